@@ -4,11 +4,11 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, cast, get_args
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import ClaimDecision, Decision
 from dirge_py.types.tools import Claim, Command, Operation
-from typing import Any, Literal, cast, get_args
-
 
 KEPT = 200
 _MOST_TEXT = 2000

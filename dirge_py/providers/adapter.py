@@ -69,19 +69,25 @@ _DEFAULT_HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One model call as a wire format sees it. `memory` lasts from one call to the next."""
+    """One model call as a wire format sees it."""
 
     context: LlmContext
+    """The system prompt, the messages and the tools."""
     options: StreamOptions
+    """The model, the limits and the headers of this call."""
     settings: ProviderSettings
+    """Those of the provider."""
     base_url: str
+    """Without a slash at its end."""
     model: str
-    memory: JsonCache
+    """The service's own id of the model."""
+    json_cache: JsonCache
+    """What was encoded for the last request; lasts from one call to the next."""
 
     @property
-    def card(self) -> ModelProfile:
+    def profile(self) -> ModelProfile:
         """What is known of the model."""
-        return self.settings.card(self.model)
+        return self.settings.profile(self.model)
 
     @property
     def key(self) -> str | None:
@@ -105,32 +111,35 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiFormat:
-    """What is particular to one service: its addresses, headers, requests and answers.
-
-    `path` is what follows the base URL. `headers` holds the key, if there is one. `history` names
-    the list of the body that holds the messages: what was written of them for the last request is
-    not written again. `framing`: server-sent events, or a JSON object a line.
-    """
+    """One wire format: its addresses, headers, requests and answers."""
 
     default_base_url: str
+    """Where the format's own service is."""
     path: Callable[[ModelCall], str]
+    """What follows the base URL."""
     history: str = "messages"
+    """The member of the body with the messages: what was sent before is not encoded again."""
     framing: Framing = "events"
+    """Server-sent events, or a JSON object a line."""
     key_env: tuple[str, ...]
+    """The variables that may hold the key, best first."""
     headers: Callable[[ModelCall], Mapping[str, str]]
+    """Those of the format; they hold the key, if there is one."""
     body: Callable[[ModelCall], Mapping[str, Any]]
-    translator: Callable[[ModelCall], StreamParser]
+    """The JSON of the request."""
+    parser: Callable[[ModelCall], StreamParser]
+    """A new parser for the answer."""
 
 
-def make_stream_fn(wire: ApiFormat, settings: ProviderSettings, http: HttpClient) -> StreamFn:
+def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: HttpClient) -> StreamFn:
     """The stream function of one configured service.
 
     Raises:
         ConfigError: its address would not do.
     """
-    base_url = (settings.base_url or wire.default_base_url).rstrip("/")
+    base_url = (settings.base_url or api_format.default_base_url).rstrip("/")
     check_base_url(base_url, settings.allow_insecure)
-    memory = JsonCache()
+    json_cache = JsonCache()
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -141,11 +150,11 @@ def make_stream_fn(wire: ApiFormat, settings: ProviderSettings, http: HttpClient
             settings=settings,
             base_url=base_url,
             model=model_id(options.model),
-            memory=memory,
+            json_cache=json_cache,
         )
         try:
-            request = _stream_request(wire, call)
-            translator = wire.translator(call)
+            request = _stream_request(api_format, call)
+            parser = api_format.parser(call)
         except DirgeError as error:
             yield StreamError(_as_provider_error(error))
             return
@@ -154,36 +163,36 @@ def make_stream_fn(wire: ApiFormat, settings: ProviderSettings, http: HttpClient
             words = f"The request to {settings.alias} cannot be built: {error!r}."
             yield StreamError(ProviderError(words, kind="invalid_request"))
             return
-        async for event in stream_response(http, request, translator, signal):
+        async for event in stream_response(http, request, parser, signal):
             yield event
 
     return stream
 
 
-def _stream_request(wire: ApiFormat, call: ModelCall) -> StreamRequest:
+def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
     settings, options = call.settings, call.options
     if all(isinstance(message, CustomMessage) for message in call.context.messages):
         raise ProviderError("There is no message to send.", kind="invalid_request")
-    url = call.base_url + wire.path(call)
-    at = endpoint_of(settings, url=url, model=call.model, key=call.key, key_env=wire.key_env)
-    if call.key is None and call.base_url == wire.default_base_url:
+    url = call.base_url + api_format.path(call)
+    at = endpoint_of(settings, url=url, model=call.model, key=call.key, key_env=api_format.key_env)
+    if call.key is None and call.base_url == api_format.default_base_url:
         raise _missing_key_error(at)
-    call.memory.begin_request()
+    call.json_cache.begin_request()
     return StreamRequest(
         endpoint=at,
         headers=request_headers(
-            _DEFAULT_HEADERS, wire.headers(call), settings.headers, options.headers
+            _DEFAULT_HEADERS, api_format.headers(call), settings.headers, options.headers
         ),
-        body=_encode_body(wire.body(call), wire.history, call.memory),
-        framing=wire.framing,
+        body=_encode_body(api_format.body(call), api_format.history, call.json_cache),
+        framing=api_format.framing,
         timeouts=settings.timeouts.silent_for(options.chunk_timeout_s),
         total_s=options.request_timeout_s,
     )
 
 
-def _encode_body(body: Mapping[str, Any], history: str, memory: JsonCache) -> bytes:
+def _encode_body(body: Mapping[str, Any], history: str, json_cache: JsonCache) -> bytes:
     """The request's JSON. Messages that come again, the same objects, are not written again."""
-    messages = "[" + ",".join(memory.of(each, _json) for each in body[history]) + "]"
+    messages = "[" + ",".join(json_cache.of(each, _json) for each in body[history]) + "]"
     members = (
         f"{_json(name)}:{messages if name == history else _json(value)}"
         for name, value in body.items()
@@ -213,25 +222,25 @@ LearnFromError: TypeAlias = Callable[[ProviderError, LlmContext, StreamOptions],
 _MAX_RETRIES = 2
 
 
-def retry_without(inner: StreamFn, learns: LearnFromError) -> StreamFn:
+def retry_without(inner: StreamFn, learn: LearnFromError) -> StreamFn:
     """`inner`, called once more when its error teaches something, a few times at most."""
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
-        for lessons_left in reversed(range(_MAX_RETRIES + 1)):
-            has_learnt = False
+        for retries_left in reversed(range(_MAX_RETRIES + 1)):
+            should_retry = False
             async with closing(inner(context, options, signal)) as events:
                 async for event in events:
-                    has_learnt = (
-                        lessons_left > 0
+                    should_retry = (
+                        retries_left > 0
                         and isinstance(event, StreamError)
-                        and learns(event.error, context, options)
+                        and learn(event.error, context, options)
                     )
-                    if has_learnt:
+                    if should_retry:
                         break
                     yield event
-            if not has_learnt:
+            if not should_retry:
                 return
 
     return stream

@@ -100,7 +100,7 @@ def _headers(call: ModelCall) -> Mapping[str, str]:
     headers = {"anthropic-version": "2023-06-01"}
     if call.key:
         headers["x-api-key"] = call.key
-    if call.card.binds_thinking:
+    if call.profile.binds_thinking:
         # What it allows is in the request (`block_binding`).
         headers["anthropic-beta"] = "thinking-binding-controls-2026-08-01"
     return headers
@@ -112,7 +112,7 @@ def _body(call: ModelCall) -> Mapping[str, Any]:
         replace(call.context, messages=messages),
         call.options,
         model=call.model,
-        card=call.card,
+        profile=call.profile,
         max_output_tokens=call.max_output_tokens,
         cache_ttl=call.settings.cache_ttl,
     )
@@ -151,7 +151,7 @@ def messages_request(
     options: StreamOptions,
     *,
     model: str,
-    card: ModelProfile,
+    profile: ModelProfile,
     max_output_tokens: int | None,
     cache_ttl: str | None = None,
 ) -> dict[str, Any]:
@@ -160,17 +160,17 @@ def messages_request(
     `cache_ttl` is `5m` or `1h`; None leaves it to the service.
     """
     history = normalize_history([_readable(message) for message in context.messages])
-    choice = _choice(options.tool_choice, card) if context.tools else None
+    choice = _choice(options.tool_choice, profile) if context.tools else None
     is_forced = choice is not None and choice["type"] in {"any", "tool"}
     level = options.thinking_level
-    if is_forced or (not card.adaptive_thinking and not _can_think(history)):
+    if is_forced or (not profile.adaptive_thinking and not _can_think(history)):
         level = "off"
-    elif level == "off" and card.thinks_always:
+    elif level == "off" and profile.thinks_always:
         # As little as it lets itself be told to; and what it thinks is heard.
         level = "minimal"
     body: dict[str, Any] = {"model": model, "stream": True}
-    reply_tokens = max_output_tokens or _reply_tokens(card)
-    body |= _thinking(level, options.thinking_budgets, card, reply_tokens)
+    reply_tokens = max_output_tokens or _reply_tokens(profile)
+    body |= _thinking(level, options.thinking_budgets, profile, reply_tokens)
     tools = _tools(context.tools)
     if tools:
         body["tools"] = tools
@@ -179,7 +179,7 @@ def messages_request(
     system = _system(context)
     if system:
         body["system"] = system
-    assets = asset_encoder(card, context.asset_dir)
+    assets = asset_encoder(profile, context.asset_dir)
     thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
     written = _Messages(assets, with_thinking=thinks)
     body["messages"] = written.of(history)
@@ -193,11 +193,11 @@ def messages_request(
     return body
 
 
-def _choice(choice: ToolChoice, card: ModelProfile) -> dict[str, Any] | None:
+def _choice(choice: ToolChoice, profile: ModelProfile) -> dict[str, Any] | None:
     """None where nothing is said: the model decides, also if it thinks whatever it is told."""
     if choice == "none":
         return {"type": "none"}
-    if choice == "auto" or card.thinks_always:
+    if choice == "auto" or profile.thinks_always:
         return None
     return (
         {"type": "tool", "name": choice.name} if isinstance(choice, NamedTool) else {"type": "any"}
@@ -212,31 +212,31 @@ def _system(context: LlmContext) -> list[dict[str, Any]]:
     return [_text(part) for part in parts if part.strip()]
 
 
-def _reply_tokens(card: ModelProfile) -> int:
-    if card.max_output_tokens is None:
+def _reply_tokens(profile: ModelProfile) -> int:
+    if profile.max_output_tokens is None:
         return _UNKNOWN_MODEL_REPLY_TOKENS
-    return min(card.max_output_tokens, _REPLY_TOKENS)
+    return min(profile.max_output_tokens, _REPLY_TOKENS)
 
 
 def _thinking(
-    level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelProfile, reply_tokens: int
+    level: ThinkingLevel, budgets: ThinkingBudgets, profile: ModelProfile, reply_tokens: int
 ) -> dict[str, Any]:
     """`max_tokens` and what goes with it. Thinking counts, so room for it is put on top."""
-    if level == "off" or not card.thinking:
+    if level == "off" or not profile.thinking:
         # Unasked, newer models think.
-        unasked = {"thinking": {"type": "disabled"}} if card.adaptive_thinking else {}
+        unasked = {"thinking": {"type": "disabled"}} if profile.adaptive_thinking else {}
         return {"max_tokens": reply_tokens, **unasked}
     tokens = max(_LEAST_BUDGET, thinking_budget(level, budgets))
     max_tokens = tokens + reply_tokens
-    if card.max_output_tokens is not None and max_tokens > card.max_output_tokens:
-        max_tokens = card.max_output_tokens
+    if profile.max_output_tokens is not None and max_tokens > profile.max_output_tokens:
+        max_tokens = profile.max_output_tokens
         tokens = max(_LEAST_BUDGET, min(tokens, max_tokens // 2))
-    if card.adaptive_thinking:
+    if profile.adaptive_thinking:
         # Without `display` these models think silently: minutes of nothing on the screen.
         thinking: dict[str, Any] = {"type": "adaptive", "display": "summarized"}
-        if card.binds_thinking:
+        if profile.binds_thinking:
             thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
-        word = thinking_effort(level, card.efforts)
+        word = thinking_effort(level, profile.efforts)
         asked = {"output_config": {"effort": word}} if word is not None else {}
         return {"max_tokens": max_tokens, "thinking": thinking, **asked}
     if tokens >= max_tokens:
@@ -447,7 +447,7 @@ _FORMAT = ApiFormat(
     key_env=KEY_ENV,
     headers=_headers,
     body=_body,
-    translator=_parser,
+    parser=_parser,
 )
 
 

@@ -47,7 +47,7 @@ class _Block:
 
 
 class AnthropicParser:
-    """A `Translator`. Events are told apart by the `type` in their JSON: not all send names.
+    """A `StreamParser`. Events are told apart by the `type` in their JSON: not all send names.
 
     `taken` are call ids of history: a service that reuses one, or sends none, gets a new one.
     """

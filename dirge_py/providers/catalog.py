@@ -14,37 +14,43 @@ from dirge_py.types.messages import Usage
 ASSUMED_WINDOW_TOKENS = 128_000
 """The window of a model that nobody told of."""
 
-_Models: TypeAlias = "Mapping[str, ModelInfo]"
+_Models: TypeAlias = "Mapping[str, ModelProfile]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
-    """One model; None is unknown, never a guess. Prices are USD per million tokens.
-
-    `priced_to_tokens` is the input size from which the provider charges more than the prices say.
-    `adaptive_thinking` models choose their own budget and accept no other; those that think
-    whatever they are told (`thinks_always`) can be made to call no tool. `binds_thinking`: what the
-    model thought counts only behind the very words it was thought after. `effort_with_tools` is
-    False for models whose Chat Completions refuse tools while thinking. `efforts`: the words for
-    thinking that the model knows, None where they are the usual ones. `structured`: the service
-    holds its answers to a JSON Schema when asked, also while tools are offered.
-    """
+    """What is known of one model; None is unknown, not a guess. Prices: USD per million tokens."""
 
     window_tokens: int | None = None
+    """The size of its context window."""
     max_output_tokens: int | None = None
+    """Tokens that an answer may have."""
     price_in: float | None = None
+    """Of input that is not cached."""
     price_out: float | None = None
+    """Of output."""
     price_cache_read: float | None = None
+    """Of input that the cache has."""
     price_cache_write: float | None = None
+    """Of input that is written to the cache."""
     priced_to_tokens: int | None = None
+    """The input size from which the provider charges more than the prices say."""
     thinking: bool = False
+    """Whether it can think before it answers."""
     images: bool | None = None
+    """Whether it can look at pictures."""
     adaptive_thinking: bool = False
+    """It chooses its own thinking budget and accepts no other."""
     thinks_always: bool = False
+    """It thinks whatever it is told, and can be made to call no tool."""
     binds_thinking: bool = False
+    """What it thought counts only behind the very words it was thought after."""
     effort_with_tools: bool = True
+    """False where its Chat Completions refuse tools while it thinks."""
     efforts: tuple[str, ...] | None = None
+    """The words for thinking that it knows; None: the usual ones."""
     structured: bool = False
+    """The service holds its answers to a JSON Schema, also while tools are offered."""
 
     @property
     def sees_pictures(self) -> bool | None:
@@ -55,7 +61,7 @@ class ModelProfile:
 
 
 def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
-    """The card of the longest known id that `model_id` starts with.
+    """The profile of the longest known id that `model_id` starts with.
 
     So `claude-sonnet-4-5-20250929` finds `claude-sonnet-4-5`. A longer id that continues with
     something else than a date or `latest` is a relative: it gets the limits and not the prices.
@@ -63,32 +69,32 @@ def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
     id that starts with nothing known gets what its family has in common.
     """
     plain = model_id.rpartition("/")[2].lower()
-    cards = _models(_SHARED.get(provider_type, provider_type))
-    card = _find_model(cards, plain)
-    if card is None and provider_type in _RESELLERS:
-        card = (
+    profiles = _models(_SHARED.get(provider_type, provider_type))
+    profile = _find_model(profiles, plain)
+    if profile is None and provider_type in _RESELLERS:
+        profile = (
             _find_at_makers(_find_model, plain)
-            or _find_family(cards, plain)
+            or _find_family(profiles, plain)
             or _find_at_makers(_find_family, plain)
         )
-    card = card or _find_family(cards, plain) or ModelProfile()
+    profile = profile or _find_family(profiles, plain) or ModelProfile()
     # Ollama's cloud models are lent, not run at home.
-    return _without_prices(card) if plain.endswith(_CLOUD_SUFFIXES) else card
+    return _without_prices(profile) if plain.endswith(_CLOUD_SUFFIXES) else profile
 
 
-def _find_model(cards: _Models, plain: str) -> ModelProfile | None:
-    """The card of a model that has a row of its own, or of the one it is a relative of."""
-    found = max((known for known in cards if _continues(known, plain)), key=len, default=None)
+def _find_model(profiles: _Models, plain: str) -> ModelProfile | None:
+    """The profile of a model that has a row of its own, or of the one it is a relative of."""
+    found = max((known for known in profiles if _continues(known, plain)), key=len, default=None)
     if found is None:
         return None
     is_same = found == plain or _SAME_MODEL.fullmatch(plain, len(found))
-    return cards[found] if is_same else _without_prices(cards[found])
+    return profiles[found] if is_same else _without_prices(profiles[found])
 
 
-def _find_family(cards: _Models, plain: str) -> ModelProfile | None:
-    starts = (key for key in cards if key.endswith("*") and plain.startswith(key[:-1]))
+def _find_family(profiles: _Models, plain: str) -> ModelProfile | None:
+    starts = (key for key in profiles if key.endswith("*") and plain.startswith(key[:-1]))
     longest = max(starts, key=len, default=None)
-    return cards[longest] if longest is not None else None
+    return profiles[longest] if longest is not None else None
 
 
 def _find_at_makers(
@@ -96,41 +102,41 @@ def _find_at_makers(
 ) -> ModelProfile | None:
     """What is known of the model where it is made. How to ask for thinking is the reseller's."""
     for maker in _MAKERS:
-        named = {key: card for key, card in _models(maker).items() if key != "*"}
+        named = {key: profile for key, profile in _models(maker).items() if key != "*"}
         # Some write `4.5` where the maker writes `4-5`.
-        card = find(named, plain) or find(named, plain.replace(".", "-"))
-        if card is not None:
-            return replace(_without_prices(card), efforts=None, structured=False)
+        profile = find(named, plain) or find(named, plain.replace(".", "-"))
+        if profile is not None:
+            return replace(_without_prices(profile), efforts=None, structured=False)
     return None
 
 
-def _without_prices(card: ModelProfile) -> ModelProfile:
+def _without_prices(profile: ModelProfile) -> ModelProfile:
     return replace(
-        card, price_in=None, price_out=None, price_cache_read=None, price_cache_write=None
+        profile, price_in=None, price_out=None, price_cache_read=None, price_cache_write=None
     )
 
 
-def with_hourly_cache_price(card: ModelProfile) -> ModelProfile:
-    """The card where what is cached is kept for an hour: Anthropic charges double for that."""
-    if card.price_in is None or card.price_cache_write is None:
-        return card
-    return replace(card, price_cache_write=2 * card.price_in)
+def with_hourly_cache_price(profile: ModelProfile) -> ModelProfile:
+    """The profile where what is cached is kept for an hour: Anthropic charges double for that."""
+    if profile.price_in is None or profile.price_cache_write is None:
+        return profile
+    return replace(profile, price_cache_write=2 * profile.price_in)
 
 
-def cost_usd(card: ModelProfile, usage: Usage) -> float | None:
+def cost_usd(profile: ModelProfile, usage: Usage) -> float | None:
     """What one call cost, None when any price it needs is unknown.
 
     What the service itself told counts before any price.
     """
     if usage.charged_usd is not None:
         return usage.charged_usd
-    if card.priced_to_tokens is not None and usage.input > card.priced_to_tokens:
+    if profile.priced_to_tokens is not None and usage.input > profile.priced_to_tokens:
         return None
     counted = (
-        (usage.input - usage.cache_read - usage.cache_write, card.price_in),
-        (usage.output, card.price_out),
-        (usage.cache_read, card.price_cache_read),
-        (usage.cache_write, card.price_cache_write),
+        (usage.input - usage.cache_read - usage.cache_write, profile.price_in),
+        (usage.output, profile.price_out),
+        (usage.cache_read, profile.price_cache_read),
+        (usage.cache_write, profile.price_cache_write),
     )
     total = 0.0
     for tokens, price in counted:
@@ -138,7 +144,7 @@ def cost_usd(card: ModelProfile, usage: Usage) -> float | None:
             if price is None:
                 return None
             total += tokens * price / 1_000_000
-    return total if card.price_in is not None and card.price_out is not None else None
+    return total if profile.price_in is not None and profile.price_out is not None else None
 
 
 _SAME_MODEL = re.compile(r"-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2}")

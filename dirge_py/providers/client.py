@@ -50,7 +50,7 @@ class HttpClient:
         `is_late`, for whoever records: whether time ran out, when the answer is given up.
 
         Raises:
-            TransportFailed: there is no connection, or none that lasts.
+            TransportError: there is no connection, or none that lasts.
         """
         transport = self._opened()
         return await transport.post(url, headers=headers, body=body, connect_s=connect_s)
@@ -68,7 +68,7 @@ class HttpClient:
         """One whole exchange, for answers that are no stream.
 
         Raises:
-            TransportFailed: nothing came, or not all of it, or it is longer than `max_bytes`.
+            TransportError: nothing came, or not all of it, or it is longer than `max_bytes`.
             TimeoutError: it took longer than `timeout_s`.
         """
         transport = self._opened()

@@ -121,11 +121,11 @@ async def _probe(client: HttpClient, place: str, limit_s: float) -> Found | None
         )
         return _ollama(place, tags, running)
     root = place.removesuffix("/v1")
-    listed, told = await asyncio.gather(
+    listed, native = await asyncio.gather(
         _fetch_json(client, f"{place}/models", limit_s),
         _fetch_json(client, f"{root}/api/v0/models", limit_s),
     )
-    return _lm_studio(place, told) or _openai_like(place, listed)
+    return _lm_studio(place, native) or _openai_like(place, listed)
 
 
 async def _fetch_json(client: HttpClient, url: str, limit_s: float) -> Any:
@@ -155,8 +155,8 @@ def _ollama(place: str, tags: Any, running: Any) -> Found | None:
     return Found(type="ollama", base_url=place, models=_loaded_first(names, loaded))
 
 
-def _lm_studio(place: str, told: Any) -> Found | None:
-    rows = [row for row in _rows(told, "data", "id") if isinstance(row.get("state"), str)]
+def _lm_studio(place: str, native: Any) -> Found | None:
+    rows = [row for row in _rows(native, "data", "id") if isinstance(row.get("state"), str)]
     if not rows:
         return None
     loaded = {row["id"] for row in rows if row["state"] == "loaded"}
@@ -235,7 +235,7 @@ async def list_models(
             "GET", url, headers=headers, timeout_s=limit_s, max_bytes=_MAX_LIST_BYTES
         )
     except TransportError as failed:
-        raise connection_error(at, failed.trouble, failed.detail) from failed
+        raise connection_error(at, failed.kind, failed.detail) from failed
     except TimeoutError:
         raise ProviderError(
             f"{at.alias} ({at.host}) gave no list of models within {limit_s:g} s.",
@@ -264,7 +264,7 @@ def _parse_model_list(at: Endpoint, got: FetchedResponse, wire: str) -> Sequence
             f"{at.alias} has no list of models at {at.url} ({got.status}).",
             kind="invalid_request",
             status=got.status,
-            raw=at.told(text),
+            raw=at.redacted(text),
             hint="Look whether `base_url` is right.",
         )
     if got.status != 200:

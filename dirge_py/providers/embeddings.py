@@ -29,7 +29,7 @@ from dirge_py.lib.redactor import Redactor
 from dirge_py.providers import errors
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.errors import Endpoint, endpoint_of
-from dirge_py.providers.http_types import bearer_header, request_headers
+from dirge_py.providers.http_types import TransportError, bearer_header, request_headers
 from dirge_py.providers.ollama_stream import explain_error
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.providers.stream_parser import as_object, as_objects
@@ -197,13 +197,13 @@ class _HttpEmbeddings:
 
     def __init__(
         self,
-        wire: EmbeddingFormat,
+        api_format: EmbeddingFormat,
         settings: ProviderSettings,
         base_url: str,
         http: HttpClient,
         each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
     ) -> None:
-        self._wire = wire
+        self._format = api_format
         self._settings = settings
         self._base_url = base_url
         self._http = http
@@ -219,13 +219,13 @@ class _HttpEmbeddings:
         return _joined(batches)
 
     async def _fetched(self, request: EmbeddingRequest) -> Embeddings:
-        model = request.model or self._wire.default_model
+        model = request.model or self._format.default_model
         at = endpoint_of(
             self._settings,
-            url=self._base_url + self._wire.path,
+            url=self._base_url + self._format.path,
             model=model,
             key=self._settings.api_key,
-            key_env=self._wire.key_env,
+            key_env=self._format.key_env,
         )
         try:
             answer = await self._http.fetch(
@@ -243,21 +243,17 @@ class _HttpEmbeddings:
         except TimeoutError:
             waited = f"no answer within {self._settings.timeouts.establish_s:g} s"
             raise errors.timeout_error(at, waited, "establish") from None
-        except Exception as error:
-            # `TransportFailed`, told by its shape: its module is heavy and loaded only when used.
-            trouble = getattr(error, "trouble", None)
-            if trouble is None:
-                raise
-            told = errors.connection_error(at, trouble, str(error))
-            raise self._wire.explain_error(told, model, self._base_url) from error
+        except TransportError as error:
+            failed = errors.connection_error(at, error.kind, str(error))
+            raise self._format.explain_error(failed, model, self._base_url) from error
         text = answer.body.decode("utf-8-sig", errors="replace")
         if answer.status != 200:
             refused = errors.status_error(at, answer.status, answer.headers, text)
-            raise self._wire.explain_error(refused, model, self._base_url)
-        return _parse_embeddings(self._wire, at, text, request)
+            raise self._format.explain_error(refused, model, self._base_url)
+        return _parse_embeddings(self._format, at, text, request)
 
     def _body(self, request: EmbeddingRequest, model: str) -> Mapping[str, Any]:
-        body = {"model": model, **self._wire.members}
+        body = {"model": model, **self._format.members}
         if request.dimensions is not None:
             body["dimensions"] = request.dimensions
         # Half of a surrogate pair, from a file with odd bytes, is no UTF-8.
@@ -266,7 +262,7 @@ class _HttpEmbeddings:
 
 
 def _parse_embeddings(
-    wire: EmbeddingFormat, at: Endpoint, text: str, request: EmbeddingRequest
+    api_format: EmbeddingFormat, at: Endpoint, text: str, request: EmbeddingRequest
 ) -> Embeddings:
     if text.lstrip().startswith("<"):
         raise errors.web_page_error(at, text)
@@ -278,16 +274,16 @@ def _parse_embeddings(
         raise errors.unreadable_error(at, "it is no JSON object", text[:500], "establish")
     if payload.get("error"):
         raise errors.body_error(at, payload, "establish")
-    vectors = wire.vectors(payload)
+    vectors = api_format.vectors(payload)
     wrong = _invalid_answer(vectors, request)
     if wrong:
         raise ProviderError(
             f"{at.alias}: the embeddings of {at.model} cannot be used: {wrong}.",
             kind="invalid_request",
-            raw=at.told(text[:500]),
+            raw=at.redacted(text[:500]),
             hint="Is it an embedding model, and does it know `dimensions`?",
         )
-    prompt_tokens, total_tokens = wire.tokens(payload)
+    prompt_tokens, total_tokens = api_format.tokens(payload)
     model = payload.get("model")
     return Embeddings(
         embeddings=tuple(tuple(map(float, vector)) for vector in vectors),

@@ -29,29 +29,35 @@ _MIN_SECRET_CHARS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One request's address. `key_hint` says how to give a key; `api_key` is in no repr."""
+    """One request's address, and the words that errors need of it. The key is in no repr."""
 
     alias: str
+    """The provider's name in the settings."""
     url: str
+    """The whole address."""
     model: str
+    """The service's own id of the model; empty where none is asked."""
     key_hint: str
+    """How to give a key, as a sentence."""
     api_key: str = field(default="", repr=False)
+    """Removed from everything the service says; empty where there is none."""
     redact: Redact = field(repr=False)
+    """Removes every other secret."""
 
     @property
     def host(self) -> str:
         return urlsplit(self.url).netloc
 
-    def told(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
         """A service's words as they may be kept and shown: without the key, at most 2 kB."""
         if len(self.api_key) >= _MIN_SECRET_CHARS:
             text = text.replace(self.api_key, "[key]")
         text = self.redact(text)
         return text if len(text) <= RAW_CHARS else text[: RAW_CHARS - 2] + " …"
 
-    def in_a_line(self, text: str, limit: int = 300) -> str:
-        """`told`, on one line and short enough for a sentence."""
-        line = re.sub(r"\s+", " ", self.told(text)).strip().rstrip(".")
+    def one_line(self, text: str, limit: int = 300) -> str:
+        """`redacted`, on one line and short enough for a sentence."""
+        line = re.sub(r"\s+", " ", self.redacted(text)).strip().rstrip(".")
         return line if len(line) <= limit else line[: limit - 2] + " …"
 
 
@@ -95,8 +101,8 @@ def error_words(body: Any) -> tuple[str, str]:
     message = error.get("message") or error.get("detail") or body.get("message") or ""
     if not isinstance(message, str):
         message = json.dumps(message)
-    told = re.findall(r"API_KEY_INVALID|PerDay", json.dumps(error.get("details") or ""))
-    codes = (error.get("type"), error.get("code"), error.get("status"), *told)
+    reasons = re.findall(r"API_KEY_INVALID|PerDay", json.dumps(error.get("details") or ""))
+    codes = (error.get("type"), error.get("code"), error.get("status"), *reasons)
     return message, " ".join(str(code) for code in codes if code)
 
 
@@ -141,7 +147,7 @@ def body_error(endpoint: Endpoint, body: Any, phase: Phase) -> ProviderError:
 
 
 def connection_error(
-    endpoint: Endpoint, trouble: str, detail: str, phase: Phase = "establish"
+    endpoint: Endpoint, kind: str, detail: str, phase: Phase = "establish"
 ) -> ProviderError:
     """No connection, or one that broke."""
     host = endpoint.host
@@ -152,11 +158,11 @@ def connection_error(
         "timeout": (f"Connecting to {host} timed out", "Check the network and proxies."),
         "proxy": (f"The proxy on the way to {host} refused", "Check HTTPS_PROXY and NO_PROXY."),
         "unusable": (f"{endpoint.url} cannot be used", "Check `base_url` and the headers."),
-    }.get(trouble, (f"The connection to {host} broke off", ""))
+    }.get(kind, (f"The connection to {host} broke off", ""))
     return ProviderError(
-        f"{endpoint.alias}: {what}: {endpoint.in_a_line(detail)}.",
-        kind="invalid_request" if trouble == "unusable" else "network",
-        raw=endpoint.told(detail),
+        f"{endpoint.alias}: {what}: {endpoint.one_line(detail)}.",
+        kind="invalid_request" if kind == "unusable" else "network",
+        raw=endpoint.redacted(detail),
         hint=hint if phase == "stream" or not hint else f"{hint} See `base_url`.",
         phase=phase,
     )
@@ -177,7 +183,7 @@ def web_page_error(endpoint: Endpoint, body: str) -> ProviderError:
     return ProviderError(
         f"{endpoint.alias}: a web page came from {endpoint.host} instead of an answer.",
         kind="proxy_page",
-        raw=endpoint.told(body),
+        raw=endpoint.redacted(body),
         hint="A proxy or login page is in between, or `base_url` names a website.",
     )
 
@@ -187,7 +193,7 @@ def unreadable_error(endpoint: Endpoint, why: str, raw: str, phase: Phase) -> Pr
     return ProviderError(
         f"{endpoint.alias} ({endpoint.host}) sent an answer that cannot be read: {why}.",
         kind="network",
-        raw=endpoint.told(raw),
+        raw=endpoint.redacted(raw),
         hint="Does `type` of the provider fit the service at `base_url`?",
         phase=phase,
     )
@@ -262,16 +268,16 @@ def _service_error(
         headline = f"{endpoint.alias} knows no model {endpoint.model!r} at {endpoint.url}"
         hint = f"Check `base_url`, or {ANOTHER_MODEL}."
     elif location:
-        headline = f"{endpoint.url} has moved to {endpoint.in_a_line(location)}"
+        headline = f"{endpoint.url} has moved to {endpoint.one_line(location)}"
         hint = "Set `base_url` to the new place; the key is not sent there unasked."
     number = f" ({status})" if status else ""
-    tail = f": {endpoint.in_a_line(words)}" if words.strip() else ""
+    tail = f": {endpoint.one_line(words)}" if words.strip() else ""
     return ProviderError(
         f"{headline}{number}{tail}.",
         kind=kind,
         status=status,
         retry_after_s=wait_s,
-        raw=endpoint.told(raw),
+        raw=endpoint.redacted(raw),
         hint=hint,
         phase=phase,
     )

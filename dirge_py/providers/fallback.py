@@ -36,7 +36,7 @@ class FallbackModel:
 
 
 class FallbackChain:
-    """Asks the models of `stand_ins`, in their order, where the one that was asked is out of reach.
+    """Asks the models of `fallbacks`, in their order, where the one that was asked is out of reach.
 
     That is an error of `OUT_OF_REACH_KINDS` before anything was said; `inner` makes its own retries
     before. Who did not answer is not asked again before `begin_run`, unless nobody is left.
@@ -48,12 +48,12 @@ class FallbackChain:
     def __init__(
         self,
         inner: StreamFn,
-        stand_ins: Sequence[FallbackModel],
+        fallbacks: Sequence[FallbackModel],
         notify: Callable[[str], None],
         holds_schema: Callable[[str], bool] = lambda model: True,
     ) -> None:
         self._inner = inner
-        self._stand_ins = stand_ins
+        self._fallbacks = fallbacks
         self._notify = notify
         self._holds_schema = holds_schema
         self._out_of_reach: set[str] = set()
@@ -65,68 +65,72 @@ class FallbackChain:
     async def stream(
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
-        """A `StreamFn`. A stand-in's answer begins with a `StreamStart` that names it."""
-        failed: list[tuple[str, ProviderError]] = []
-        left = self._to_ask(options)
-        while left:
-            asked = left.pop(0)
-            attempt = _Attempt(asked.model, is_stand_in=asked.model != options.model)
-            if attempt.is_stand_in:
-                yield StreamStart(stand_in=asked.model)
-            made = self._asked_as(options, asked)
-            async with aclosing(attempt.hear(self._inner(context, made, signal))) as events:
+        """A `StreamFn`. A fallback model's answer begins with a `StreamStart` that names it."""
+        failures: list[tuple[str, ProviderError]] = []
+        candidates = self._candidates(options)
+        while candidates:
+            candidate = candidates.pop(0)
+            attempt = _Attempt(candidate.model, is_fallback=candidate.model != options.model)
+            if attempt.is_fallback:
+                yield StreamStart(stand_in=candidate.model)
+            candidate_options = self._options_for(options, candidate)
+            async with aclosing(
+                attempt.pass_on(self._inner(context, candidate_options, signal))
+            ) as events:
                 async for event in events:
                     yield event
             if attempt.error is None:
                 return
-            if attempt.has_said:
+            if attempt.has_answered:
                 yield StreamError(attempt.error)
                 return
-            failed.append((asked.model, attempt.error))
+            failures.append((candidate.model, attempt.error))
             is_out_of_reach = attempt.error.kind in OUT_OF_REACH_KINDS
             if is_out_of_reach:
-                self._out_of_reach.add(asked.model)
-            if signal.aborted or not is_out_of_reach or not left:
-                yield StreamError(_combined_error(failed))
+                self._out_of_reach.add(candidate.model)
+            if signal.aborted or not is_out_of_reach or not candidates:
+                yield StreamError(_combined_error(failures))
                 return
-            words = f"{asked.model} cannot be reached ({attempt.error.message})"
-            self._notify(f"{words} {left[0].model} is asked instead, until the next prompt.")
+            words = f"{candidate.model} cannot be reached ({attempt.error.message})"
+            self._notify(f"{words} {candidates[0].model} is asked instead, until the next prompt.")
             if attempt.has_begun:
                 # The calls that it began to write never ran; whoever listens drops them.
-                yield StreamRetry(attempt=len(failed), delay_ms=0, error=attempt.error.message)
+                yield StreamRetry(attempt=len(failures), delay_ms=0, error=attempt.error.message)
 
-    def _to_ask(self, options: StreamOptions) -> list[FallbackModel]:
-        others = [one for one in self._stand_ins if one.model != options.model]
+    def _candidates(self, options: StreamOptions) -> list[FallbackModel]:
+        others = [one for one in self._fallbacks if one.model != options.model]
         known = [FallbackModel(options.model), *others]
         return [one for one in known if one.model not in self._out_of_reach] or known
 
-    def _asked_as(self, options: StreamOptions, asked: FallbackModel) -> StreamOptions:
+    def _options_for(self, options: StreamOptions, candidate: FallbackModel) -> StreamOptions:
         """The same question for another model; keys and headers stay with whom they were for."""
-        if asked.model == options.model:
+        if candidate.model == options.model:
             return options
-        is_elsewhere = asked.model.partition("/")[0] != options.model.partition("/")[0]
+        is_elsewhere = candidate.model.partition("/")[0] != options.model.partition("/")[0]
         return replace(
             options,
-            model=asked.model,
-            thinking_level=asked.level or options.thinking_level,
+            model=candidate.model,
+            thinking_level=candidate.level or options.thinking_level,
             api_key=None if is_elsewhere else options.api_key,
             headers={} if is_elsewhere else options.headers,
             # What it says is looked at afterwards, whoever answers.
-            response_schema=options.response_schema if self._holds_schema(asked.model) else None,
+            response_schema=options.response_schema
+            if self._holds_schema(candidate.model)
+            else None,
         )
 
 
 class _Attempt:
     """One model's answer, as far as it came."""
 
-    def __init__(self, model: str, *, is_stand_in: bool) -> None:
+    def __init__(self, model: str, *, is_fallback: bool) -> None:
         self.model = model
-        self.is_stand_in = is_stand_in
+        self.is_fallback = is_fallback
         self.error: ProviderError | None = None
-        self.has_said = False
+        self.has_answered = False
         self.has_begun = False
 
-    async def hear(self, events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent]:
+    async def pass_on(self, events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent]:
         """The events but for an error, which is kept instead."""
         async with closing(events):
             async for event in events:
@@ -134,30 +138,30 @@ class _Attempt:
                     case StreamError(error):
                         self.error = error
                         return
-                    case StreamStart() if self.is_stand_in:
+                    case StreamStart() if self.is_fallback:
                         event = replace(event, stand_in=self.model)
                     case StreamStart() | StreamDone():
                         pass
                     case StreamRetry():
-                        self.has_said = self.has_begun = False
+                        self.has_answered = self.has_begun = False
                     case _:
                         self.has_begun = True
-                        self.has_said = self.has_said or isinstance(event, _ANSWER_EVENTS)
+                        self.has_answered = self.has_answered or isinstance(event, _ANSWER_EVENTS)
                 yield event
 
 
-def _combined_error(failed: Sequence[tuple[str, ProviderError]]) -> ProviderError:
+def _combined_error(failures: Sequence[tuple[str, ProviderError]]) -> ProviderError:
     """One error for all of them. Whoever mends requests has to see what the last one minded."""
-    (_, first), (_, last) = failed[0], failed[-1]
-    if len(failed) == 1 or last.kind == "aborted":
+    (_, first), (_, last) = failures[0], failures[-1]
+    if len(failures) == 1 or last.kind == "aborted":
         return last
-    told = first if last.kind in OUT_OF_REACH_KINDS else last
+    reported = first if last.kind in OUT_OF_REACH_KINDS else last
     return ProviderError(
-        " ".join(f"{model}: {error.message}" for model, error in failed),
-        kind=told.kind,
-        status=told.status,
-        retry_after_s=told.retry_after_s,
-        raw=told.raw,
-        hint=told.hint,
-        phase=told.phase,
+        " ".join(f"{model}: {error.message}" for model, error in failures),
+        kind=reported.kind,
+        status=reported.status,
+        retry_after_s=reported.retry_after_s,
+        raw=reported.raw,
+        hint=reported.hint,
+        phase=reported.phase,
     )

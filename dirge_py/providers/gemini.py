@@ -59,7 +59,11 @@ def content_request(call: ModelCall) -> dict[str, Any]:
         body["systemInstruction"] = {"parts": [{"text": context.system_prompt}]}
     if context.tools:
         body["tools"] = [
-            {"functionDeclarations": [call.memory.of(tool, _declared) for tool in context.tools]}
+            {
+                "functionDeclarations": [
+                    call.json_cache.of(tool, _declared) for tool in context.tools
+                ]
+            }
         ]
         if options.tool_choice != "auto":
             body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
@@ -86,11 +90,11 @@ def _generation(call: ModelCall) -> dict[str, Any]:
     """How to answer. The limit covers thinking, too, so what thinking may take comes on top."""
     options, family = call.options, family_of(call.model)
     config, budget = thinking_config(
-        call.model, call.card, options.thinking_level, options.thinking_budgets
+        call.model, call.profile, options.thinking_level, options.thinking_budgets
     )
     generation: dict[str, Any] = {}
     if call.max_output_tokens is not None:
-        most = call.card.max_output_tokens or _LONGEST_REPLY
+        most = call.profile.max_output_tokens or _LONGEST_REPLY
         generation["maxOutputTokens"] = min(call.max_output_tokens + budget, most)
         if config.get("thinkingBudget", 0) > most // 2:
             config["thinkingBudget"] = most // 2
@@ -115,7 +119,7 @@ class _Contents:
         family = family_of(call.model)
         self._family: GeminiFamily | str = family or call.model
         self._wants_signatures = family is not None and family.has_levels
-        assets = asset_encoder(call.card, call.context.asset_dir)
+        assets = asset_encoder(call.profile, call.context.asset_dir)
         self._assets = assets if family is None else replace(assets, reads_documents=True)
         self._contents: list[dict[str, Any]] = []
         self._named: set[str] = set()
@@ -330,7 +334,7 @@ def family_of(model: str) -> GeminiFamily | None:
 
 
 def thinking_config(
-    model: str, card: ModelProfile, level: ThinkingLevel, budgets: ThinkingBudgets
+    model: str, profile: ModelProfile, level: ThinkingLevel, budgets: ThinkingBudgets
 ) -> tuple[dict[str, Any], int]:
     """`thinkingConfig`, empty where nothing should be said, and the tokens thinking may take.
 
@@ -338,7 +342,7 @@ def thinking_config(
     itself be held to.
     """
     family = family_of(model)
-    if not card.thinking or _NO_THINKER.search(model.lower()):
+    if not profile.thinking or _NO_THINKER.search(model.lower()):
         return {}, 0
     if family is not None and family.has_levels:
         return _with_level(family, level, budgets)
@@ -378,7 +382,7 @@ _FORMAT = ApiFormat(
     key_env=KEY_ENV,
     headers=_headers,
     body=content_request,
-    translator=_parser,
+    parser=_parser,
 )
 
 

@@ -219,11 +219,11 @@ def _merged(parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _types(raw: Mapping[str, Any]) -> tuple[list[str], bool]:
     """The types that `raw` allows, as far as it tells, and whether null is one."""
-    told = raw.get("type")
-    names = told if isinstance(told, list) else [told]
+    given_type = raw.get("type")
+    names = given_type if isinstance(given_type, list) else [given_type]
     is_nullable = "null" in names or raw.get("nullable") is True
     known = [name for name in names if isinstance(name, str) and name in _TYPES]
-    if known or told is not None:
+    if known or given_type is not None:
         return known, is_nullable
     values = _values(raw)
     if values:

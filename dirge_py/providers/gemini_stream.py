@@ -149,7 +149,7 @@ class _OpenCall:
 
 
 class GeminiParser:
-    """A `Translator`. `taken` are call ids of history: calls without an id, or with one of these,
+    """A `StreamParser`. `taken` are call ids of history: calls without an id, or with one of these,
     get a new one.
 
     The end of the stream is the end of the answer: chunks may follow the one with the reason.

@@ -18,6 +18,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.errors import Endpoint
+from dirge_py.providers.http_types import TransportError
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
 from dirge_py.providers.stream_parser import ServiceError, StreamParser
@@ -47,37 +48,43 @@ _read_json = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRequest:
-    """What is sent, and to whom. `total_s` bounds the whole answer. Headers hold the key."""
+    """What is sent, and to whom."""
 
     endpoint: Endpoint
+    """The service, for errors."""
     headers: Mapping[str, str] = field(repr=False)
+    """They hold the key."""
     body: bytes = field(repr=False)
+    """JSON, encoded."""
     timeouts: StreamTimeouts
+    """How long each silence may last."""
     framing: Framing = "events"
+    """How the events of the answer are set apart."""
     total_s: float | None = None
+    """Bounds the whole answer; None: nothing does."""
 
 
 async def stream_response(
-    http: HttpClient, request: StreamRequest, translator: StreamParser, signal: AbortSignal
+    http: HttpClient, request: StreamRequest, parser: StreamParser, signal: AbortSignal
 ) -> AsyncIterator[StreamEvent]:
     """The events of one answer; the last is a `StreamDone` or a `StreamError`. Never raises."""
     if signal.aborted:
         yield StreamError(errors.aborted_error("establish"))
         return
-    exchange = _StreamingCall(http, request, translator)
-    task = asyncio.create_task(exchange.run())
+    call = _StreamingCall(http, request, parser)
+    task = asyncio.create_task(call.run())
     loop = asyncio.get_running_loop()
 
     def cut() -> None:
         # Once only: a second cancellation would interrupt the closing of the connection.
         if not task.cancelling():
             task.cancel()
-        exchange.wake()
+        call.wake()
 
     forget = signal.on_abort(lambda: _call_in(loop, cut))
     try:
-        while not exchange.is_over:
-            for event in await exchange.next_batch():
+        while not call.is_over:
+            for event in await call.next_batch():
                 if signal.aborted:
                     break
                 yield event
@@ -86,7 +93,7 @@ async def stream_response(
                 return
     finally:
         forget()
-        if translator.is_done:
+        if parser.is_done:
             http.linger(task)
         else:
             cut()
@@ -102,37 +109,37 @@ def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> N
 class _StreamingCall:
     """The task's side (`run`) and the generator's side (the rest) of one answer."""
 
-    def __init__(self, http: HttpClient, request: StreamRequest, translator: StreamParser) -> None:
+    def __init__(self, http: HttpClient, request: StreamRequest, parser: StreamParser) -> None:
         self._http = http
         self._request = request
-        self._at = request.endpoint
-        self._translator = translator
-        self._outbox: asyncio.Queue[Sequence[StreamEvent]] = asyncio.Queue()
-        self._room = asyncio.Semaphore(_BATCHES_AHEAD)
-        self._untaken: list[StreamEvent] = []
+        self._endpoint = request.endpoint
+        self._parser = parser
+        self._queue: asyncio.Queue[Sequence[StreamEvent]] = asyncio.Queue()
+        self._free_slots = asyncio.Semaphore(_BATCHES_AHEAD)
+        self._open_batch: list[StreamEvent] = []
         """The newest batch while nobody has taken it: it may grow."""
         self._time_out = asyncio.timeout(None)
-        self._patience = IdleTimeout(self._give_up, request.total_s)
-        self._is_established = False
+        self._idle_timeout = IdleTimeout(self._give_up, request.total_s)
+        self._has_begun = False
         self._is_closed = False
         self._no_stream = _NO_STREAM[request.framing]
 
     @property
     def is_over(self) -> bool:
         """Whether the last batch was taken."""
-        return self._is_closed and self._outbox.empty()
+        return self._is_closed and self._queue.empty()
 
     def wake(self) -> None:
         """Let a waiting `next_batch` return with nothing."""
-        self._outbox.put_nowait(())
+        self._queue.put_nowait(())
 
     async def next_batch(self) -> Sequence[StreamEvent]:
         """The next events."""
-        batch = await self._outbox.get()
+        batch = await self._queue.get()
         if batch:
-            self._room.release()
-        if batch is self._untaken:
-            self._untaken = []
+            self._free_slots.release()
+        if batch is self._open_batch:
+            self._open_batch = []
         return batch
 
     async def run(self) -> None:
@@ -140,20 +147,20 @@ class _StreamingCall:
         last: Sequence[StreamEvent] = [StreamError(errors.aborted_error())]
         try:
             async with self._time_out:
-                self._patience.allow(self._request.timeouts.establish_s)
-                last = await self._exchanged()
+                self._idle_timeout.allow(self._request.timeouts.establish_s)
+                last = await self._post_and_read()
         except TimeoutError:
-            last = self._said_all() or [StreamError(self._too_long())]
+            last = self._finish_if_settled() or [StreamError(self._timeout_error())]
         except Exception as error:  # the loop reads whatever it is as an event
-            last = self._said_all() or [StreamError(self._explained(error))]
+            last = self._finish_if_settled() or [StreamError(self._as_provider_error(error))]
         finally:
-            self._patience.stop()
+            self._idle_timeout.stop()
             self._close(last)
 
-    async def _exchanged(self) -> Sequence[StreamEvent]:
+    async def _post_and_read(self) -> Sequence[StreamEvent]:
         """Put every batch but the last, which is returned."""
         answer = await self._http.post(
-            self._at.url,
+            self._endpoint.url,
             headers=self._request.headers,
             body=self._request.body,
             connect_s=self._request.timeouts.connect_s,
@@ -164,7 +171,7 @@ class _StreamingCall:
                 if answer.status == 200:
                     return await self._read(chunks)
                 text = await _error_text(chunks)
-                raise errors.status_error(self._at, answer.status, answer.headers, text)
+                raise errors.status_error(self._endpoint, answer.status, answer.headers, text)
         finally:
             await answer.aclose()
 
@@ -174,141 +181,139 @@ class _StreamingCall:
             head += chunk
             if head.strip(_BLANK):
                 break
-        self._is_established = bool(head)
+        self._has_begun = bool(head)
         if head.lstrip(_BLANK)[:1] in self._no_stream:
-            return self._whole(await _joined_body(chunks, MAX_BODY_BYTES, head))
+            return self._parse_whole(await _joined_body(chunks, MAX_BODY_BYTES, head))
         return await self._read_events(chunks, head)
 
     async def _read_events(
         self, chunks: AsyncIterator[bytes], head: bytes
     ) -> Sequence[StreamEvent]:
         decoder = SseDecoder() if self._request.framing == "events" else NdjsonDecoder()
-        await self._translated(decoder.feed(head))
+        await self._parse_events(decoder.feed(head))
         async for chunk in chunks:
             # After the last event only the body's end follows; reading it frees the connection.
             if not self._is_closed:
-                await self._translated(decoder.feed(chunk))
+                await self._parse_events(decoder.feed(chunk))
         if self._is_closed:
             return ()
         # Half an event cannot be read, but that the stream was cut is what matters.
         with contextlib.suppress(ProviderError):
-            await self._translated(decoder.close())
-        return self._said_all() or [StreamError(self._cut_short(head))]
+            await self._parse_events(decoder.close())
+        return self._finish_if_settled() or [StreamError(self._cut_short(head))]
 
-    async def _translated(self, events: Sequence[ServerEvent]) -> None:
+    async def _parse_events(self, events: Sequence[ServerEvent]) -> None:
         batch: list[StreamEvent] = []
         try:
             for name, text in events:
-                batch += self._translate(name, text)
+                batch += self._parse_event(name, text)
         finally:
             # Also before an error: what came first is shown first.
             if batch:
-                await self._put(batch)
-        if self._translator.is_done:
+                await self._put_batch(batch)
+        if self._parser.is_done:
             self._close(())
-        self._patience.allow(self._longest_silence())
+        self._idle_timeout.allow(self._max_silence_s())
 
-    def _translate(self, name: str, text: str) -> Sequence[StreamEvent]:
+    def _parse_event(self, name: str, text: str) -> Sequence[StreamEvent]:
         if text == "[DONE]":
-            return self._translator.finish()
+            return self._parser.finish()
         try:
             payload, _ = _read_json(text)
         except (ValueError, RecursionError):
             payload = None
         if not isinstance(payload, dict):
             why = "an event holds no JSON object"
-            raise errors.unreadable_error(self._at, why, text[:500], self._phase)
-        return self._translator.event(name, payload)
+            raise errors.unreadable_error(self._endpoint, why, text[:500], self._phase)
+        return self._parser.event(name, payload)
 
-    def _whole(self, body: bytes) -> Sequence[StreamEvent]:
+    def _parse_whole(self, body: bytes) -> Sequence[StreamEvent]:
         text = body.decode("utf-8-sig", errors="replace")
         if text.lstrip().startswith("<"):
-            raise errors.web_page_error(self._at, text)
+            raise errors.web_page_error(self._endpoint, text)
         payload, events = json.loads(text), list[StreamEvent]()
         if isinstance(payload, list) and payload:
             # What a stream of Gemini's is when a proxy drops the query that asks for events.
             *pieces, payload = payload
             for piece in pieces:
-                events += self._translator.event("", piece)
+                events += self._parser.event("", piece)
         if not isinstance(payload, dict):
             raise TypeError("it is JSON, but no object")
-        return [*events, *self._translator.whole(payload), *self._translator.finish()]
+        return [*events, *self._parser.whole(payload), *self._parser.finish()]
 
-    async def _put(self, batch: list[StreamEvent]) -> None:
-        if 0 < len(self._untaken) < _BATCH_SIZE:
+    async def _put_batch(self, batch: list[StreamEvent]) -> None:
+        if 0 < len(self._open_batch) < _BATCH_SIZE:
             # Much came at once, in small pieces: a turn in the queue for each would cost more.
-            self._untaken += batch
+            self._open_batch += batch
             return
-        if self._room.locked():
+        if self._free_slots.locked():
             # Whoever reads is slower than the service, which is not the service's fault.
-            self._patience.pause()
-        await self._room.acquire()
-        self._untaken = batch
-        self._outbox.put_nowait(batch)
+            self._idle_timeout.pause()
+        await self._free_slots.acquire()
+        self._open_batch = batch
+        self._queue.put_nowait(batch)
 
     def _close(self, last: Sequence[StreamEvent]) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._outbox.put_nowait(last)
+            self._queue.put_nowait(last)
 
-    def _said_all(self) -> Sequence[StreamEvent]:
+    def _finish_if_settled(self) -> Sequence[StreamEvent]:
         """The regular end, if no more than its bookkeeping is missing."""
-        return self._translator.finish() if self._translator.is_settled else ()
+        return self._parser.finish() if self._parser.is_settled else ()
 
     # The clocks.
 
-    def _longest_silence(self) -> float:
+    def _max_silence_s(self) -> float:
         """Seconds that the service may be silent now."""
         limits = self._request.timeouts
         if self._is_closed:
             return _DRAIN_S
-        if self._translator.is_settled:
+        if self._parser.is_settled:
             return _SETTLE_S
-        if self._translator.call_is_open:
+        if self._parser.call_is_open:
             return min(limits.tool_call_gap_s, limits.chunk_s)
         return limits.chunk_s
 
     def _give_up(self) -> None:
         self._time_out.reschedule(asyncio.get_running_loop().time())
 
-    def _too_long(self) -> ProviderError:
+    def _timeout_error(self) -> ProviderError:
         total_s = self._request.total_s
         limits = self._request.timeouts
-        if self._patience.total_is_over:
+        if self._idle_timeout.total_is_over:
             what = f"the whole answer took more than {total_s:g} s"
-        elif not self._is_established:
+        elif not self._has_begun:
             what = f"establishing the stream took more than {limits.establish_s:g} s"
-        elif self._translator.call_is_open:
-            what = f"a tool call stood half-written for {self._longest_silence():g} s"
+        elif self._parser.call_is_open:
+            what = f"a tool call stood half-written for {self._max_silence_s():g} s"
         else:
-            what = f"nothing came for {self._longest_silence():g} s"
-        return errors.timeout_error(self._at, what, self._phase)
+            what = f"nothing came for {self._max_silence_s():g} s"
+        return errors.timeout_error(self._endpoint, what, self._phase)
 
     # The errors.
 
     @property
     def _phase(self) -> errors.Phase:
-        return "stream" if self._translator.has_content else "establish"
+        return "stream" if self._parser.has_content else "establish"
 
-    def _explained(self, error: Exception) -> ProviderError:
+    def _as_provider_error(self, error: Exception) -> ProviderError:
         if isinstance(error, ProviderError):
             return error
         if isinstance(error, ServiceError):
-            return errors.body_error(self._at, error.body, self._phase)
-        # `TransportFailed`, told by its shape: its module is heavy and loaded only when used.
-        trouble = getattr(error, "trouble", None)
-        if trouble is not None:
-            return errors.connection_error(self._at, trouble, str(error), self._phase)
+            return errors.body_error(self._endpoint, error.body, self._phase)
+        if isinstance(error, TransportError):
+            return errors.connection_error(self._endpoint, error.kind, str(error), self._phase)
         why = "an event does not end" if isinstance(error, EventTooLong) else str(error)
-        return errors.unreadable_error(self._at, why, repr(error), self._phase)
+        return errors.unreadable_error(self._endpoint, why, repr(error), self._phase)
 
     def _cut_short(self, head: bytes) -> ProviderError:
-        if self._translator.has_content:
+        if self._parser.has_content:
             why = "the answer stops in the middle"
-            return errors.connection_error(self._at, "dropped", why, "stream")
+            return errors.connection_error(self._endpoint, "dropped", why, "stream")
         raw = head[:500].decode(errors="replace")
         why = "it holds no event" if head else "it is empty"
-        return errors.unreadable_error(self._at, why, raw, "establish")
+        return errors.unreadable_error(self._endpoint, why, raw, "establish")
 
 
 async def _error_text(chunks: AsyncIterator[bytes]) -> str:
@@ -348,24 +353,24 @@ class IdleTimeout:
     def __init__(self, give_up: Callable[[], None], total_s: float | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._give_up = give_up
-        self._last = math.inf if total_s is None else self._loop.time() + total_s
-        self._ends_at = self._last
+        self._deadline = math.inf if total_s is None else self._loop.time() + total_s
+        self._ends_at = self._deadline
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def total_is_over(self) -> bool:
         """Whether it was the whole that took too long."""
-        return self._loop.time() >= self._last
+        return self._loop.time() >= self._deadline
 
     def allow(self, seconds: float) -> None:
         """From now on, so much."""
-        self._ends_at = min(self._last, self._loop.time() + seconds)
+        self._ends_at = min(self._deadline, self._loop.time() + seconds)
         if self._timer is None or self._ends_at < self._timer.when():
-            self._look()
+            self._check()
 
     def pause(self) -> None:
         """Wait for as long as it takes, until the next `allow`."""
-        self._ends_at = self._last
+        self._ends_at = self._deadline
 
     def stop(self) -> None:
         """Never give up any more."""
@@ -373,7 +378,7 @@ class IdleTimeout:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         now = self._loop.time()
@@ -381,4 +386,4 @@ class IdleTimeout:
             self._give_up()
         else:
             next_look = min(self._ends_at, now + _CHECK_EVERY_S)
-            self._timer = self._loop.call_at(next_look, self._look)
+            self._timer = self._loop.call_at(next_look, self._check)

@@ -15,11 +15,11 @@ TransportErrorKind = Literal[
 
 
 class TransportError(Exception):
-    """The request did not arrive or its answer broke off; `trouble` says in what way."""
+    """The request did not arrive or its answer broke off; `kind` says in what way."""
 
-    def __init__(self, trouble: TransportErrorKind, detail: str) -> None:
+    def __init__(self, kind: TransportErrorKind, detail: str) -> None:
         super().__init__(detail)
-        self.trouble: TransportErrorKind = trouble
+        self.kind: TransportErrorKind = kind
         self.detail = detail
 
 
@@ -33,7 +33,7 @@ class HttpResponse(Protocol):
         """The body, decompressed, in the pieces it arrives in.
 
         Raises:
-            TransportFailed: it broke off, or is compressed in a way we do not read.
+            TransportError: it broke off, or is compressed in a way we do not read.
         """
         ...
 
@@ -44,11 +44,14 @@ class HttpResponse(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedResponse:
-    """A whole answer."""
+    """A whole response."""
 
     status: int
+    """The HTTP status."""
     headers: Mapping[str, str]
+    """Their names in lower case, or found in any case."""
     body: bytes
+    """Decompressed."""
 
 
 _LIST_HEADERS = frozenset({"anthropic-beta"})

@@ -67,13 +67,13 @@ class AssetEncoder:
         return self.reads_documents and asset.media_type in _DOCUMENTS
 
 
-def asset_encoder(card: ModelProfile, folder: str | None) -> AssetEncoder:
-    """The assets as a model with `card` takes them. Whoever sees pictures reads documents, too."""
+def asset_encoder(profile: ModelProfile, folder: str | None) -> AssetEncoder:
+    """The assets as a model of this profile takes them: if it sees pictures, also documents."""
     return AssetEncoder(
         folder=folder,
         # One that nobody told of is left to say so itself.
-        sees_pictures=card.sees_pictures is not False,
-        reads_documents=bool(card.images),
+        sees_pictures=profile.sees_pictures is not False,
+        reads_documents=bool(profile.images),
     )
 
 

@@ -31,6 +31,7 @@ from dirge_py.providers.catalog import (
     with_hourly_cache_price,
 )
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.fallback import FallbackChain, FallbackModel
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
 from dirge_py.types.abort import AbortSignal
@@ -49,11 +50,8 @@ from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
     from dirge_py.providers.discovery import list_models
-    from dirge_py.providers.fallback import FallbackChain, FallbackModel
 else:
     list_models = late("dirge_py.providers.discovery", "list_models")
-    FallbackChain = late("dirge_py.providers.fallback", "FallbackChain")
-    FallbackModel = late("dirge_py.providers.fallback", "FallbackModel")
 
 _LISTING_S = 10.0
 
@@ -122,28 +120,30 @@ class ModelDirectory:
         return sorted(choices, key=lambda choice: choice.window_tokens == 0)
 
     def _choice(self, name: str) -> ModelOption:
-        card = self.card(name)
-        return ModelOption(spec=name, window_tokens=card.window_tokens or 0, price=_price(card))
+        profile = self.profile(name)
+        return ModelOption(
+            spec=name, window_tokens=profile.window_tokens or 0, price=_price(profile)
+        )
 
     def window_tokens(self, model: str) -> int:
-        return self.card(model).window_tokens or ASSUMED_WINDOW_TOKENS
+        return self.profile(model).window_tokens or ASSUMED_WINDOW_TOKENS
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
-        return cost_usd(self.card(model), usage)
+        return cost_usd(self.profile(model), usage)
 
     def holds_schema(self, model: str) -> bool:
-        return self.card(model).structured
+        return self.profile(model).structured
 
     def sees_pictures(self, model: str) -> bool | None:
-        return self.card(model).sees_pictures
+        return self.profile(model).sees_pictures
 
-    def card(self, model: str) -> ModelProfile:
+    def profile(self, model: str) -> ModelProfile:
         alias, _, model_id = model.partition("/")
         entry = self._config.providers.get(alias)
-        card = find_model_profile(entry.type if entry else alias, model_id)
+        profile = find_model_profile(entry.type if entry else alias, model_id)
         if entry is not None and entry.cache_ttl == "1h":
-            card = with_hourly_cache_price(card)
-        return _with_settings(card, self._config, alias, model_id)
+            profile = with_hourly_cache_price(profile)
+        return _with_settings(profile, self._config, alias, model_id)
 
     async def stream(
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -190,8 +190,8 @@ class ModelDirectory:
                 tool_call_gap_s=timeouts.tool_call_gap_s,
                 connect_s=min(timeouts.connect_s, timeouts.establish_s),
             ),
-            dialect=Quirks(**access.dialect),
-            card_of=lambda model_id: self.card(f"{alias}/{model_id}"),
+            quirks=Quirks(**access.dialect),
+            profile_of=lambda model_id: self.profile(f"{alias}/{model_id}"),
             keep_alive=access.keep_alive,
             cache_ttl=access.cache_ttl,
             script=access.script,
@@ -199,19 +199,21 @@ class ModelDirectory:
         )
 
 
-def _price(card: ModelProfile) -> str:
-    if card.price_in is None or card.price_out is None:
+def _price(profile: ModelProfile) -> str:
+    if profile.price_in is None or profile.price_out is None:
         return ""
-    return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
+    return f"${profile.price_in:g} in, ${profile.price_out:g} out per million tokens"
 
 
-def _with_settings(card: ModelProfile, config: Config, alias: str, model_id: str) -> ModelProfile:
-    """The card with what the person's settings say of the model."""
+def _with_settings(
+    profile: ModelProfile, config: Config, alias: str, model_id: str
+) -> ModelProfile:
+    """The profile with what the person's settings say of the model."""
     for name in (model_id, f"{alias}/{model_id}"):
         entry = config.models.get(name)
         if entry is not None:
-            card = replace(card, **entry.model_dump(exclude_none=True))
-    return card
+            profile = replace(profile, **entry.model_dump(exclude_none=True))
+    return profile
 
 
 def _thinking_level(word: str) -> ThinkingLevel | None:
@@ -222,7 +224,8 @@ class ModelCalls:
     """`stream` is `route`, or what `models` route; with retries for each model, and then with the
     models of `[roles] fallback`.
 
-    `notify` hears of each stand-in. One that cannot be used is left out: `unusable_roles` tells.
+    `notify` hears of each change to a fallback model. One that cannot be used is left out:
+    `unusable_roles` tells.
     """
 
     def __init__(
@@ -235,8 +238,8 @@ class ModelCalls:
         self.stream: StreamFn = retrying_stream_fn(route or models.stream, RecoveryPolicy())
         self._fallback: FallbackChain | None = None
         if config.roles.fallback:
-            stand_ins = _fallback_models(config)
-            self._fallback = FallbackChain(self.stream, stand_ins, notify, models.holds_schema)
+            fallbacks = _fallback_models(config)
+            self._fallback = FallbackChain(self.stream, fallbacks, notify, models.holds_schema)
             self.stream = self._fallback.stream
 
     def begin_run(self) -> None:

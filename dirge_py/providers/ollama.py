@@ -59,7 +59,7 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
     these two members read over them.
     """
     options = call.options
-    assets = replace(asset_encoder(call.card, call.context.asset_dir), reads_documents=False)
+    assets = replace(asset_encoder(call.profile, call.context.asset_dir), reads_documents=False)
     body: dict[str, Any] = {"model": call.model, "messages": _messages(call, assets)}
     tools = _offered(call.context.tools, options)
     if tools:
@@ -103,8 +103,8 @@ def _limits(call: ModelCall) -> Mapping[str, int]:
     A window that nobody told of is not made up: one too large would not fit into memory.
     """
     limits = {}
-    if call.card.window_tokens is not None:
-        limits["num_ctx"] = call.card.window_tokens
+    if call.profile.window_tokens is not None:
+        limits["num_ctx"] = call.profile.window_tokens
     if call.max_output_tokens is not None:
         limits["num_predict"] = call.max_output_tokens
     return limits
@@ -142,7 +142,7 @@ def _messages(call: ModelCall, assets: AssetEncoder) -> list[dict[str, Any]]:
                 # Read anew: an asset's file may be gone by now, and is too large to keep.
                 messages.append(_with_pictures(entry.content, assets))
             case _:
-                messages.append(call.memory.of(entry, _message))
+                messages.append(call.json_cache.of(entry, _message))
     return messages
 
 
@@ -254,7 +254,7 @@ _FORMAT = ApiFormat(
     key_env=KEY_ENV,
     headers=_headers,
     body=chat_request,
-    translator=_parser,
+    parser=_parser,
 )
 
 

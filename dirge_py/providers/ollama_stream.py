@@ -34,7 +34,7 @@ _NOTHING_SAID = frozenset({"load", "unload"})
 
 
 class OllamaParser:
-    """A `Translator`. `taken` are call ids of history; calls mostly come without an id here."""
+    """A `StreamParser`. `taken` are call ids of history; calls mostly come without an id here."""
 
     call_is_open = False
 
@@ -149,8 +149,8 @@ _Case = tuple[re.Pattern[str], ErrorKind | None, Callable[[str], str]]
 
 
 def _case(words: str, kind: ErrorKind | None, hint: Callable[[str], str] | str) -> _Case:
-    told = hint if callable(hint) else lambda _, text=hint: text
-    return re.compile(words, re.IGNORECASE), kind, told
+    hint_for = hint if callable(hint) else lambda _, text=hint: text
+    return re.compile(words, re.IGNORECASE), kind, hint_for
 
 
 _NO_MODEL = _case(

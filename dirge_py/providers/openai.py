@@ -58,22 +58,22 @@ def _body(call: ModelCall) -> Mapping[str, Any]:
         call.context,
         call.options,
         model=call.model,
-        card=call.card,
+        profile=call.profile,
         official=is_openai(call.base_url),
         max_output_tokens=call.max_output_tokens,
-        memory=call.memory,
-        dialect=call.settings.dialect,
+        json_cache=call.json_cache,
+        quirks=call.settings.quirks,
         alias=call.settings.alias,
     )
 
 
 def _parser(call: ModelCall) -> OpenAIParser:
-    dialect = call.settings.dialect
+    quirks = call.settings.quirks
     return OpenAIParser(
         call.used_ids(),
         secrets.token_hex(6),
-        keeps_details=dialect.thinking_back == "reasoning_details",
-        tells_cost=dialect.tells_cost,
+        keeps_details=quirks.thinking_back == "reasoning_details",
+        tells_cost=quirks.tells_cost,
     )
 
 
@@ -90,11 +90,11 @@ def chat_request(
     options: StreamOptions,
     *,
     model: str,
-    card: ModelProfile,
+    profile: ModelProfile,
     official: bool,
     max_output_tokens: int | None,
-    memory: JsonCache,
-    dialect: Quirks | None = None,
+    json_cache: JsonCache,
+    quirks: Quirks | None = None,
     alias: str = "",
 ) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for caches.
@@ -104,74 +104,76 @@ def chat_request(
     OpenAI itself wants `max_completion_tokens`; compatible servers know the older `max_tokens`.
     What else differs between services is in `dialect`.
     """
-    dialect = dialect or Quirks()
-    level = _level(options, dialect)
-    default_role = "developer" if official and card.thinking else "system"
+    quirks = quirks or Quirks()
+    level = _level(options, quirks)
+    default_role = "developer" if official and profile.thinking else "system"
     writer = ChatMessageWriter(
         alias=alias,
         model=model,
-        dialect=dialect,
-        assets=asset_encoder(card, context.asset_dir),
-        memory=memory,
+        quirks=quirks,
+        assets=asset_encoder(profile, context.asset_dir),
+        json_cache=json_cache,
     )
-    messages = writer.written(context, dialect.system_role or default_role)
+    messages = writer.written(context, quirks.system_role or default_role)
     if options.response_schema is not None:
-        messages += _in_words(options.response_schema, dialect)
+        messages += _in_words(options.response_schema, quirks)
     body: dict[str, Any] = {"model": model, "messages": messages}
     if context.tools:
         body["tools"] = [_tool(tool) for tool in context.tools]
         body |= _choice(options.tool_choice)
     body["stream"] = True
-    if official or dialect.cache_key:
+    if official or quirks.cache_key:
         body["prompt_cache_key"] = cache_key(context)
-    if dialect.stream_usage:
+    if quirks.stream_usage:
         body["stream_options"] = {"include_usage": True}
     if max_output_tokens is not None:
         default = "max_completion_tokens" if official else "max_tokens"
-        tokens = _with_room(max_output_tokens, level, options.thinking_budgets, card)
-        body[dialect.max_tokens_field or default] = tokens
+        tokens = _with_room(max_output_tokens, level, options.thinking_budgets, profile)
+        body[quirks.max_tokens_field or default] = tokens
     if options.response_schema is not None:
-        body |= _response_format(options.response_schema, dialect)
+        body |= _response_format(options.response_schema, quirks)
     with_tools = bool(context.tools)
-    body = merge_bodies(body, _thinking(level, card, dialect, official=official, tools=with_tools))
-    for start, members in dialect.body_of.items():
+    body = merge_bodies(
+        body, _thinking(level, profile, quirks, official=official, tools=with_tools)
+    )
+    for start, members in quirks.body_of.items():
         if model.startswith(start):
             body = merge_bodies(body, members)
     return body
 
 
-def _level(options: StreamOptions, dialect: Quirks) -> ThinkingLevel:
+def _level(options: StreamOptions, quirks: Quirks) -> ThinkingLevel:
     forced = options.tool_choice not in {"auto", "none"}
-    return "off" if forced and not dialect.thinks_when_forced else options.thinking_level
+    return "off" if forced and not quirks.thinks_when_forced else options.thinking_level
 
 
 def _thinking(
-    level: ThinkingLevel, card: ModelProfile, dialect: Quirks, *, official: bool, tools: bool
+    level: ThinkingLevel, profile: ModelProfile, quirks: Quirks, *, official: bool, tools: bool
 ) -> Mapping[str, Any]:
-    if dialect.thinking is not None:
-        return dialect.thinking.get(level, {})
-    if official and not card.thinking:
+    if quirks.thinking is not None:
+        return quirks.thinking.get(level, {})
+    if official and not profile.thinking:
         return {}
-    if official and tools and not card.effort_with_tools:
+    if official and tools and not profile.effort_with_tools:
         # These models think unasked, and refuse tools on this interface unless told not to.
         return {"reasoning_effort": "none"}
-    word = thinking_effort(level, card.efforts)
+    word = thinking_effort(level, profile.efforts)
     return {} if word is None else {"reasoning_effort": word}
 
 
 def _with_room(
-    tokens: int, level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelProfile
+    tokens: int, level: ThinkingLevel, budgets: ThinkingBudgets, profile: ModelProfile
 ) -> int:
     """The limit with room for thinking, which counts: an answer would not fit behind it else."""
-    if not card.thinking:
+    if not profile.thinking:
         return tokens
     with_thinking = tokens + thinking_budget(level, budgets)
-    return min(with_thinking, max(tokens, card.max_output_tokens or with_thinking))
+    return min(with_thinking, max(tokens, profile.max_output_tokens or with_thinking))
 
 
-def _in_words(wanted: ResponseSchema, dialect: Quirks) -> list[dict[str, Any]]:
+def _in_words(wanted: ResponseSchema, quirks: Quirks) -> list[dict[str, Any]]:
     """The schema for a service that takes none: behind history, where it costs no cache."""
-    if dialect.structured in (None, "json_schema"):
+    if quirks.structured in (None, "json_schema"):
         return []
     words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
     schema = json.dumps(wanted.schema, ensure_ascii=False)
@@ -197,8 +199,8 @@ def _choice(choice: ToolChoice) -> dict[str, Any]:
     return {"tool_choice": choice}
 
 
-def _response_format(wanted: ResponseSchema, dialect: Quirks) -> dict[str, Any]:
-    match dialect.structured:
+def _response_format(wanted: ResponseSchema, quirks: Quirks) -> dict[str, Any]:
+    match quirks.structured:
         case "none":
             return {}
         case "json_object":
@@ -213,16 +215,16 @@ def _response_format(wanted: ResponseSchema, dialect: Quirks) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessageWriter:
-    """Writes history for `model` of the service `alias`, which speaks `dialect`."""
+    """Writes history for `model` of the service `alias`, whose service has these `quirks`."""
 
     alias: str
     model: str
-    dialect: Quirks
+    quirks: Quirks
     assets: AssetEncoder
-    memory: JsonCache
+    json_cache: JsonCache
 
     def written(self, context: LlmContext, system_role: str) -> list[dict[str, Any]]:
-        """What `memory` knows of the last request is the very object it was then."""
+        """What `json_cache` knows of the last request is the very object it was then."""
         messages: list[dict[str, Any]] = []
         if context.system_prompt.strip():
             messages.append({"role": system_role, "content": context.system_prompt})
@@ -236,7 +238,7 @@ class ChatMessageWriter:
                     # Read anew: an asset's file may be gone by now, and is too large to keep.
                     messages.append(self._seen(entry.content))
                 case _:
-                    messages.append(self.memory.of(entry, self._message))
+                    messages.append(self.json_cache.of(entry, self._message))
         return messages
 
     def _seen(self, blocks: Sequence[TextBlock | Asset]) -> dict[str, Any]:
@@ -244,13 +246,13 @@ class ChatMessageWriter:
         return {"role": "user", "content": parts}
 
     def _history(self, context: LlmContext) -> list[SendableMessage]:
-        back = self.dialect.thinking_back
+        back = self.quirks.thinking_back
         # Details are sealed by whoever made the model.
         model = self.model if back == "reasoning_details" else ""
         return normalize_history(
             drop_foreign_blocks(context.messages, self.alias, model) if back else context.messages,
             unsigned=back in {"reasoning_content", "reasoning"},
-            call_id_chars=self.dialect.call_id_chars,
+            call_id_chars=self.quirks.call_id_chars,
         )
 
     def _message(self, message: SendableMessage) -> dict[str, Any]:
@@ -270,7 +272,7 @@ class ChatMessageWriter:
         text = joined_text(message.content) or None
         written: dict[str, Any] = {"role": "assistant", "content": text}
         thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
-        match self.dialect.thinking_back:
+        match self.quirks.thinking_back:
             case "reasoning_content" | "reasoning" as name:
                 thinking = "".join(thought.text for thought in thoughts)
                 # DeepSeek asks for it in every message, also where it is empty.
@@ -368,7 +370,7 @@ _FORMAT = ApiFormat(
     key_env=KEY_ENV,
     headers=lambda call: bearer_header(call.key),
     body=_body,
-    translator=_parser,
+    parser=_parser,
 )
 
 

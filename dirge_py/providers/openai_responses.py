@@ -76,17 +76,17 @@ class RefusedParts:
 
 def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for caches."""
-    context, options, card = call.context, call.options, call.card
+    context, options, profile = call.context, call.options, call.profile
     items = InputItemWriter(
         alias=call.settings.alias,
-        assets=asset_encoder(card, context.asset_dir),
-        memory=call.memory,
+        assets=asset_encoder(profile, context.asset_dir),
+        json_cache=call.json_cache,
         unreadable=refused.seals,
-        with_thoughts=card.thinking or not is_openai(call.base_url),
+        with_thoughts=profile.thinking or not is_openai(call.base_url),
     ).written(context)
     body: dict[str, Any] = {"model": call.model}
     if context.system_prompt.strip():
-        role = call.settings.dialect.system_role
+        role = call.settings.quirks.system_role
         if role is None:
             body["instructions"] = context.system_prompt
         else:
@@ -96,39 +96,39 @@ def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
         body["tools"] = [_tool(tool) for tool in context.tools]
         body["parallel_tool_calls"] = True
         body |= _choice(options.tool_choice)
-    body |= _reasoning(call, told=call.model not in refused.summaries)
+    body |= _reasoning(call, with_summary=call.model not in refused.summaries)
     if call.max_output_tokens is not None:
         body["max_output_tokens"] = _with_room(call, call.max_output_tokens)
     if options.response_schema is not None:
         body["text"] = {"format": _format(options.response_schema)}
-    if is_openai(call.base_url) or call.settings.dialect.cache_key:
+    if is_openai(call.base_url) or call.settings.quirks.cache_key:
         body["prompt_cache_key"] = cache_key(context)
     return body | {"store": False, "stream": True}
 
 
-def _reasoning(call: ModelCall, *, told: bool) -> dict[str, Any]:
+def _reasoning(call: ModelCall, *, with_summary: bool) -> dict[str, Any]:
     """How much is thought, that it is told, and that it comes back sealed.
 
     Nothing for a model that does not think: it would refuse each of these.
     """
-    level, card = call.options.thinking_level, call.card
-    if not card.thinking and (level == "off" or is_openai(call.base_url)):
+    level, profile = call.options.thinking_level, call.profile
+    if not profile.thinking and (level == "off" or is_openai(call.base_url)):
         return {}
     body: dict[str, Any] = {}
-    word = thinking_effort(level, card.efforts)
+    word = thinking_effort(level, profile.efforts)
     if word is not None:
         body["reasoning"] = {"effort": word}
-        if level != "off" and told:
+        if level != "off" and with_summary:
             body["reasoning"]["summary"] = "auto"
     return body | {"include": ["reasoning.encrypted_content"]}
 
 
 def _with_room(call: ModelCall, tokens: int) -> int:
     """The limit with room for thinking, which counts: an answer would not fit behind it else."""
-    card = call.card
-    if card.thinking:
+    profile = call.profile
+    if profile.thinking:
         more = thinking_budget(call.options.thinking_level, call.options.thinking_budgets)
-        tokens = min(tokens + more, max(tokens, card.max_output_tokens or tokens + more))
+        tokens = min(tokens + more, max(tokens, profile.max_output_tokens or tokens + more))
     return max(_LEAST_TOKENS, tokens)
 
 
@@ -184,11 +184,11 @@ def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
     def learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
         if error.kind != "invalid_request" or error.phase != "establish":
             return False
-        told = f"{error.message} {error.raw}"
+        refusal = f"{error.message} {error.raw}"
         before = len(refused.summaries) + len(refused.seals)
-        if options.thinking_level != "off" and _NO_SUMMARIES.search(told):
+        if options.thinking_level != "off" and _NO_SUMMARIES.search(refusal):
             refused.summaries.add(model_id(options.model))
-        if _UNREADABLE.search(told):
+        if _UNREADABLE.search(refusal):
             refused.seals.update(packed_items(context.messages, alias))
         return len(refused.summaries) + len(refused.seals) > before
 
@@ -204,7 +204,7 @@ class InputItemWriter:
 
     alias: str
     assets: AssetEncoder
-    memory: JsonCache
+    json_cache: JsonCache
     unreadable: Collection[str] = ()
     with_thoughts: bool = True
 
@@ -216,7 +216,7 @@ class InputItemWriter:
             history = [self._readable(message) for message in history]
         for message in normalize_history(history):
             if isinstance(message, AssistantMessage) or _is_text(message.content):
-                items += self.memory.of(message, self._items)
+                items += self.json_cache.of(message, self._items)
             else:
                 # Read anew: an asset's file may be gone by now, and is too large to keep.
                 items += self._items(message)
@@ -336,7 +336,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
         key_env=KEY_ENV,
         headers=lambda call: bearer_header(call.key),
         body=partial(responses_request, refused=refused),
-        translator=_parser,
+        parser=_parser,
     )
     return retry_without(
         make_stream_fn(wire, settings, http), _note_refusals(settings.alias, refused)

@@ -64,7 +64,7 @@ class _Item:
 
 
 class ResponsesParser:
-    """A `Translator`. Events are told apart by the `type` in their JSON: not all send names.
+    """A `StreamParser`. Events are told apart by the `type` in their JSON: not all send names.
 
     The same words come as pieces, as a whole part, as a whole item, and in the whole answer, and
     servers leave out any of these: each time only what is new is handed on. `taken` are call ids of
@@ -337,13 +337,13 @@ def is_policy_refusal(error: Mapping[str, Any]) -> bool:
 
 def failure_body(error: Mapping[str, Any]) -> Mapping[str, Any]:
     """The body for a `ServiceError`; the codes alone do not tell whose fault it was."""
-    told = {name: value for name, value in error.items() if value is not None}
-    code = as_text(told.get("code"))
-    if not told:
-        told = {"type": "server_error", "message": "the answer failed, and no reason was given"}
+    members = {name: value for name, value in error.items() if value is not None}
+    code = as_text(members.get("code"))
+    if not members:
+        members = {"type": "server_error", "message": "the answer failed, and no reason was given"}
     elif code.startswith("invalid_") or "image" in code or code == "data_residency_mismatch":
-        told["type"] = "invalid_request_error"
-    return {"error": told}
+        members["type"] = "invalid_request_error"
+    return {"error": members}
 
 
 _PACKED_TYPES = frozenset({"reasoning", "message"})

@@ -57,10 +57,10 @@ class _OpenCall:
 
 
 class OpenAIParser:
-    """A `Translator`. `taken` are call ids of history: a service that reuses one gets a new one.
+    """A `StreamParser`. `taken` are call ids of history: a service that reuses one gets a new one.
 
     `keeps_details`: the `reasoning_details` of the answer are kept as signatures of its thinking.
-    `tells_cost`: as in `Dialect`.
+    `tells_cost`: as in `Quirks`.
     """
 
     def __init__(
@@ -267,8 +267,8 @@ def _stopped_with_an_error() -> ProviderError:
 
 def _told_usage(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> Mapping[str, Any]:
     """The counts, from wherever a service puts them; empty where it sent none."""
-    told = as_object(payload.get("usage")) or as_object(choice.get("usage"))
-    return told or as_object(as_object(payload.get("x_groq")).get("usage"))
+    usage = as_object(payload.get("usage")) or as_object(choice.get("usage"))
+    return usage or as_object(as_object(payload.get("x_groq")).get("usage"))
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
@@ -326,7 +326,7 @@ class _ReasoningDetail:
                 self._members.setdefault(name, None)
 
     def joined(self) -> dict[str, Any]:
-        return self._members | {name: "".join(told) for name, told in self._texts.items()}
+        return self._members | {name: "".join(pieces) for name, pieces in self._texts.items()}
 
 
 class ReasoningDetails:

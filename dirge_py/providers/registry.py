@@ -22,14 +22,20 @@ _EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A service and its wire format. `key_env`: variables that may hold its key, best first."""
+    """A service and its wire format."""
 
     name: str
+    """As in the settings: `openai-responses`."""
     make: Callable[[ProviderSettings, HttpClient], StreamFn]
+    """The stream function of one configured service. Raises ConfigError."""
     default_base_url: str = ""
+    """Empty: there is none."""
     base_url_env: str = ""
+    """The variable that may hold another base URL."""
     key_env: tuple[str, ...] = ()
+    """The variables that may hold its key, best first."""
     needs_key: bool = True
+    """Whether it can do nothing without one."""
 
     def key_from(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """The first of `key_env` that is set and not empty."""
@@ -52,9 +58,11 @@ def find_provider(name: str) -> Provider:
     """
     module = name.replace("-", "_")
     if name.isascii() and module.isidentifier() and (_FOLDER / f"{module}.py").exists():
-        found = getattr(importlib.import_module(f"dirge_py.providers.{module}"), "PROVIDER", None)
-        if isinstance(found, Provider):
-            return found
+        exported = getattr(
+            importlib.import_module(f"dirge_py.providers.{module}"), "PROVIDER", None
+        )
+        if isinstance(exported, Provider):
+            return exported
     near = get_close_matches(name, provider_names(), 1)
     hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(provider_names())}."
     raise ConfigError(f"no provider type `{name}`.", hint=hint)

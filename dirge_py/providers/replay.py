@@ -139,7 +139,7 @@ class Cassette:
         self.whole = [each for each in exchanges if each.is_whole]
         self.total = len(self.streamed)
 
-    def spent(self) -> ProviderError:
+    def exhausted_error(self) -> ProviderError:
         return ProviderError(
             f"The recording holds {self.total} answers of models and was asked for one more.",
             kind="invalid_request",
@@ -153,9 +153,9 @@ class ReplayClient(HttpClient):
     `client` keeps the last moments of finished streams, as it does of any others.
     """
 
-    def __init__(self, tape: Cassette, client: HttpClient) -> None:
+    def __init__(self, cassette: Cassette, client: HttpClient) -> None:
         super().__init__()
-        self._tape = tape
+        self._cassette = cassette
         self._client = client
         self.put: deque[RecordedExchange] = deque()
         """What the calls that go on were given."""
@@ -169,10 +169,10 @@ class ReplayClient(HttpClient):
         connect_s: float = 30.0,
         is_late: Callable[[], bool] = never_late,
     ) -> HttpResponse:
-        """The stream that is next. Raises TransportFailed where that came to none."""
-        waiting = self.put or self._tape.streamed
+        """The stream that is next. Raises TransportError where that came to none."""
+        waiting = self.put or self._cassette.streamed
         if not waiting:
-            raise self._tape.spent()
+            raise self._cassette.exhausted_error()
         exchange = waiting.popleft()
         if exchange.status is None:
             await _end(exchange)
@@ -190,12 +190,12 @@ class ReplayClient(HttpClient):
     ) -> FetchedResponse:
         """The next answer that was no stream, to the same question."""
         path = url.partition("?")[0]
-        for exchange in self._tape.whole:
+        for exchange in self._cassette.whole:
             if (exchange.method, exchange.url.partition("?")[0]) == (method, path):
                 break
         else:
             raise TransportError("unusable", f"the recording has no {method} {path}")
-        self._tape.whole.remove(exchange)
+        self._cassette.whole.remove(exchange)
         if exchange.end != COMPLETE:
             async with asyncio.timeout(timeout_s):
                 await _end(exchange)
@@ -238,20 +238,20 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
             f"provider `{settings.alias}` replays, but names no recording.",
             hint='Set `script = "run.jsonl"`.',
         )
-    tape = Cassette(settings.script)
+    cassette = Cassette(settings.script)
     adapters: dict[str, tuple[ReplayClient, StreamFn]] = {}
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
-        if not tape.streamed:
-            yield StreamError(tape.spent())
+        if not cassette.streamed:
+            yield StreamError(cassette.exhausted_error())
             return
-        exchange = tape.streamed.popleft()
+        exchange = cassette.streamed.popleft()
         name = repr(exchange.service)
         try:
             if name not in adapters:
-                client = ReplayClient(tape, http)
+                client = ReplayClient(cassette, http)
                 adapters[name] = client, _adapter(settings, exchange.service, client)
         except ConfigError as error:
             yield StreamError(ProviderError(error.message, kind="invalid_request"))
@@ -267,7 +267,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
             if exchange in client.put:
                 # Nothing was asked: the call was stopped, or could not be written down.
                 client.put.remove(exchange)
-                tape.streamed.appendleft(exchange)
+                cassette.streamed.appendleft(exchange)
 
     return stream
 
@@ -285,7 +285,7 @@ def _adapter(
         # It goes nowhere; without one nothing would be asked.
         api_key="replay",
         allow_insecure=True,
-        dialect=Quirks(**departures),
+        quirks=Quirks(**departures),
     )
     return registry.find_provider(str(service.get("wire", ""))).make(recorded, client)
 

@@ -170,7 +170,7 @@ def _settings(draft: ProviderDraft) -> ProviderSettings:
         allow_insecure=draft.allow_insecure,
         api_key=key or None,
         key_place=draft.key_env or "the key that you typed",
-        dialect=Quirks(**SERVICE_OF[draft.type].dialect),
+        quirks=Quirks(**SERVICE_OF[draft.type].dialect),
         timeouts=replace(_TIMEOUTS, establish_s=_LOADING_S)
         if SERVICE_OF[draft.type].local
         else _TIMEOUTS,

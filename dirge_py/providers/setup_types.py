@@ -9,39 +9,49 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderChoice:
-    """A kind of provider that could be set up. `key_env`: variables that usually hold its key.
-
-    `standing`: it answers on this machine, with these `models`; its key is in the environment; or
-    it is merely known. `is_own`: nothing is known of it but what it speaks: its address is asked
-    for, whether it wants a key, and what it is to be called.
-    """
+    """A kind of provider that can be set up."""
 
     type: str
+    """The service, as in config/services.toml."""
     label: str
+    """Its name for people."""
     standing: Literal["found", "key", "known"] = "known"
+    """It answers on this machine, its key is in the environment, or it is merely known."""
     base_url: str = ""
+    """Its address; empty: it is asked for."""
     key_env: tuple[str, ...] = ()
+    """Variables that usually hold its key."""
     needs_key: bool = True
+    """Whether it can do nothing without a key."""
     model: str = ""
+    """The model that is proposed; empty: none."""
     models: tuple[str, ...] = ()
+    """Those that a server on this machine has."""
     is_own: bool = False
+    """Nothing is known of it but what it speaks: its address, key and name are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDraft:
-    """What was filled in. Either `key_env` names a variable, or `key` is the key, or neither.
+    """The answers of a person who sets up a provider.
 
-    `alias`: its name in the settings. `allow_insecure`: the address is one without encryption, on
-    another machine.
+    Either `key_env` names a variable, or `key` is the key, or neither.
     """
 
     type: str
+    """The service, as in config/services.toml."""
     alias: str
+    """Its name in the settings."""
     model: str = ""
+    """The service's own id of the model; empty: still open."""
     base_url: str = ""
+    """Empty: the usual one."""
     allow_insecure: bool = False
+    """The address is one without encryption, on another machine."""
     key_env: str = ""
+    """The variable that holds the key."""
     key: str = field(default="", repr=False)
+    """The key as it was typed."""
 
 
 class SetupService(Protocol):

@@ -33,8 +33,8 @@ def thinking_budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
 def thinking_effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | None:
     """The word for `level` among those the model knows; those None: the usual three.
 
-    `known` is `ModelCard.efforts`. None: there is no word for it, and nothing should be said. So it
-    is for `off` where a model knows no `none`.
+    `known` is `ModelProfile.efforts`. None: there is no word for it, and nothing should be said. So
+    it is for `off` where a model knows no `none`.
     """
     known = USUAL_EFFORTS if known is None else known
     words: Sequence[str] = _table()["effort"][level]

@@ -53,7 +53,7 @@ class HttpxResponse:
         """The body, decompressed, in the pieces it arrives in.
 
         Raises:
-            TransportFailed: it broke off, or is compressed in a way we do not read.
+            TransportError: it broke off, or is compressed in a way we do not read.
         """
         # Each layer may multiply the size by a thousand: nobody needs two.
         if "," in self.headers.get("content-encoding", ""):
@@ -85,7 +85,7 @@ class HttpxTransport:
         """Send `body` and return when the head of the answer is here.
 
         Raises:
-            TransportFailed: there is no connection, or none that lasts.
+            TransportError: there is no connection, or none that lasts.
         """
         try:
             client = self._client(url)
@@ -112,7 +112,7 @@ class HttpxTransport:
         """The whole answer to one request; the caller has the clock.
 
         Raises:
-            TransportFailed: there is no connection, it broke, or the answer is too long.
+            TransportError: there is no connection, it broke, or the answer is too long.
         """
         try:
             client = self._client(url)

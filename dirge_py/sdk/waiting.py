@@ -5,21 +5,27 @@ The threads of an agent: conversations by name, opened when they are needed.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
 from dirge_py.agent_loop.history import is_turn
 from dirge_py.agent_loop.queues import QueuedInput
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.sdk.agent_inputs import Resume
-from dirge_py.session.continuation import Continuation, check_call, check_continuation, continuation_at, parse_continuation
+from dirge_py.session.continuation import (
+    Continuation,
+    check_call,
+    check_continuation,
+    continuation_at,
+    parse_continuation,
+)
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import AssistantMessage, Message, Usage
 from dirge_py.types.outcomes import AwaitingConfirmation
-from typing import Any
-from weakref import WeakKeyDictionary
-
 
 MAIN = "main"
 """What a thread that was given no name is called in a continuation."""

@@ -10,6 +10,10 @@ import secrets
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, decode_usage
@@ -17,11 +21,13 @@ from dirge_py.session.history import replay
 from dirge_py.session.names import check_session_id
 from dirge_py.session.record import Record, json_text
 from dirge_py.types.errors import FileError, SessionError
-from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage, Usage
-from itertools import takewhile
-from pathlib import Path
-from typing import Any
-
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+)
 
 VERSION = 1
 

@@ -49,7 +49,7 @@ def events_of(*payloads):
 def body(
     *messages,
     model="claude-sonnet-4-5",
-    card=None,
+    profile=None,
     tools=(),
     asset_dir=None,
     system="Be brief.",
@@ -65,7 +65,7 @@ def body(
         ),
         StreamOptions(**options),
         model=model,
-        card=card or find_model_profile("anthropic", model),
+        profile=profile or find_model_profile("anthropic", model),
         max_output_tokens=options.get("max_output_tokens"),
         cache_ttl=cache_ttl,
     )
@@ -221,8 +221,8 @@ def test_a_budget_of_ones_own_is_used():
 
 
 def test_a_small_model_thinks_less_and_still_replies():
-    card = ModelProfile(thinking=True, max_output_tokens=4096)
-    written = body(card=card, thinking_level="high")
+    profile = ModelProfile(thinking=True, max_output_tokens=4096)
+    written = body(profile=profile, thinking_level="high")
 
     assert written["max_tokens"] == 4096
     assert written["thinking"]["budget_tokens"] == 2048
@@ -240,15 +240,15 @@ def test_a_small_model_thinks_less_and_still_replies():
     st.none() | st.integers(min_value=1, max_value=100_000),
 )
 @settings(max_examples=size(80, 2000), deadline=None)
-def test_an_answer_always_fits_behind_its_thinking(card, level, budgets, asked):
-    if asked is not None and card.max_output_tokens is not None:
-        asked = min(asked, card.max_output_tokens)
+def test_an_answer_always_fits_behind_its_thinking(profile, level, budgets, asked):
+    if asked is not None and profile.max_output_tokens is not None:
+        asked = min(asked, profile.max_output_tokens)
     written = body(
-        card=card, thinking_level=level, thinking_budgets=budgets, max_output_tokens=asked
+        profile=profile, thinking_level=level, thinking_budgets=budgets, max_output_tokens=asked
     )
 
     budget = written.get("thinking", {}).get("budget_tokens", 0)
-    assert budget < written["max_tokens"] <= (card.max_output_tokens or 10**9)
+    assert budget < written["max_tokens"] <= (profile.max_output_tokens or 10**9)
     assert budget == 0 or budget >= 1024
 
 

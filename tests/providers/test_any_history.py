@@ -67,7 +67,7 @@ def made(service: str, http: Overheard, home: str | None = None) -> StreamFn:
             type=service,
             base_url=home or known.base_url or "",
             api_key="k",
-            dialect=Quirks(**known.dialect),
+            quirks=Quirks(**known.dialect),
         ),
         http,
     )
@@ -130,7 +130,7 @@ def test_so_it_is_for_every_service_that_departs_from_a_format(
     folder: str, service: str, history: Sequence[Message], level: Any
 ) -> None:
     http = Overheard()
-    dialect = Quirks(**SERVICE_OF[service].dialect)
+    quirks = Quirks(**SERVICE_OF[service].dialect)
     model = f"work/{SERVICE_OF[service].default_model or 'm'}"
     body = sent(made(service, http), http, history, folder, model=model, thinking_level=level)
     if body is None:
@@ -139,10 +139,10 @@ def test_so_it_is_for_every_service_that_departs_from_a_format(
     ids = [call["id"] for message in answers for call in message.get("tool_calls", ())]
 
     assert problems(wire_of(service), body) == []
-    if dialect.thinking_back == "reasoning_content":
+    if quirks.thinking_back == "reasoning_content":
         assert all("reasoning_content" in message for message in answers)
-    if dialect.call_id_chars is not None:
-        assert all(len(one) == dialect.call_id_chars and one.isalnum() for one in ids)
+    if quirks.call_id_chars is not None:
+        assert all(len(one) == quirks.call_id_chars and one.isalnum() for one in ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)

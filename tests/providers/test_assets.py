@@ -21,7 +21,7 @@ BLIND = "[A picture (image/png) was here; you cannot see pictures.]"
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("card", "is_sent"),
+    ("profile", "is_sent"),
     [
         (ModelProfile(images=True, max_output_tokens=9000), True),
         (ModelProfile(), True),
@@ -29,11 +29,11 @@ BLIND = "[A picture (image/png) was here; you cannot see pictures.]"
         (ModelProfile(images=False), False),
     ],
 )
-async def test_a_picture_goes_to_whoever_may_see_it(http, serve, tmp_path, kind, card, is_sent):
+async def test_a_picture_goes_to_whoever_may_see_it(http, serve, tmp_path, kind, profile, is_sent):
     (tmp_path / "pic").write_bytes(b"looks like a picture")
     client = Client(http, kind, serve(Say(text="x")))
     body = await client.sent(
-        messages=(SEEN,), asset_dir=str(tmp_path), card_of=lambda model: card, system=""
+        messages=(SEEN,), asset_dir=str(tmp_path), profile_of=lambda model: profile, system=""
     )
     sent = json.dumps(body)
 

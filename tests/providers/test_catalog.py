@@ -45,9 +45,9 @@ def test_a_relative_has_the_limits_and_no_price():
 
 
 def test_an_unknown_model_has_a_window_and_no_price():
-    card = find_model_profile("openai", "somebody-elses")
+    profile = find_model_profile("openai", "somebody-elses")
 
-    assert (card.window_tokens, card.price_in, card.thinking) == (None, None, False)
+    assert (profile.window_tokens, profile.price_in, profile.thinking) == (None, None, False)
     assert find_model_profile("nobody", "x") == ModelProfile()
 
 
@@ -93,10 +93,10 @@ def test_a_family_is_known_where_the_model_is_not():
 
 @pytest.mark.parametrize("provider_type", ["ollama", "lmstudio", "llamacpp", "vllm"])
 def test_a_model_at_home_costs_nothing_and_has_the_window_it_was_given(provider_type):
-    card = find_model_profile(provider_type, "deepseek-v4-pro")
+    profile = find_model_profile(provider_type, "deepseek-v4-pro")
 
-    assert cost_usd(card, Usage(input=1000, output=1000, cache_read=10)) == 0
-    assert card.window_tokens is None
+    assert cost_usd(profile, Usage(input=1000, output=1000, cache_read=10)) == 0
+    assert profile.window_tokens is None
 
 
 def test_a_model_of_ollamas_cloud_does_not_run_at_home():
@@ -118,22 +118,22 @@ def test_the_catalogue_is_sane():
     assert tables.keys() <= {service.type for service in SERVICES}
     for name, models in tables.items():
         for model_id, row in models.items():
-            card = ModelProfile(**row)
+            profile = ModelProfile(**row)
             which = f"{name}: {model_id}"
-            priced = card.price_in is not None
+            priced = profile.price_in is not None
             assert model_id == model_id.lower(), which
             assert "*" not in model_id[:-1], which
-            assert (card.window_tokens or 1 << 40) > (card.max_output_tokens or 0), which
-            assert priced is (card.price_out is not None), which
-            assert not priced or card.price_out >= card.price_in, which
-            for cached in (card.price_cache_read, card.price_cache_write):
+            assert (profile.window_tokens or 1 << 40) > (profile.max_output_tokens or 0), which
+            assert priced is (profile.price_out is not None), which
+            assert not priced or profile.price_out >= profile.price_in, which
+            for cached in (profile.price_cache_read, profile.price_cache_write):
                 assert cached is None or priced, which
-            assert not priced or (card.price_cache_read or 0) <= card.price_in, which
-            assert (card.price_cache_write or 99) >= (card.price_in or 0), which
-            assert (card.priced_to_tokens or 1) <= (card.window_tokens or 1 << 40), which
-            assert card.thinking or not card.adaptive_thinking, which
-            assert set(card.efforts or ()) <= WORDS, which
-            assert card.thinking or not card.efforts, which
+            assert not priced or (profile.price_cache_read or 0) <= profile.price_in, which
+            assert (profile.price_cache_write or 99) >= (profile.price_in or 0), which
+            assert (profile.priced_to_tokens or 1) <= (profile.window_tokens or 1 << 40), which
+            assert profile.thinking or not profile.adaptive_thinking, which
+            assert set(profile.efforts or ()) <= WORDS, which
+            assert profile.thinking or not profile.efforts, which
 
 
 def test_a_call_costs_what_each_kind_of_token_costs():
@@ -149,6 +149,6 @@ def test_an_unknown_price_makes_an_unknown_cost():
 
 
 def test_a_dearer_tier_makes_an_unknown_cost():
-    card = ModelProfile(price_in=1.0, price_out=1.0, priced_to_tokens=100)
+    profile = ModelProfile(price_in=1.0, price_out=1.0, priced_to_tokens=100)
 
-    assert cost_usd(card, Usage(input=101)) is None
+    assert cost_usd(profile, Usage(input=101)) is None

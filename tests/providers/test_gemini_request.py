@@ -218,9 +218,9 @@ async def test_what_thinking_takes_comes_on_top_of_the_reply(gemini, model, leve
 
 
 async def test_a_small_model_thinks_less_and_still_replies(gemini):
-    card = ModelProfile(thinking=True, max_output_tokens=4096)
+    profile = ModelProfile(thinking=True, max_output_tokens=4096)
     body = await gemini(Say(text="x")).sent(
-        thinking_level="high", max_output_tokens=4000, card_of=lambda model: card
+        thinking_level="high", max_output_tokens=4000, profile_of=lambda model: profile
     )
 
     assert body["generationConfig"] == {
@@ -231,7 +231,9 @@ async def test_a_small_model_thinks_less_and_still_replies(gemini):
 
 async def test_a_model_that_is_said_not_to_think_is_told_nothing_of_it(gemini):
     body = await gemini(Say(text="x")).sent(
-        model="work/gemini-2.5-flash", thinking_level="high", card_of=lambda model: ModelProfile()
+        model="work/gemini-2.5-flash",
+        thinking_level="high",
+        profile_of=lambda model: ModelProfile(),
     )
 
     assert "generationConfig" not in body

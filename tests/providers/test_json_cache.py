@@ -9,7 +9,7 @@ from tests.providers.server import Say
 
 
 def test_what_is_asked_for_again_is_made_once_and_forgotten_when_it_is_not() -> None:
-    memory, made = JsonCache(), []
+    json_cache, made = JsonCache(), []
     first, second = user_text("a"), user_text("a")
 
     def make(message: object) -> int:
@@ -17,8 +17,8 @@ def test_what_is_asked_for_again_is_made_once_and_forgotten_when_it_is_not() -> 
         return len(made)
 
     for asked in ([first], [first, second], [second], [first]):
-        memory.begin_request()
-        answers = [memory.of(message, make) for message in asked]
+        json_cache.begin_request()
+        answers = [json_cache.of(message, make) for message in asked]
 
     assert answers == [3]
     assert [id(each) for each in made] == [id(first), id(second), id(first)]

@@ -194,11 +194,11 @@ async def asked(stream, model):
 
 
 async def test_limits_are_sent_where_they_are_known(ollama):
-    def card(model):
+    def profile(model):
         return ModelProfile(window_tokens=32_768)
 
     client = ollama(Say(text="x"), Say(text="x"))
-    known = await client.sent(card_of=card, max_output_tokens=900)
+    known = await client.sent(profile_of=profile, max_output_tokens=900)
     unknown = await client.sent()
 
     assert known["options"] == {"num_ctx": 32_768, "num_predict": 900}

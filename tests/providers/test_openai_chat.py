@@ -45,10 +45,10 @@ def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
         LlmContext(system_prompt="Be brief.", messages=messages, tools=tools),
         StreamOptions(**options),
         model=model,
-        card=find_model_profile("openai", model),
+        profile=find_model_profile("openai", model),
         official=official,
         max_output_tokens=options.get("max_output_tokens"),
-        memory=JsonCache(),
+        json_cache=JsonCache(),
     )
 
 
@@ -320,10 +320,10 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
         context,
         StreamOptions(),
         model="m",
-        card=find_model_profile("openai", "m"),
+        profile=find_model_profile("openai", "m"),
         official=False,
         max_output_tokens=None,
-        memory=JsonCache(),
+        json_cache=JsonCache(),
     )
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}}
 
@@ -369,10 +369,10 @@ def test_a99_documents_of_results_follow_in_a_user_message(tmp_path):
             context,
             StreamOptions(),
             model=model,
-            card=find_model_profile("openai", model),
+            profile=find_model_profile("openai", model),
             official=True,
             max_output_tokens=None,
-            memory=JsonCache(),
+            json_cache=JsonCache(),
         )
         return written["messages"][-1]
 

@@ -35,23 +35,23 @@ from dirge_py.types.messages import (
 from tests.providers.asking import READ, done_of, text_of, thinking_of
 from tests.providers.server import Raw
 
-DIALECTS = {service.type: Quirks(**service.dialect) for service in SERVICES}
+QUIRKS = {service.type: Quirks(**service.dialect) for service in SERVICES}
 CALL = ToolCallBlock(id="call_from_elsewhere", name="read", arguments={})
 RESULT = ToolResultMessage(tool_call_id=CALL.id, tool_name="read", content=(TextBlock("r"),))
 SCHEMA = ResponseSchema(name="ver dict", schema={"type": "object", "properties": {}})
 
 
-def sent(service, *messages, model="m", tools=(READ,), card=None, dialect=None, **options):
+def sent(service, *messages, model="m", tools=(READ,), profile=None, quirks=None, **options):
     """The body of a request to a known service."""
     return chat_request(
         LlmContext(system_prompt="Be brief.", messages=messages or (user_text("hi"),), tools=tools),
         StreamOptions(**options),
         model=model,
-        card=card or find_model_profile(service, model),
+        profile=profile or find_model_profile(service, model),
         official=False,
         max_output_tokens=options.get("max_output_tokens"),
-        memory=JsonCache(),
-        dialect=dialect or DIALECTS[service],
+        json_cache=JsonCache(),
+        quirks=quirks or QUIRKS[service],
         alias="work",
     )
 
@@ -250,11 +250,11 @@ def test_strictness_is_asked_for_only_where_it_would_not_be_refused(schema, stri
 
 
 def test_a_limit_leaves_room_for_thinking():
-    card = find_model_profile("deepseek", "deepseek-v4-pro")
-    thinking = sent("deepseek", card=card, thinking_level="high", max_output_tokens=1000)
+    profile = find_model_profile("deepseek", "deepseek-v4-pro")
+    thinking = sent("deepseek", profile=profile, thinking_level="high", max_output_tokens=1000)
 
     assert thinking["max_tokens"] == 17_384
-    assert sent("deepseek", card=card, max_output_tokens=1000)["max_tokens"] == 1000
+    assert sent("deepseek", profile=profile, max_output_tokens=1000)["max_tokens"] == 1000
 
 
 def test_members_of_a_model_s_requests_are_merged_with_what_is_asked_for():
@@ -263,7 +263,7 @@ def test_members_of_a_model_s_requests_are_merged_with_what_is_asked_for():
         body_of={"a/": {"reasoning": {"exclude": True}, "provider": {"sort": "price"}}},
         thinking={"low": {"reasoning": {"effort": "low"}}},
     )
-    body = sent("openrouter", model="a/m", dialect=told, thinking_level="low")
+    body = sent("openrouter", model="a/m", quirks=told, thinking_level="low")
 
     assert body["reasoning"] == {"effort": "low", "exclude": True}
     assert body["provider"] == {"sort": "price"}
@@ -294,10 +294,10 @@ def test_openai_itself_is_given_a_key_for_the_cache_and_those_who_follow_it_are_
             asked,
             StreamOptions(),
             model="m",
-            card=ModelProfile(),
+            profile=ModelProfile(),
             official=official,
             max_output_tokens=None,
-            memory=JsonCache(),
+            json_cache=JsonCache(),
         )
         for official in (True, False)
     ]
@@ -338,7 +338,7 @@ def test_what_changes_every_day_is_not_in_the_key():
 async def test_what_openrouter_says_that_a_call_cost_is_taken_for_it(openai, told, charged_usd):
     last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     answered = chunks({**last, "usage": {**COUNTS, **told}})
-    usage = done_of(await openai(answered).ask(dialect=DIALECTS["openrouter"])).usage
+    usage = done_of(await openai(answered).ask(quirks=QUIRKS["openrouter"])).usage
     assert usage.charged_usd == (None if charged_usd is None else pytest.approx(charged_usd))
     if charged_usd is not None:
         assert cost_usd(ModelProfile(), usage) == usage.charged_usd
@@ -411,8 +411,8 @@ async def test_openrouters_details_go_back_as_they_came(openai):
         ),
         chunks(delta("stop", content="ok")),
     )
-    dialect = DIALECTS["openrouter"]
-    events = await client.ask(dialect=dialect)
+    quirks = QUIRKS["openrouter"]
+    events = await client.ask(quirks=quirks)
     ends = [event for event in events if isinstance(event, ThinkingEnd)]
     said = [
         ThinkingBlock(text="hm", signature=ends[0].signature),
@@ -420,7 +420,7 @@ async def test_openrouters_details_go_back_as_they_came(openai):
         ThinkingBlock(text="", signature=ends[1].signature),
     ]
     body = await client.sent(
-        dialect=dialect, messages=(user_text("a"), answer(*said), user_text("b"))
+        quirks=quirks, messages=(user_text("a"), answer(*said), user_text("b"))
     )
 
     whole = {"type": "reasoning.text", "text": "hm", "index": 0, "format": "x-v1"}

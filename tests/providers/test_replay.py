@@ -202,18 +202,16 @@ async def test_the_answers_of_several_services_come_in_their_order(studio: Studi
 async def test_how_a_service_departs_from_its_format_is_kept(
     studio: Studio, serve: Callable[..., FakeService], service: Service
 ) -> None:
-    dialect = Quirks(**service.dialect)
+    quirks = Quirks(**service.dialect)
     client = Client(studio.http, service.speaks, serve(Say(text="x")))
-    address = ProviderSettings(
-        alias="work", type=service.type, base_url=client.url, dialect=dialect
-    )
+    address = ProviderSettings(alias="work", type=service.type, base_url=client.url, quirks=quirks)
     http = recording_client(studio.http, studio.recording, lambda text: text)
     client.http = http.of(address, service.speaks)
     await client.ask()
 
     [exchange] = await over(studio.file)
     assert exchange.service["type"] == service.type
-    assert Quirks(**exchange.service["dialect"]) == dialect
+    assert Quirks(**exchange.service["dialect"]) == quirks
     assert said(await studio.play(studio.player()))[0] == "x"
 
 

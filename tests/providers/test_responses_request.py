@@ -43,7 +43,7 @@ def responses(http, serve):
     return lambda *replies: Client(http, "openai-responses", serve(*(replies or [Say(text="x")])))
 
 
-def card(model):
+def profile(model):
     return find_model_profile("openai-responses", model)
 
 
@@ -157,7 +157,7 @@ async def test_an_answer_is_held_to_a_schema(responses, schema, strict):
 
 
 async def test_the_system_prompt_takes_the_role_that_the_settings_name(responses):
-    body = await responses().sent(dialect=Quirks(system_role="developer"))
+    body = await responses().sent(quirks=Quirks(system_role="developer"))
 
     assert "instructions" not in body
     assert body["input"][0] == {"role": "developer", "content": "Be brief."}
@@ -322,7 +322,7 @@ def asked(client, stream, *messages, level="off"):
 
 def stream_of(client):
     settings = ProviderSettings(
-        alias="work", type="openai-responses", base_url=client.url, api_key="k", card_of=card
+        alias="work", type="openai-responses", base_url=client.url, api_key="k", profile_of=profile
     )
     return find_provider("openai-responses").make(settings, client.http)
 
@@ -421,6 +421,6 @@ def test_openai_itself_is_given_a_key_for_the_cache(base_url, is_openai):
         settings=ProviderSettings(alias="work", type="openai-responses", base_url=base_url),
         base_url=base_url,
         model="gpt-5.5",
-        memory=JsonCache(),
+        json_cache=JsonCache(),
     )
     assert ("prompt_cache_key" in responses_request(call, RefusedParts())) is is_openai

@@ -162,7 +162,7 @@ def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
         LlmContext(system_prompt="", messages=[user_text("a"), kept]),
         StreamOptions(),
         model="m",
-        card=ModelProfile(),
+        profile=ModelProfile(),
         max_output_tokens=None,
     )
 

@@ -4,15 +4,25 @@ import json
 import os
 import stat
 from dataclasses import replace
-from dirge_py.session.continuation import check_call, check_continuation, continuation_at, continuation_of, load_continuation, parse_continuation, save_continuation, title_of_call
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.session.continuation import (
+    check_call,
+    check_continuation,
+    continuation_at,
+    continuation_of,
+    load_continuation,
+    parse_continuation,
+    save_continuation,
+    title_of_call,
+)
 from dirge_py.session.transcript import undecided
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
-from hypothesis import given, strategies as st
 from tests.session.test_transcript import answer, chain, deferred, started
-
-import pytest
-
 
 USAGE = Usage(input=10, output=5, cache_read=2)
 BATCH = AssistantMessage(

@@ -2,6 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.paper import Paper
@@ -9,9 +11,38 @@ from dirge_py.frontend.line.phases import PhaseLines
 from dirge_py.frontend.outcome_text import words_for
 from dirge_py.lib.figures import thousands, told_cost
 from dirge_py.session.continuation import title_of_call
-from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, EvidenceTaken, ForkEvent, HistoryMoved, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PermissionAnswered, PlanPhase, RepairStats, RetryNotice, SystemNotice, ToolExecutionEnd, ToolExecutionStart, UsageReported
-from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage
-from typing import Any, TYPE_CHECKING
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
+    HistoryMoved,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PermissionAnswered,
+    PlanPhase,
+    RepairStats,
+    RetryNotice,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    UsageReported,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
 
 if TYPE_CHECKING:
     from dirge_py.session.phases import Told

@@ -3,6 +3,9 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
 from dirge_py.agent_loop.history import final_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
@@ -15,11 +18,20 @@ from dirge_py.lib.clean import clean, clean_json
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
-from dirge_py.types.events import ContextCompacted, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, PermissionAnswered, PlanPhase, RetryNotice, SystemNotice
+from dirge_py.types.events import (
+    ContextCompacted,
+    EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    PlanPhase,
+    RetryNotice,
+    SystemNotice,
+)
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
-from pathlib import Path
-from typing import Any, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema

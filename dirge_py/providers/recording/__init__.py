@@ -35,6 +35,6 @@ def begin_recording(
     """
     if recording is None:
         return ()
-    told = recording.open(notify)
+    notice = recording.open(notify)
     undo.callback(recording.forget)
-    return (told,) if told else ()
+    return (notice,) if notice else ()

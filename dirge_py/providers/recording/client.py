@@ -67,7 +67,7 @@ class RecordingClient(HttpClient):
             "type": settings.type,
             "wire": wire,
             "base_url": self._redact(settings.base_url),
-            "dialect": _changed_quirks(settings.dialect),
+            "dialect": _changed_quirks(settings.quirks),
         }
         return RecordingClient(self._client, self._recording, self._redact, service)
 
@@ -196,7 +196,7 @@ class _ExchangeWriter:
         if error is None:
             self.write({"end": "complete"})
         elif isinstance(error, TransportError):
-            self.write({"end": error.trouble, "detail": self._redact(error.detail)})
+            self.write({"end": error.kind, "detail": self._redact(error.detail)})
         elif isinstance(error, TimeoutError) or self._is_late():
             self.write({"end": "timed out"})
         else:
@@ -241,10 +241,10 @@ class _RecordedResponse:
         await self._answer.aclose()
 
 
-def _changed_quirks(dialect: Quirks) -> Mapping[str, Any]:
+def _changed_quirks(quirks: Quirks) -> Mapping[str, Any]:
     """What of a dialect is not as usual."""
     usual = Quirks()
-    values = {each.name: getattr(dialect, each.name) for each in fields(dialect)}
+    values = {each.name: getattr(quirks, each.name) for each in fields(quirks)}
     return {name: value for name, value in values.items() if value != getattr(usual, name)}
 
 
