@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
@@ -191,7 +191,7 @@ async def editing(folder: Path, rounds: int) -> None:
 def deciding(folder: Path, rounds: int) -> None:
     rules = tuple(parse_rule(f"execute:tool{n} *", "allow") for n in range(20))
     with contextlib.closing(Workspace([folder], folder)) as workspace:
-        gate = Gate(workspace, PolicySet(rules=rules, mode="standard"))
+        gate = PermissionEngine(workspace, PolicySet(rules=rules, mode="standard"))
         claims = [[Claim("execute", Command(text, str(folder)))] for text in COMMANDS]
         for claim in claims:
             gate.decide(claim)

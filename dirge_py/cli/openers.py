@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.config.sources import Found
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.permission.project_trust import ProjectDoor
+    from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
 
 
@@ -30,7 +30,7 @@ class Openers:
 
     first: OpenFirst
     other: OpenOther
-    project: "Callable[[], ProjectDoor]"
+    project: "Callable[[], TrustGate]"
     settings: "Callable[[], Config]"
     look: "Callable[[Config], None]"
 
@@ -72,12 +72,12 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
             return replace(wanted, add_dirs=tuple(map(os.path.abspath, wanted.add_dirs)))
 
     @cache
-    def door(folder: Path) -> "ProjectDoor":
-        from dirge_py.permission.project_trust import ProjectDoor
+    def door(folder: Path) -> "TrustGate":
+        from dirge_py.permission.project_trust import TrustGate
 
-        return ProjectDoor(folder)
+        return TrustGate(folder)
 
-    def project() -> "ProjectDoor":
+    def project() -> "TrustGate":
         return door(Path.cwd())
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":

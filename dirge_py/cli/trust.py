@@ -13,7 +13,7 @@ from dirge_py.lib.clean import visible
 from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:
-    from dirge_py.permission.project_trust import Project
+    from dirge_py.permission.project_trust import ProjectTrust
 
 
 def build_trust_parser() -> Parser:
@@ -59,7 +59,7 @@ def trust(rest: Sequence[str]) -> int:
     return _ask(project)
 
 
-def as_json(project: "Project") -> str:
+def as_json(project: "ProjectTrust") -> str:
     """What `--show --json` prints: one line."""
     value: dict[str, Any] = {
         "project": str(project.root),
@@ -81,7 +81,7 @@ def as_json(project: "Project") -> str:
     return json.dumps(value) + "\n"
 
 
-def as_text(project: "Project") -> str:
+def as_text(project: "ProjectTrust") -> str:
     """What `--show` prints."""
     lines = [f"{visible(str(project.root))}: {_STATES[project.state]}"]
     if project.obstacle:
@@ -103,7 +103,7 @@ _STATES = {
 }
 
 
-def _accept(project: "Project", digest: str) -> int:
+def _accept(project: "ProjectTrust", digest: str) -> int:
     from dirge_py.permission.project_trust import accept
 
     if not project.files and not project.obstacle:
@@ -118,7 +118,7 @@ def _accept(project: "Project", digest: str) -> int:
     return 0
 
 
-def _ask(project: "Project") -> int:
+def _ask(project: "ProjectTrust") -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "`dirge trust` asks in a terminal.",

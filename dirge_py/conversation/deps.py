@@ -11,7 +11,7 @@ from dirge_py.conversation.durable import DurableContext
 from dirge_py.extensions.memory.base import MemoryProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.session.kept import Kept
 from dirge_py.session.listing import SessionSummary
 from dirge_py.session.recorder import Recorder
@@ -173,7 +173,7 @@ class WorkEnvironment:
     """Makes the system prompt for the tools' names; read once a run, so that it stays the same."""
     attach: Callable[[str, Pictures], Awaitable[UserMessage]]
     """Reads the `@path` attachments of a prompt."""
-    gate: Gate | None = None
+    gate: PermissionEngine | None = None
     """The permission engine."""
     explain: Callable[[str, str], Decision] | None = None
     """What would be decided about a tool's call, from its name and input."""

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.conversation.deps import ConversationDeps
-from dirge_py.permission.decision import Decision
-from dirge_py.permission.gate import Gate
-from dirge_py.permission.history import DecisionLog
+from dirge_py.permission.decision import Decision, DecisionLog
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.llm import ModelOption, ThinkingLevel
@@ -136,7 +135,7 @@ class ConversationSettings:
         return self._environment.explain(tool, input_text)
 
     @property
-    def _gate(self) -> Gate:
+    def _gate(self) -> PermissionEngine:
         if self._environment.gate is None:
             raise DirgeError("this conversation has no permission engine.")
         return self._environment.gate

@@ -1,7 +1,13 @@
-"""The permission hook: claims judged, questions asked, and what was judged handed on."""
+"""The permission hook: claims judged, questions asked, and what was judged handed on.
+
+Calls that were refused again and again: they are no longer asked about.
+
+The last look at what an approved command would run, where its call begins.
+"""
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -10,29 +16,27 @@ from typing import Literal
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
-from dirge_py.permission.gate import Gate, suggest
-from dirge_py.permission.git_config import GIT_HARDENING
-from dirge_py.permission.judging import PermissionJudge
-from dirge_py.permission.loop_guard import LoopGuard
+from dirge_py.permission.engine import PermissionEngine, suggest
+from dirge_py.permission.git.repository import GIT_HARDENING
+from dirge_py.permission.llm_judge import PermissionJudge
 from dirge_py.permission.questions import (
-    Answered,
-    Held,
-    Judged,
-    Question,
+    AnsweredCall,
+    HeldAnswers,
+    JudgedCall,
+    PendingQuestion,
     change_words,
     family_of,
     files_of,
-    hold_to,
     is_no_to,
     judge_call,
     kept_words,
     later_questions,
     objection_to,
+    pin_preview,
     remembered,
     request_for,
     verdict_on,
 )
-from dirge_py.permission.start_check import StartCheck
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
@@ -41,7 +45,7 @@ from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNot
 from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
-from dirge_py.types.tools import Interceptor, ToolCall
+from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
@@ -61,7 +65,7 @@ class Authorizer:
     def __init__(
         self,
         *,
-        gate: Gate,
+        gate: PermissionEngine,
         asker: Asker,
         workspace: Workspace,
         runner: Runner,
@@ -81,14 +85,14 @@ class Authorizer:
         self._keep_rules = keep_rules
         self._judge = judge
         self._judge_effect = judge_effect
-        self._guard = LoopGuard(loop_guard)
-        self._held = Held()
+        self._guard = RefusalLoopGuard(loop_guard)
+        self._held = HeldAnswers()
         self._start_check = StartCheck()
         self._distrusted: Sequence[str] = ()
 
     def elsewhere(
         self,
-        gate: Gate,
+        gate: PermissionEngine,
         workspace: Workspace,
         runner: Runner,
         *,
@@ -102,7 +106,7 @@ class Authorizer:
         own = copy(self)
         own._gate, own._workspace, own._runner, own._cwd = gate, workspace, runner, cwd
         own._on_grant, own._keep_rules = lambda rule: None, None
-        own._held, own._distrusted = Held(), tuple(distrusted)
+        own._held, own._distrusted = HeldAnswers(), tuple(distrusted)
         return own
 
     @property
@@ -129,7 +133,9 @@ class Authorizer:
             return None
         return self._follow(info, await self._answered(info, judged, held))
 
-    async def _answered(self, info: TurnInfo, judged: Judged, held: Answered | None) -> Answered:
+    async def _answered(
+        self, info: TurnInfo, judged: JudgedCall, held: AnsweredCall | None
+    ) -> AnsweredCall:
         """What was decided while the run was down, else what the asker said or says now."""
         earlier = info.decisions.get(judged.call.id)
         changed = ""
@@ -139,13 +145,13 @@ class Authorizer:
             if not changed:
                 effect: Literal["allow", "deny"] = "allow" if earlier.allow else "deny"
                 answer = PermissionAnswer(effect=effect, comment=earlier.reason)
-                return Answered(
+                return AnsweredCall(
                     judged=judged, request=None, answer=answer, by="earlier", files=files
                 )
         stopped = self._guard.stops(info.run_id, judged.call.name, judged.claims)
         if stopped:
             answer = PermissionAnswer(effect="deny", comment=stopped)
-            return Answered(judged=judged, request=None, answer=answer, by="loop-guard")
+            return AnsweredCall(judged=judged, request=None, answer=answer, by="loop-guard")
         if held is not None:
             changed = await objection_to(held, judged, self._cwd)
             if not changed:
@@ -157,13 +163,15 @@ class Authorizer:
         comment = answered.answer.comment or f"{changed} after it was allowed"
         return replace(answered, answer=PermissionAnswer(effect="deny", comment=comment))
 
-    def _taken(self, info: TurnInfo, held: Answered) -> Answered:
+    def _taken(self, info: TurnInfo, held: AnsweredCall) -> AnsweredCall:
         """An answer that was given beforehand, its question told where its call begins."""
         if held.by == "answer":
             self._tell_asked(info, held.judged)
         return held
 
-    def _changed_since_wait(self, info: TurnInfo, judged: Judged, files: Mapping[str, str]) -> str:
+    def _changed_since_wait(
+        self, info: TurnInfo, judged: JudgedCall, files: Mapping[str, str]
+    ) -> str:
         """What changed since the call was left to wait: a plugin's doing, or another's; or ""."""
         decided = info.decisions[judged.call.id]
         waited = self._gate.history.of_call(judged.call.id)
@@ -179,7 +187,7 @@ class Authorizer:
             return ""
         return change_words(waited.files, files, self._cwd)
 
-    async def _ask(self, info: TurnInfo, judged: Judged, changed: str = "") -> Answered:
+    async def _ask(self, info: TurnInfo, judged: JudgedCall, changed: str = "") -> AnsweredCall:
         """Ask until what is allowed is what is there; `changed` is why it is asked about again."""
         for attempt in range(_MOST_ATTEMPTS):
             answered = await self._ask_once(info, judged, changed, is_first=attempt == 0)
@@ -195,18 +203,18 @@ class Authorizer:
         else:
             changed += " each time the user was asked"
         answer = PermissionAnswer(effect="deny", comment=changed)
-        return Answered(judged=judged, request=None, answer=answer, by="changed")
+        return AnsweredCall(judged=judged, request=None, answer=answer, by="changed")
 
     async def _ask_once(
-        self, info: TurnInfo, judged: Judged, changed: str, *, is_first: bool
-    ) -> Answered:
+        self, info: TurnInfo, judged: JudgedCall, changed: str, *, is_first: bool
+    ) -> AnsweredCall:
         """Ask about this call, and in the same breath about those after it that would ask too."""
         try:
             question = await self._question(judged, changed)
         except DirgeError as error:
             answer = PermissionAnswer(effect="deny", comment=error.in_one_line())
-            return Answered(judged=judged, request=None, answer=answer, by="failure")
-        if isinstance(question, Answered):
+            return AnsweredCall(judged=judged, request=None, answer=answer, by="failure")
+        if isinstance(question, AnsweredCall):
             return question
         if is_first:
             self._tell_asked(info, judged)
@@ -220,9 +228,9 @@ class Authorizer:
         asked = [question]
         for its_question in questions:
             # A failure is told, or raised, when the turn of its call comes.
-            if isinstance(its_question, Answered):
+            if isinstance(its_question, AnsweredCall):
                 self._held.put(info, its_question)
-            elif isinstance(its_question, Question):
+            elif isinstance(its_question, PendingQuestion):
                 asked.append(its_question)
         answers = await self._asker.permission([one.request for one in asked])
         results = [one.answered(answer) for one, answer in zip(asked, answers, strict=True)]
@@ -230,7 +238,9 @@ class Authorizer:
             self._held.put(info, result)
         return results[0]
 
-    async def _question(self, judged: Judged, changed: str = "") -> Question | Answered:
+    async def _question(
+        self, judged: JudgedCall, changed: str = ""
+    ) -> PendingQuestion | AnsweredCall:
         """The question about a call, or the judge's no. Raises DirgeError: it can only fail."""
         can_keep = self._keep_rules is not None
         # First: what changes while the rest is made is not what was shown.
@@ -240,13 +250,13 @@ class Authorizer:
         if verdict.kind == "deny" and self._judge_effect == "deny":
             words = f"the model that judges calls refused it: {verdict.reason}"
             answer = PermissionAnswer(effect="deny", comment=words)
-            return Answered(judged=judged, request=request, answer=answer, by="judge")
+            return AnsweredCall(judged=judged, request=request, answer=answer, by="judge")
         warnings = [f"{changed} after you were asked"] if changed else []
         warnings += [] if verdict.kind == "allow" else [verdict.reason]
         request = replace(request, warning="; ".join(warnings))
-        return Question(judged=judged, request=request, files=files)
+        return PendingQuestion(judged=judged, request=request, files=files)
 
-    def _follow(self, info: TurnInfo, answered: Answered) -> BeforeToolCallResult | None:
+    def _follow(self, info: TurnInfo, answered: AnsweredCall) -> BeforeToolCallResult | None:
         judged, answer = answered.judged, answered.answer
         call, reason = judged.call, answer.comment or judged.decision.reason
         if answered.by == "failure":
@@ -265,7 +275,7 @@ class Authorizer:
                 self._guard.note_approval(info.run_id, call.name, judged.claims)
                 self._remember(info, answered)
                 self._hand_on(judged)
-                hold_to(self._workspace, answered)
+                pin_preview(self._workspace, answered)
                 self._start_check.hold(judged, answered.files, self._cwd)
                 return None
             case "defer":
@@ -273,7 +283,7 @@ class Authorizer:
             case "abort":
                 raise StopRun(Cancelled(reason="on-ask"))
 
-    def _remember(self, info: TurnInfo, answered: Answered) -> None:
+    def _remember(self, info: TurnInfo, answered: AnsweredCall) -> None:
         rules = remembered(answered)
         if answered.answer.remember == "always" and rules and self._keep_rules is not None:
             try:
@@ -292,7 +302,7 @@ class Authorizer:
         if rules:
             info.emit(SystemNotice(kept_words(rules)))
 
-    def _hand_on(self, judged: Judged) -> None:
+    def _hand_on(self, judged: JudgedCall) -> None:
         call_id, decision = judged.call.id, judged.decision
         reals = [claim.real for claim in decision.claims if claim.real is not None]
         if reals:
@@ -325,7 +335,7 @@ class Authorizer:
     def _refuse(
         self,
         info: TurnInfo,
-        judged: Judged,
+        judged: JudgedCall,
         policy: str,
         reason: str,
         family: Sequence[str] = (),
@@ -333,7 +343,7 @@ class Authorizer:
         self._report(info, judged, "deny", policy, reason, family)
         return _denied(reason)
 
-    def _tell_asked(self, info: TurnInfo, judged: Judged) -> None:
+    def _tell_asked(self, info: TurnInfo, judged: JudgedCall) -> None:
         decision = judged.decision
         asked = tuple(f"{claim.op}:{claim.resource}" for claim in decision.claims)
         info.emit(
@@ -347,7 +357,7 @@ class Authorizer:
 
     def _note(
         self,
-        judged: Judged,
+        judged: JudgedCall,
         effect: Effect,
         policy: str,
         reason: str,
@@ -370,7 +380,7 @@ class Authorizer:
     def _report(
         self,
         info: TurnInfo,
-        judged: Judged,
+        judged: JudgedCall,
         effect: Effect,
         policy: str,
         reason: str,
@@ -397,3 +407,79 @@ def _denied(reason: str) -> ToolOverride:
         "names another way, use that. Otherwise go on without it, or say what you need and why."
     )
     return ToolOverride(text, details={"outcome": "denied"})
+
+
+_MOST_REFUSED_RUNS = 16
+Shape = tuple[str, tuple[Claim, ...]]
+
+
+class RefusalLoopGuard:
+    """Counts how often the same tool was denied the same claims in one run.
+
+    After `most` denials without an approval in between it speaks up; 0 turns it off. A new run
+    begins from nothing: somebody has said something since.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._runs: dict[str, Counter[Shape]] = {}
+
+    def stops(self, run_id: str, tool: str, claims: Sequence[Claim]) -> str:
+        """Why this need not be asked once more, or ""."""
+        count = self._denials(run_id)[tool, tuple(claims)]
+        if not self._most or count < self._most:
+            return ""
+        return f"exactly this was denied {count} times, so nobody is asked again in this run"
+
+    def note_denial(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
+        self._denials(run_id)[tool, tuple(claims)] += 1
+
+    def note_approval(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
+        self._denials(run_id).pop((tool, tuple(claims)), None)
+
+    def _denials(self, run_id: str) -> Counter[Shape]:
+        # Several at once: a run that was forked off goes on beside its parent.
+        while run_id not in self._runs and len(self._runs) >= _MOST_REFUSED_RUNS:
+            del self._runs[next(iter(self._runs))]
+        return self._runs.setdefault(run_id, Counter())
+
+
+_MOST_STARTS_HELD = 256
+
+
+class StartCheck:
+    """Keeps a command from starting if its files changed after it was allowed.
+
+    Between the answer and the start lie hooks, a snapshot, and a record on disk: time enough for
+    something that runs beside them. Serves a conversation and its forks.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], tuple[JudgedCall, Mapping[str, str], str]] = {}
+
+    def hold(self, judged: JudgedCall, files: Mapping[str, str], cwd: str) -> None:
+        """From now on this call starts only if `files` (see `files_of`) are as they were."""
+        while len(self._held) >= _MOST_STARTS_HELD:
+            del self._held[next(iter(self._held))]
+        if files:
+            self._held[_start_key(judged.call)] = judged, files, cwd
+
+    async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        held = self._held.pop(_start_key(call), None)
+        if held is None:
+            return await proceed()
+        judged, files, cwd = held
+        changed = change_words(files, await files_of(judged), cwd)
+        if not changed:
+            return await proceed()
+        return text_result(
+            f"Not run: {changed} after the user was asked. Call it again: the user is then "
+            "asked about the current files.",
+            outcome="denied",
+            is_error=True,
+        )
+
+
+def _start_key(call: ToolCall) -> tuple[str, str]:
+    # Forks number their calls anew, so an id alone can stand for two of them.
+    return call.id, repr((call.name, call.arguments))

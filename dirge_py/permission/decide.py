@@ -1,14 +1,100 @@
-"""The decision itself: pure, so that `/why` can replay it."""
+"""The decision itself: pure, so that `/why` can replay it.
 
-from collections.abc import Callable, Iterator
+What happens when no rule speaks: the table of operations and modes.
+
+Rules wider than one call that a person may want: a family of commands, or a folder.
+
+Only programs are listed whose subcommands are a thing of their own. Left out on purpose:
+interpreters, shells and wrappers, and the subcommands that run whatever they are told.
+"""
+
+import os.path
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, cast
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
-from dirge_py.permission.defaults import default_effect, in_words, row_of
-from dirge_py.permission.facts import CommandFact, Fact, NameFact, PathFact, Request
-from dirge_py.permission.families import wider_rule
+from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_name, quoted_path
-from dirge_py.permission.rules import Effect, PolicySet, Rule, forbids, may_forbid, permits
+from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
+from dirge_py.permission.shell_lexer import Word, listed
+
+Row = Literal[
+    "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",
+    "remember", "recall",
+]  # fmt: skip
+_MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
+_TABLE: dict[Row, str] = {
+    # in the order of       standard accept restrictive plan yolo
+    "read": "               allow    allow  allow       allow allow",
+    "read outside": "       ask      ask    ask         ask   allow",
+    "edit": "               allow    allow  ask         deny  allow",
+    "edit guarded": "       ask      ask    ask         deny  allow",
+    "look": "               allow    allow  allow       allow allow",
+    "run": "                ask      ask    ask         deny  allow",
+    "sandboxed build": "    allow    allow  ask         deny  allow",
+    "reach out": "          ask      ask    ask         deny  allow",
+    "remember": "           ask      allow  ask         deny  allow",
+    "recall": "             allow    allow  allow       allow allow",
+}  # fmt: skip
+_EFFECTS: dict[tuple[Row, Mode], Effect] = {
+    (row, mode): cast(Effect, effect)
+    for row, line in _TABLE.items()
+    for mode, effect in zip(_MODES, line.split(), strict=True)
+}
+_REASONS: dict[Row, str] = {
+    "read": "reading in the workspace",
+    "read outside": "reading outside of the workspace",
+    "edit": "changing a file in the workspace",
+    "edit guarded": "changing something outside of the workspace",
+    "look": "a command that only looks",
+    "run": "a command that can do more than look",
+    "sandboxed build": "a build or test run inside the sandbox",
+    "reach out": "reaching something outside of this machine's files",
+    "remember": "storing something for later",
+    "recall": "nothing outside of this session changes",
+}
+_RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
+
+
+def row_of(fact: Fact, *, is_sandboxed: bool) -> Row:
+    """The line of the table that this falls under."""
+    if isinstance(fact, CommandFact):
+        if not fact.refusal:
+            return "look"
+        return "sandboxed build" if is_sandboxed and fact.is_build else "run"
+    if isinstance(fact, PathFact):
+        place = fact.place
+        if fact.op == "read":
+            return "read" if place.inside and not place.secret else "read outside"
+        is_special = place.protected or place.unkept or place.is_system
+        return "edit" if place.inside and not is_special else "edit guarded"
+    if fact.op in ("network", "mcp", "plugin", "agent", "execute"):
+        return "reach out"
+    if fact.op == "meta":
+        return "recall"
+    if fact.op in ("memory", "skill"):
+        verb = fact.name.replace(":", " ").split()[:1]
+        return "recall" if verb and verb[0].lower() in _RECALLING else "remember"
+    return "remember"
+
+
+def default_effect(row: Row, mode: Mode) -> Effect:
+    return _EFFECTS[row, mode]
+
+
+def in_words(row: Row, fact: Fact) -> str:
+    """The line of the table as a reason."""
+    if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
+        return fact.refusal
+    if isinstance(fact, PathFact) and fact.op == "edit" and fact.place.is_system:
+        return "changing a file of the operating system"
+    if isinstance(fact, PathFact) and fact.place.inside:
+        place = fact.place
+        special = (place.secret,) if fact.op == "read" else (place.protected, place.unkept)
+        return next(filter(None, special), _REASONS[row])
+    return _REASONS[row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +107,7 @@ class _Vote:
     is_firm: bool = False
 
 
-def decide(request: Request, policy: PolicySet) -> Decision:
+def decide(request: CallFacts, policy: PolicySet) -> Decision:
     """What may happen, and which policy said so.
 
     The strictest answer over all claims wins. For one claim the first policy that speaks wins:
@@ -65,7 +151,7 @@ def decide(request: Request, policy: PolicySet) -> Decision:
     )
 
 
-def refuse_tool(tool: str, by: str, request: Request) -> Decision:
+def refuse_tool(tool: str, by: str, request: CallFacts) -> Decision:
     """A call of a tool that is switched off; `by` is what did it (`prompt NAME`)."""
     reason = f"{by} does not let `{tool}` be used"
     names = [(fact.op, fact.resource) for fact in request.facts]
@@ -224,7 +310,7 @@ def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
         yield _Vote(speaker, effect, reason) if name == speaker else _Vote(name)
 
 
-def _grant(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
+def _grant(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
     """The rules that would let exactly this pass again; empty if one of its parts must not."""
     rules: list[str] = []
     for fact, claim in zip(request.facts, claims, strict=True):
@@ -242,7 +328,7 @@ def _is_repeatable(fact: Fact) -> bool:
     return not isinstance(fact, PathFact) or fact.place.inside
 
 
-def _wider(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
+def _wider(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
     """As the grant, each part as wide as its kind goes; empty if none of them is any wider."""
     asking = [
         fact for fact, claim in zip(request.facts, claims, strict=True) if claim.effect == "ask"
@@ -254,7 +340,7 @@ def _wider(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rules))
 
 
-def _wanted(request: Request, claims: list[ClaimDecision], policy: PolicySet) -> tuple[str, ...]:
+def _wanted(request: CallFacts, claims: list[ClaimDecision], policy: PolicySet) -> tuple[str, ...]:
     """The allow rules that would have turned every ask into an allow; empty if none could."""
     rules: list[str] = []
     for fact, claim in zip(request.facts, claims, strict=True):
@@ -288,3 +374,54 @@ def _when(effect: Effect, reason: str) -> tuple[Effect | None, str]:
 def _said(rule: Rule, what: str) -> str:
     where = f" ({rule.source})" if rule.source else ""
     return f"the rule `{rule}`{where} {what}"
+
+
+_PROGRAMS_WITH_SUBCOMMANDS = listed(
+    "git gh glab npm yarn pnpm cargo go docker podman kubectl helm pip pip3 uv poetry pdm hatch"
+    " brew apt apt-get dnf systemctl terraform dotnet mix bundle gem composer gradle mvn rustup"
+    " conda mamba aws gcloud az flutter dart swift bazel nx turbo"
+)
+_RUN_ANYTHING = frozenset(
+    (
+        "git bisect", "git submodule", "git filter-branch", "git rebase", "git config", "git help",
+        "git difftool", "git mergetool", "git for-each-repo", "git daemon", "git hook", "gh alias",
+        "gh extension", "npm exec", "npm x", "yarn exec", "yarn dlx", "yarn node", "pnpm exec",
+        "pnpm dlx", "cargo run", "go run", "go generate", "go tool", "docker run", "docker exec",
+        "docker compose", "podman run", "podman exec", "kubectl exec", "kubectl run",
+        "kubectl debug", "uv run", "uv tool", "poetry run", "pdm run", "hatch run", "bundle exec",
+        "gem exec", "conda run", "mamba run", "rustup run", "systemctl edit", "composer exec",
+        "dotnet run", "mix run", "dart run", "swift run", "bazel run", "nx exec", "flutter run",
+    )
+)  # fmt: skip
+_NAMED_SCRIPT = frozenset(("npm run", "npm run-script", "yarn run", "pnpm run"))
+_TWO_LEVELS = frozenset(("gh", "glab", "aws", "gcloud", "az"))
+_PLAIN_SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
+
+
+def wider_rule(fact: Fact) -> str:
+    """A rule that covers this and its like (`execute:git push *`, `edit:/w/src/**`), or ""."""
+    if isinstance(fact, CommandFact):
+        return _command_family(fact.words)
+    if isinstance(fact, PathFact) and fact.op == "edit" and fact.place.inside:
+        folder = os.path.dirname(fact.place.real).rstrip("/")
+        return f"edit:{quoted_path(folder)}/**" if folder else ""
+    return ""
+
+
+def _command_family(words: Sequence[Word]) -> str:
+    texts = [word.text for word in words]
+    if (
+        len(texts) < 2
+        or texts[0] not in _PROGRAMS_WITH_SUBCOMMANDS
+        or not _PLAIN_SUBCOMMAND.fullmatch(texts[1])
+    ):
+        return ""
+    lead = " ".join(texts[:2])
+    if lead in _RUN_ANYTHING:
+        return ""
+    # A script is what its name says, and `gh pr list` has little to do with `gh pr merge`.
+    if lead not in _NAMED_SCRIPT and texts[0] not in _TWO_LEVELS:
+        return f"execute:{lead} *"
+    if len(texts) < 3 or not _PLAIN_SUBCOMMAND.fullmatch(texts[2]):
+        return ""
+    return f"execute:{lead} {texts[2]} *"

@@ -1,18 +1,23 @@
-"""A decision as a value: its effect, who said so, and every vote that was cast."""
+"""A decision as a value: its effect, who said so, and every vote that was cast.
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+The decisions of one session: what was judged, who answered, and every vote.
+"""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.facts import Plan
+from dirge_py.permission.facts import ArgvPlan
 from dirge_py.permission.rules import Effect
-from dirge_py.types.tools import Operation
+from dirge_py.types.tools import Claim, Command, Operation
 
 Policy = Literal[
     "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",
     "default",
 ]  # fmt: skip
-
 _STRICTNESS: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -59,7 +64,7 @@ class Decision:
     grant: tuple[str, ...] = ()
     wider: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
-    plan: Plan | None = None
+    plan: ArgvPlan | None = None
     changes_git: bool = False
     only_looks: bool = False
     is_read_only: bool = False
@@ -122,3 +127,236 @@ def explain(decision: Decision, tool: str, input_text: str) -> str:
 
 def _vote_line(line: TraceLine) -> str:
     return f"  {line.policy:<10} {line.effect or 'n/a':<5} {line.reason}".rstrip()
+
+
+KEPT = 200
+_MOST_TEXT = 2000
+_MOST_CLAIMS = 32
+_MOST_TRIED = 4
+"""Claims of a call that is kept whole, to be tried with other rules."""
+Result = Literal["allow", "deny", "defer", "abort"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastDecision:
+    """One decision. `effect` is what came of it, `policy` who said so.
+
+    `policy` is that of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
+    `earlier` (given while the run was down), `changed` (what was asked about changed). `text`
+    explains it, secrets taken out. `digest` stands for the call, see `call_digest`. `tried` is what
+    it would have done, word for word, if it asked and is neither long nor secret; `family` the
+    wider rules of a call that somebody answered alone. `files` are what the commands of a call that
+    waits would run, see `files_run`; None if nobody looked, as earlier versions did not.
+    """
+
+    number: int
+    call_id: str
+    tool: str
+    effect: Result
+    policy: str
+    reason: str
+    claims: tuple[str, ...]
+    digest: str
+    text: str
+    tried: tuple[Claim, ...] = ()
+    family: tuple[str, ...] = ()
+    files: Mapping[str, str] | None = None
+
+    def as_record(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "call_id": self.call_id,
+            "tool": self.tool,
+            "effect": self.effect,
+            "policy": self.policy,
+            "reason": self.reason,
+            "claims": list(self.claims),
+            "digest": self.digest,
+            "text": self.text,
+            **({"tried": list(map(_as_plain, self.tried))} if self.tried else {}),
+            **({"family": list(self.family)} if self.family else {}),
+            **({"files": dict(self.files)} if self.files is not None else {}),
+        }
+
+
+class DecisionLog:
+    """The last `KEPT` decisions, numbered from 1 as they were made.
+
+    `on_record` is given every new one as plain values, to be stored with the session; `restore`
+    takes those back. `redact` is applied to all text that is kept.
+    """
+
+    def __init__(self, *, redact: Callable[[str], str] = lambda text: text) -> None:
+        self.redact = redact
+        self.on_record: Callable[[Mapping[str, Any]], None] = lambda record: None
+        self._kept: deque[PastDecision] = deque(maxlen=KEPT)
+
+    def __iter__(self) -> Iterator[PastDecision]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, number: int) -> PastDecision | None:
+        return next((one for one in self._kept if one.number == number), None)
+
+    def of_call(self, call_id: str) -> PastDecision | None:
+        """The newest decision about a call."""
+        return next((one for one in reversed(self._kept) if one.call_id == call_id), None)
+
+    def note(
+        self,
+        *,
+        tool: str,
+        call_id: str,
+        digest: str = "",
+        claims: Sequence[Claim] = (),
+        decision: Decision,
+        effect: Result,
+        policy: str,
+        reason: str,
+        family: Sequence[str] = (),
+        files: Mapping[str, str] | None = None,
+    ) -> PastDecision:
+        """Keep a decision about `claims` and what came of it; the rest as in `PastDecision`."""
+        shown = _telling(decision)
+        number = self._kept[-1].number + 1 if self._kept else 1
+        past = PastDecision(
+            number=number,
+            call_id=call_id,
+            tool=tool,
+            effect=effect,
+            policy=policy,
+            reason=self._told(reason),
+            claims=(*(self._told(f"{one.op}:{one.resource}") for one in shown), *_more(decision)),
+            digest=digest,
+            text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
+            tried=tuple(claims) if decision.effect == "ask" and self._may_keep(claims) else (),
+            family=tuple(family) if all(self._told(rule) == rule for rule in family) else (),
+            files=None if files is None else dict(files),
+        )
+        self._kept.append(past)
+        self.on_record(past.as_record())
+        return past
+
+    def restore(self, records: Sequence[Any]) -> None:
+        """Take back what an earlier process stored; what cannot be read is left out."""
+        for record in records:
+            past = _restored(record)
+            if past is not None:
+                self._kept.append(past)
+
+    def _may_keep(self, claims: Sequence[Claim]) -> bool:
+        """Whether these claims can be kept as they are."""
+        texts = [text for claim in claims for text in _as_plain(claim)]
+        return len(claims) <= _MOST_TRIED and all(self._told(text) == text for text in texts)
+
+    def _told(self, text: str, most: int = _MOST_TEXT) -> str:
+        # First the secrets: half of one, left by a cut, would not be known for one.
+        text = self.redact(text)
+        return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def call_digest(tool: str, claims: Sequence[Claim], arguments: Any = None) -> str:
+    """Stands for a call: its tool, what it would do, and all that it was told."""
+    plain = list(map(_as_plain, claims))
+    text = json.dumps([tool, plain, arguments], ensure_ascii=True, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_plain(claim: Claim) -> list[str]:
+    if isinstance(claim.resource, Command):
+        return [claim.op, claim.resource.text, claim.resource.cwd]
+    return [claim.op, claim.resource]
+
+
+def format_log(log: DecisionLog, most: int = 20) -> str:
+    """The newest decisions, one line each, the newest last."""
+    newest = list(log)[-most:]
+    if not newest:
+        return "Nothing was decided yet."
+    rows = [f"{past.number:>4}  {past.effect:<5}  {past.tool}  {_what(past)}" for past in newest]
+    return "\n".join(["Decisions, the newest last", *rows, "", "/why NUMBER explains one."])
+
+
+def format_past_decision(past: PastDecision) -> str:
+    """One decision with all that led to it."""
+    return f"{past.number}  {past.tool}\n{past.text}"
+
+
+def _what(past: PastDecision) -> str:
+    what = " ".join("  ".join(past.claims).split())
+    shown = what if len(what) <= 60 else f"{what[:59]}…"
+    return f"{shown}  [{past.policy}]"
+
+
+_WITHOUT_WORDS = {"answer": "that was the answer", "earlier": "decided while the run was down"}
+
+
+def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> str:
+    # Why something was asked about is not why it was then allowed or refused.
+    said = _WITHOUT_WORDS.get(policy, reason) if reason == decision.reason else reason
+    lines = [f"{effect}: {said} [{policy}]"]
+    if policy != decision.policy:
+        lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
+    votes = decision.votes()
+    for claim in _telling(decision):
+        lines += ["", f"{claim.op} {claim.resource}", f"  → {claim.effect} [{claim.policy}]"]
+        lines += [
+            f"  {line.policy:<10} {line.effect:<5} {line.reason}".rstrip()
+            for line in votes.get(f"{claim.op} {claim.resource}", ())
+            if line.effect
+        ]
+    return "\n".join([*lines, *_more(decision)])
+
+
+def _telling(decision: Decision) -> Sequence[ClaimDecision]:
+    """The claims worth keeping of a call that makes very many: those that decided come first."""
+    by_weight = sorted(decision.claims, key=lambda claim: claim.effect != decision.effect)
+    return decision.claims if len(by_weight) <= _MOST_CLAIMS else by_weight[:_MOST_CLAIMS]
+
+
+def _more(decision: Decision) -> Sequence[str]:
+    left_out = len(decision.claims) - _MOST_CLAIMS
+    return [f"… and {left_out} more"] if left_out > 0 else []
+
+
+def _restored(record: Any) -> PastDecision | None:
+    if not isinstance(record, Mapping):
+        return None
+    texts = ("call_id", "tool", "policy", "reason", "digest", "text")
+    family = record.get("family")
+    number, effect, claims = record.get("number"), record.get("effect"), record.get("claims")
+    if not isinstance(number, int) or effect not in ("allow", "deny", "defer", "abort"):
+        return None
+    if not isinstance(claims, list) or not all(isinstance(record.get(t), str) for t in texts):
+        return None
+    return PastDecision(
+        number=number,
+        effect=effect,
+        claims=tuple(map(str, claims)),
+        tried=_restored_claims(record.get("tried")),
+        family=tuple(map(str, family)) if isinstance(family, list) else (),
+        files=_restored_files(record.get("files")),
+        **{name: record[name] for name in texts},
+    )
+
+
+def _restored_files(plain: Any) -> Mapping[str, str] | None:
+    if not isinstance(plain, Mapping):
+        return None
+    return {str(path): str(value) for path, value in plain.items()}
+
+
+def _restored_claims(plain: Any) -> tuple[Claim, ...]:
+    """The claims behind `_as_plain`; none of them if one cannot be read."""
+    claims: list[Claim] = []
+    for parts in plain if isinstance(plain, list) else ():
+        match parts:
+            case ["execute", str(text), str(cwd)]:
+                claims.append(Claim("execute", Command(text, cwd)))
+            case [str(op), str(name)] if op != "execute" and op in get_args(Operation):
+                claims.append(Claim(cast(Operation, op), name))
+            case _:
+                return ()
+    return tuple(claims)

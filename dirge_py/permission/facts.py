@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.words import Part, Word
+from dirge_py.permission.shell_lexer import Part, Word
 from dirge_py.types.tools import Operation
 
 if TYPE_CHECKING:
-    from dirge_py.permission.uncertain import OpenCommand
+    from dirge_py.permission.unresolved_words import UnresolvedCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ResolvedPath:
     """A path as it was found at the time of asking.
 
     `asked` is absolute, `real` physical. `protected`, `secret` and `forbidden` say why changing,
@@ -38,7 +38,7 @@ class PathFact:
     """Reading or changing one place."""
 
     op: Literal["read", "edit"]
-    place: Place
+    place: ResolvedPath
 
     @property
     def resource(self) -> str:
@@ -72,9 +72,9 @@ class CommandFact:
     is_moved: bool = False
     is_grantable: bool = False
     changes_git: bool = False
-    reads: tuple[Place, ...] = ()
-    touches: tuple[Place, ...] = ()
-    open: "tuple[OpenCommand, ...]" = ()
+    reads: tuple[ResolvedPath, ...] = ()
+    touches: tuple[ResolvedPath, ...] = ()
+    open: "tuple[UnresolvedCommand, ...]" = ()
     open_reads: tuple[str, ...] = ()
     open_edits: tuple[str, ...] = ()
 
@@ -103,15 +103,15 @@ Fact: TypeAlias = PathFact | CommandFact | NameFact
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ArgvPlan:
     """The commands of an allowed command line as words, so that they can run without a shell."""
 
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CallFacts:
     """One tool call: everything it would do."""
 
     facts: tuple[Fact, ...]
-    plan: Plan | None = None
+    plan: ArgvPlan | None = None

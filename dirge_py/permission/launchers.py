@@ -1,16 +1,21 @@
-"""Programs that run what they are given: which of their words are commands of their own."""
+"""Programs that run what they are given: which of their words are commands of their own.
+
+Code in the words of a command (`python -c …`, `awk '…'`): the programs it would start.
+
+Only what stands in it as text is found. Code that starts programs otherwise could start any.
+
+Commands and files that stand within one word, in the own language of a program.
+
+For rules that deny: found too often rather than too seldom.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.escapes import escapes
-from dirge_py.permission.inline_code import commands_in_code
-from dirge_py.permission.marks import ANYTHING, FOUND, QUOTED, UNRUN, plain_text
-from dirge_py.permission.scanner import Command
-from dirge_py.permission.told_texts import run_elsewhere, texts_run
-from dirge_py.permission.variables import ASSIGNMENT, is_unknown
-from dirge_py.permission.words import listed
+from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unknown
+from dirge_py.permission.patterns import escapes
+from dirge_py.permission.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, listed, plain_text
 
 WRAPPERS = listed(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"
@@ -76,12 +81,12 @@ class Inner:
     `is_guess`: perhaps it is only an argument; then what is unknown in it means nothing.
     """
 
-    words: Command = ()
+    words: SplitCommand = ()
     text: str = ""
     is_guess: bool = False
 
 
-def inner_commands(name: str, words: Command, *, is_fed: bool) -> Iterator[Inner]:
+def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[Inner]:
     """All that a command would run; `is_fed`: its input stands in the command line."""
     if name in WRAPPERS or name in SHELLS or _LOADER.fullmatch(name):
         yield from _tails(name, words)
@@ -106,7 +111,7 @@ def inner_commands(name: str, words: Command, *, is_fed: bool) -> Iterator[Inner
         yield Inner((*tail, UNRUN), is_guess=True)
 
 
-def after_git_options(words: Command) -> Command:
+def after_git_options(words: SplitCommand) -> SplitCommand:
     """The subcommand of git and its arguments."""
     start = 0
     while start < len(words) and words[start].startswith("-"):
@@ -128,7 +133,7 @@ def find_starts(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(starts) or (".",)
 
 
-def _tails(name: str, words: Command) -> Iterator[Inner]:
+def _tails(name: str, words: SplitCommand) -> Iterator[Inner]:
     # Which words are options of a wrapper and which of its options take a value need not be known:
     # the wrapped command is one of the tails.
     start = _command_start(name, words)
@@ -142,7 +147,7 @@ def _is_wrapper(word: str, start: int) -> bool:
     return start > 1 and word in WRAPPERS
 
 
-def _command_start(name: str, words: Command) -> int | None:
+def _command_start(name: str, words: SplitCommand) -> int | None:
     """Where the wrapped command begins; 0: nowhere; None: it could begin at any word."""
     if name in SHELLS:
         return 1 if name == "eval" else 0
@@ -166,7 +171,7 @@ def _command_start(name: str, words: Command) -> int | None:
     return 0
 
 
-def _texts(name: str, words: Command) -> Iterator[Inner]:
+def _texts(name: str, words: SplitCommand) -> Iterator[Inner]:
     for at, word in enumerate(words[1:], start=1):
         text = plain_text(word)
         if not re.search(r"[\s;&|`$<>]", text):
@@ -189,7 +194,7 @@ def _is_code_flag(name: str, flag: str) -> bool:
     return False
 
 
-def _fed_with_words(name: str, words: Command) -> Iterator[Inner]:
+def _fed_with_words(name: str, words: SplitCommand) -> Iterator[Inner]:
     """The command that words are put to which come from input."""
     sign = "{}" if name == "parallel" else ""
     for at, word in enumerate(words[1:], start=1):
@@ -215,7 +220,7 @@ def _fed_with_words(name: str, words: Command) -> Iterator[Inner]:
         yield Inner((ANYTHING,))
 
 
-def _reads_commands(name: str, words: Command) -> bool:
+def _reads_commands(name: str, words: SplitCommand) -> bool:
     """Whether a shell takes its commands from its input."""
     if name in ("source", "."):
         return len(words) < 2 or bool(_FROM_INPUT.fullmatch(words[1]))
@@ -233,7 +238,7 @@ def _reads_commands(name: str, words: Command) -> bool:
     return at >= len(words) or bool(_FROM_INPUT.fullmatch(words[at]))
 
 
-def _of_find(words: Command) -> Iterator[Inner]:
+def _of_find(words: SplitCommand) -> Iterator[Inner]:
     for index, word in enumerate(words[:-1]):
         if word not in _EXEC_FLAGS:
             continue
@@ -252,7 +257,7 @@ def _with_found(word: str, start: str) -> str:
     return text.replace("{}", ANYTHING if re.search(r"\s", text) else f"{start}{FOUND}")
 
 
-def _of_git(words: Command) -> Iterator[Inner]:
+def _of_git(words: SplitCommand) -> Iterator[Inner]:
     rest = after_git_options(words[1:])
     yield Inner(("git", *rest))
     for word in words[1:]:
@@ -272,3 +277,139 @@ def _of_git(words: Command) -> Iterator[Inner]:
 
 def _aliased(value: str) -> str:
     return value[1:] if value[:1] == "!" else f"git {value}"
+
+
+_AWK = re.compile(r"[gmn]?awk")
+_INTERPRETER = re.compile(
+    r"(?:python|pypy|node|nodejs|deno|bun|perl|ruby|php|lua|osascript|tclsh|Rscript)[0-9.]*"
+)
+_ASKED_EACH_TIME = re.compile(
+    r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|awk|gawk|osascript|sh|bash|zsh|dash|ksh|fish)"
+    r"[0-9.]*"
+)
+_INLINE = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)(?:=.*)?")
+_FLAG = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)|eval")
+_STARTS = re.compile(
+    r"\bsystem\b|popen|\bexec|subprocess|\bspawn|posix_spawn|child_process|__import__|importlib"
+    r"|getattr|\beval\b|\bcompile\s*\(|ctypes|runpy|globals\s*\(|\bpty\.|\bfork\b|\bqx\b|`|%x|Deno\."
+    r"|do shell script|shell_exec|passthru|require\s*\(\s*[^'\")]|chr\s*\(|\\x"
+)
+_AWK_STARTS = re.compile(
+    r"system\s*\((?!\s*\"[^\"]*\"\s*\))|\|&|(?<!\|)\|(?!\|)\s*(?![\"|\s])|@load"
+)
+_DELETES = re.compile(r"rmtree|removedirs|rm_rf|rm_r\b|rmSync|rmdirSync|remove_tree|remove_entry")
+_DELETES_FILES = re.compile(r"\bunlink|\bos\.remove\b|\brm_f\b|\brmdir\b|File\.delete|unlinkSync")
+_PATTERN_TEXT = re.compile(r"<([^<>\s]*[*?][^<>\s]*)>")
+_QUOTED_TEXT = re.compile(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
+_MOST_TEXTS = 16
+
+
+def commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]:
+    """Commands that the code in these words would start, as far as it spells them out."""
+    code = code_in(name, words)
+    if not code:
+        return
+    text = plain_text(code)
+    texts = tuple("".join(found) for found in _QUOTED_TEXT.findall(text))[:_MOST_TEXTS]
+    is_awk = bool(_AWK.fullmatch(name))
+    starts = _AWK_STARTS if is_awk else _STARTS
+    if starts.search(text) or (not is_awk and is_unknown(code)):
+        yield (ANYTHING,)
+    if starts.search(text) or (is_awk and re.search(r"system|\|", text)):
+        for at, one in enumerate(texts):
+            yield texts[at:]
+            if " " in one:
+                yield ("eval", one)
+    if _DELETES.search(text):
+        yield from (("rm", "-r", one) for one in texts)
+    elif _DELETES_FILES.search(text):
+        # Of single files; all that is in a folder is meant by a pattern.
+        patterns = (*texts, *_PATTERN_TEXT.findall(text)[:_MOST_TEXTS])
+        yield from (("rm", one) for one in patterns if "*" in one)
+
+
+def runs_inline_code(words: Sequence[str]) -> bool:
+    """Whether code stands in these words: "the same again" says too little about what it does."""
+    name = words[0].rsplit("/", 1)[-1]
+    if name in ("eval", "source", ".") or name in ("awk", "gawk", "mawk"):
+        return True
+    return bool(_ASKED_EACH_TIME.fullmatch(name)) and any(
+        _INLINE.fullmatch(word) for word in words[1:]
+    )
+
+
+def code_in(name: str, words: Sequence[str]) -> str:
+    """The code that stands in the words of an interpreter or of `awk`, or ""."""
+    if _AWK.fullmatch(name):
+        operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
+        return next((words[at] for at in operands if words[at - 1] not in ("-v", "-F", "-f")), "")
+    if not _INTERPRETER.fullmatch(name):
+        return ""
+    found = (at for at, word in enumerate(words[:-1]) if at and _FLAG.fullmatch(word))
+    at = next(found, 0)
+    if at:
+        return words[at + 1]
+    glued = (re.match(r"-[ceE](.+)|--eval=(.+)", word, re.DOTALL) for word in words[1:])
+    return next((one.group(1) or one.group(2) for one in glued if one), "")
+
+
+_SSH = listed("ssh scp sftp rsync")
+_SSH_RUNS = re.compile(
+    r"(?:-o)?\s*(?:Proxy|Local|Remote|KnownHosts)Command\s*[= ]\s*(.+)", re.IGNORECASE | re.DOTALL
+)
+_EDITORS = listed("vi vim nvim ex view vimdiff ed")
+_SED = listed("sed gsed")
+_SED_RUNS = re.compile(r"(?:^|[\s;{}0-9$/!])e\s+([^\n]+)")
+_SED_RESULT = re.compile(r"s([^\w\s])(?:(?!\1).)*\1((?:(?!\1).)*)\1\w*e")
+_SED_FILES = re.compile(r"[rRwW]\s*([^\s;{}'\"]+)")
+_QUOTED_WORD = re.compile(r"'([^'\\\s]+)'|\"([^\"\\\s]+)\"")
+_PUTS_INTO = listed("cp mv install ln rsync scp")
+_FOLDER = re.compile(r"(?:\A|/)\.{0,2}\Z|\A~\Z")
+_RUNS_IN = {
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), listed("exec x dlx")),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), listed("exec run")),
+    **dict.fromkeys(("kubectl", "oc"), listed("exec debug run")),
+}
+_MOST = 64
+
+
+def texts_run(name: str, words: Sequence[str]) -> Iterator[str]:
+    """Command lines that a program is told within its words."""
+    for word in map(plain_text, words[1:]):
+        if name in _SSH and (found := _SSH_RUNS.fullmatch(word)):
+            yield found.group(1)
+        elif name in _EDITORS and "!" in word:
+            yield word.partition("!")[2]
+        elif name in _SED:
+            yield from (found.group(1) for found in _SED_RUNS.finditer(word))
+            yield from (found.group(2) for found in _SED_RESULT.finditer(word))
+        elif name in ("make", "gmake", "gnumake"):
+            if "$(shell" in word:
+                yield word.replace("$(shell", "$(").partition("=")[2]
+            elif word.startswith("SHELL="):
+                yield word.partition("=")[2]
+
+
+def run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """What may be the command that a program runs in a container, or out of a package."""
+    verbs = _RUNS_IN.get(name, frozenset())
+    at = next((at for at, word in enumerate(words) if word in verbs), 0)
+    for start in range(at + 1, min(len(words), at + _MOST)) if at else ():
+        if not words[start].startswith("-"):
+            yield tuple(words[start:])
+
+
+def files_told(commands: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Files that the code in the words of commands names, or that copying puts in a folder."""
+    for words in commands:
+        name = words[0].rsplit("/", 1)[-1]
+        code = code_in(name, words)
+        for found in list(_QUOTED_WORD.finditer(code))[:_MOST]:
+            yield found.group(1) or found.group(2)
+        if name in _SED:
+            for word in words[1:]:
+                yield from _SED_FILES.findall(word)[:_MOST]
+        operands = [word for word in words[1:] if not word.startswith("-")]
+        if name in _PUTS_INTO and len(operands) > 1 and _FOLDER.search(operands[-1]):
+            for source in operands[:-1][:_MOST]:
+                yield f"{operands[-1]}/{source.rstrip('/').rpartition('/')[2]}"

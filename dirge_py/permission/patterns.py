@@ -5,17 +5,25 @@ literal). A word `*` or `**` stands for any number of words, also none; inside a
 text and `?` one character. Paths: `*` and `?` stay within one component, a component `**` is any
 number of them, so `src/**` is `src` and all beneath it; backslash makes the next character literal.
 Names: `*` and `?` over the whole text.
+
+The files an unquoted pattern could stand for, guessed high and within limits.
+
+Words by which a program does more than its name says: runs another one, or writes anywhere.
+
+A rule that allows `git *` was not meant for `git -c core.sshCommand=… fetch`: it covers such a word
+only if it spells it. The commands that these words start are compared with rules that deny.
 """
 
+import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.words import Word
+from dirge_py.permission.shell_lexer import Word, listed
 
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
@@ -238,3 +246,206 @@ def _add(char: str, pieces: list[str], *, one: str) -> None:
         pieces.append("")
     else:
         pieces[-1] += one if char == "?" else re.escape(char)
+
+
+MAX_ENTRIES = 20_000
+MAX_FOUND = 400
+_GLOB = re.compile(r"[*?\[]")
+
+
+class Expansions:
+    """What patterns could become. The limits hold for all patterns of one decision together."""
+
+    def __init__(self) -> None:
+        self._entries_left = MAX_ENTRIES
+        self._found_left = 2 * MAX_FOUND
+        self._names: dict[str, list[str] | None] = {}
+
+    def expand(self, folder: str, pattern: str) -> Sequence[str] | None:
+        """Absolute paths of what `pattern` could become in `folder`; None if they are too many.
+
+        The fixed part before the first pattern is always among them: it is what gets listed.
+        """
+        components = pattern.split("/")
+        fixed = next(index for index, part in enumerate(components) if _GLOB.search(part))
+        start = os.path.join(folder, "/".join(components[:fixed]) or ("/" if fixed else ""))
+        found = [start]
+        level = [start]
+        for component in components[fixed:]:
+            matches: list[str] = []
+            for place in level:
+                fitting = self._fitting(place, component)
+                if fitting is None:
+                    return None
+                matches.extend(os.path.join(place, name) for name in fitting)
+                if len(matches) > min(MAX_FOUND, self._found_left):
+                    return None
+            self._found_left -= len(matches)
+            found.extend(matches)
+            level = matches
+        return found
+
+    def _fitting(self, folder: str, component: str) -> list[str] | None:
+        if component in ("", ".", "..") or not _GLOB.search(component):
+            self._entries_left -= 1
+            return [component] if self._entries_left >= 0 else None
+        if folder not in self._names:
+            self._names[folder] = _matching_names(folder, self._entries_left)
+        names = self._names[folder]
+        if names is None or len(names) >= self._entries_left:
+            return None
+        self._entries_left -= 1 + len(names)
+        wanted = _name_regex(component)
+        shows_hidden = component.startswith(".")
+        return [n for n in names if wanted.fullmatch(n) and (shows_hidden or n[0] != ".")]
+
+
+def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
+    """What `pattern` becomes in any of the folders, as a program is given it; None: too many."""
+    expansions = Expansions()
+    found: dict[str, None] = {}
+    for folder in folders:
+        paths = expansions.expand(folder, pattern)
+        if paths is None:
+            return None
+        depth = os.path.join(folder, pattern).count("/")
+        whole = (path for path in paths if path.count("/") == depth and path[-1] != "/")
+        prefix = 0 if pattern.startswith("/") else len(os.path.join(folder, ""))
+        found.update(dict.fromkeys(path[prefix:] for path in whole))
+    return tuple(found)
+
+
+def _matching_names(folder: str, most: int) -> list[str] | None:
+    names: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if len(names) > most:
+                    return None
+    except OSError:
+        return []
+    return names
+
+
+def _name_regex(component: str) -> re.Pattern[str]:
+    # What stands in brackets is not looked at: any text there counts as a match.
+    before, bracket, _ = component.partition("[")
+    pieces = [re.escape(piece).replace(r"\?", ".") for piece in before.split("*")]
+    return re.compile(starred([*pieces, ""] if bracket else pieces, "."), re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """The word at `at` begins with `name`; `text` is what it would run, "" if it runs nothing."""
+
+    at: int
+    name: str
+    text: str = ""
+
+
+_RUNNING: Mapping[str, frozenset[str]] = {
+    "fd": listed("-x -X --exec --exec-batch"),
+    "fdfind": listed("-x -X --exec --exec-batch"),
+    "find": listed("-exec -execdir -ok -okdir"),
+    "rg": listed("--pre --hostname-bin"),
+    "rsync": listed("-e --rsh --rsync-path"),
+    "sort": listed("--compress-program"),
+    "tar": listed(
+        "-F -I --checkpoint-action --info-script --new-volume-script --rmt-command --rsh-command"
+        " --to-command --use-compress-program"
+    ),
+}
+_WRITING: Mapping[str, frozenset[str]] = {
+    "find": listed("-delete -fls -fprint -fprint0 -fprintf"),
+    "sort": listed("-o --output"),
+}
+_GIT_GLOBAL = listed("-c --config-env --exec-path --git-dir --work-tree")
+_GIT_VALUED = listed(
+    "-c -C --config-env --exec-path --git-dir --work-tree --namespace --attr-source --super-prefix"
+)
+_GIT_RUNNING = listed(
+    "--exec --extcmd --upload-pack --receive-pack --open-files-in-pager --ext-diff"
+    " --separate-git-dir --to-cmd --cc-cmd --sendmail-cmd --smtp-server --env-filter --tree-filter"
+    " --index-filter --parent-filter --msg-filter --commit-filter --tag-name-filter --unsafe-paths"
+)
+_GIT_SUBCOMMANDS = listed(
+    "filter-branch difftool mergetool for-each-repo daemon hook instaweb send-email remote-ext"
+    " remote-fd upload-pack receive-pack upload-archive shell cvsserver p4 svn"
+)
+_GIT_SHORT: Mapping[str, frozenset[str]] = {
+    "archive": listed("-o"),
+    "difftool": listed("-x"),
+    "clone": listed("-c -u --config --template"),
+    "format-patch": listed("-o"),
+    "grep": listed("-O"),
+    "init": listed("--template"),
+    "rebase": listed("-x"),
+}
+_GIT_READS_SETTINGS = re.compile(r"--get\S*|--list|-l|--show-\S+|get|list|--name-only")
+_LEAST_SHORTENED = 5
+
+
+def escapes(words: Sequence[str]) -> Iterator[Escape]:
+    """What in the words of a command does more than the program's name says."""
+    name = words[0].rsplit("/", 1)[-1] if words else ""
+    if name == "git":
+        yield from _of_git(words)
+        return
+    for at, word in enumerate(words[1:], start=1):
+        option = _escape_of_option(word, _RUNNING.get(name, frozenset()))
+        if option:
+            yield Escape(at, option, _setting_of(words, at, option))
+        option = _escape_of_option(word, _WRITING.get(name, frozenset()))
+        if option:
+            yield Escape(at, option)
+
+
+def _of_git(words: Sequence[str]) -> Iterator[Escape]:
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        option = _escape_of_option(words[at], _GIT_GLOBAL)
+        if option:
+            yield Escape(at, option, _setting_of(words, at, option).partition("=")[2])
+        at += 2 if words[at] in _GIT_VALUED else 1
+    if at >= len(words):
+        return
+    sub, start = words[at], at + 1
+    if sub in _GIT_SUBCOMMANDS:
+        yield Escape(at, sub)
+    if sub == "config" and not any(map(_GIT_READS_SETTINGS.fullmatch, words[start:])):
+        yield Escape(at, sub)
+    short = _GIT_SHORT.get(sub, frozenset())
+    for place, word in enumerate(words[start:], start=start):
+        if (sub, word) in (("bisect", "run"), ("submodule", "foreach")):
+            yield Escape(place, word, " ".join(words[place + 1 :]))
+        option = _escape_of_option(word, _GIT_RUNNING | short)
+        if option:
+            yield Escape(place, option, _setting_of(words, place, option))
+        elif _escape_of_option(word, listed("--output --output-directory")):
+            yield Escape(place, "--output")
+        elif re.match(r"(?:ext|fd)::", word):
+            yield Escape(place, word, word.partition("::")[2])
+
+
+def _escape_of_option(word: str, options: frozenset[str]) -> str:
+    """Which of the options this is, also with its value, shortened, or glued to it."""
+    if word.startswith("--"):
+        name = word.partition("=")[0]
+        if name in options:
+            return name
+        # Programs take the beginning of a long option for the whole.
+        near = (one for one in options if len(name) >= _LEAST_SHORTENED and one.startswith(name))
+        return name if next(near, "") else ""
+    if word in options:
+        return word
+    return word[:2] if word[:2] in options and len(word) > 2 else ""
+
+
+def _setting_of(words: Sequence[str], at: int, option: str) -> str:
+    """What an option is given: in the same word, or in those behind it."""
+    glued = words[at][len(option) :]
+    if glued:
+        value = glued.removeprefix("=")
+        return value.partition("=")[2] if value.startswith("exec=") else value
+    return words[at + 1] if at + 1 < len(words) else ""

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_table import judge_git
-from dirge_py.permission.options import (
-    Refused,
+from dirge_py.permission.git.commands import judge_git
+from dirge_py.permission.program_options import (
+    NotReadOnly,
     files_read,
     paths_behind_colons,
     program,
     read_options,
 )
-from dirge_py.permission.words import Word, listed
+from dirge_py.permission.shell_lexer import Word, listed
 
 _CONTEXT = "context before-context after-context max-count"
 
@@ -236,7 +236,7 @@ _BUILDS = tuple(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class ProgramJudgement:
     """A command that only looks: at which files.
 
     `wants_files`: given folders it would follow the links in them. `from_top`: paths that git takes
@@ -249,7 +249,7 @@ class Judgement:
     wants_files: bool = False
 
 
-def judge(words: Sequence[Word]) -> Judgement:
+def judge(words: Sequence[Word]) -> ProgramJudgement:
     """What a plain command reads.
 
     Raises:
@@ -261,8 +261,8 @@ def judge(words: Sequence[Word]) -> Judgement:
         return special(arguments)
     row = PROGRAMS.get(head)
     if row is None:
-        raise Refused(f"`{head}` is not on the list of programs that only look")
-    return Judgement(
+        raise NotReadOnly(f"`{head}` is not on the list of programs that only look")
+    return ProgramJudgement(
         reads=tuple(files_read(row, read_options(row, arguments))), wants_files=head == "diff"
     )
 
@@ -272,40 +272,40 @@ def is_build(argv: Sequence[str]) -> bool:
     return any(tuple(argv[: len(build)]) == build for build in _BUILDS)
 
 
-def _free_text(arguments: Sequence[Word]) -> Judgement:
-    return Judgement(reads=tuple(word for word in arguments if word.has_glob))
+def _free_text(arguments: Sequence[Word]) -> ProgramJudgement:
+    return ProgramJudgement(reads=tuple(word for word in arguments if word.has_glob))
 
 
-def _cd(arguments: Sequence[Word]) -> Judgement:
+def _cd(arguments: Sequence[Word]) -> ProgramJudgement:
     if len(arguments) != 1 or arguments[0].text.startswith("-") or arguments[0].has_glob:
-        raise Refused("it does not name one folder to go to")
-    return Judgement()
+        raise NotReadOnly("it does not name one folder to go to")
+    return ProgramJudgement()
 
 
-def _test(arguments: Sequence[Word]) -> Judgement:
+def _test(arguments: Sequence[Word]) -> ProgramJudgement:
     if len(arguments) != 2 or arguments[0].text not in _TEST_UNARY or arguments[1].has_glob:
-        raise Refused("only `test -f`, `-d` and `-e` with one path run unasked")
-    return Judgement(reads=(arguments[1],))
+        raise NotReadOnly("only `test -f`, `-d` and `-e` with one path run unasked")
+    return ProgramJudgement(reads=(arguments[1],))
 
 
-def _sed(arguments: Sequence[Word]) -> Judgement:
+def _sed(arguments: Sequence[Word]) -> ProgramJudgement:
     texts = [word.text for word in arguments]
     if len(texts) < 2 or texts[0] != "-n" or not _SED_PRINT.fullmatch(texts[1]):
-        raise Refused("only `sed -n 'N,Mp'` runs unasked")
+        raise NotReadOnly("only `sed -n 'N,Mp'` runs unasked")
     for word in arguments[2:]:
         if word.text.startswith("-") or (word.has_glob and word.text[0] in "*?["):
-            raise Refused(f"{word.text} could be an option")
-    return Judgement(reads=tuple(arguments[2:]))
+            raise NotReadOnly(f"{word.text} could be an option")
+    return ProgramJudgement(reads=tuple(arguments[2:]))
 
 
-def _date(arguments: Sequence[Word]) -> Judgement:
+def _date(arguments: Sequence[Word]) -> ProgramJudgement:
     given = read_options(_DATE, arguments)
     if any(not word.text.startswith("+") for word in given.operands):
-        raise Refused("it would set the clock")
-    return Judgement(reads=tuple(files_read(_DATE, given)))
+        raise NotReadOnly("it would set the clock")
+    return ProgramJudgement(reads=tuple(files_read(_DATE, given)))
 
 
-def _find(arguments: Sequence[Word]) -> Judgement:
+def _find(arguments: Sequence[Word]) -> ProgramJudgement:
     starts: list[Word] = []
     index = 0
     while index < len(arguments) and arguments[index].text[:1] not in ("-", "(", "!", ","):
@@ -313,8 +313,8 @@ def _find(arguments: Sequence[Word]) -> Judgement:
         index += 1
     for word in starts:
         if word.has_glob and word.text[0] in "*?[":
-            raise Refused(f"{word.text} could become an option")
-    return Judgement(reads=(*starts, *_find_tests(arguments[index:])))
+            raise NotReadOnly(f"{word.text} could become an option")
+    return ProgramJudgement(reads=(*starts, *_find_tests(arguments[index:])))
 
 
 def _find_tests(tests: Sequence[Word]) -> list[Word]:
@@ -322,16 +322,16 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
     rest = iter(tests)
     for test in rest:
         if test.has_glob:
-            raise Refused(f"{test.text} could become another test")
+            raise NotReadOnly(f"{test.text} could become another test")
         if test.text in _FIND_PLAIN:
             continue
         if test.text not in _FIND_TEXT and test.text not in _FIND_PATH:
-            raise Refused(f"its test {test.text} is not on the list of harmless ones")
+            raise NotReadOnly(f"its test {test.text} is not on the list of harmless ones")
         value = next(rest, None)
         if value is None:
-            raise Refused(f"its test {test.text} has no value")
+            raise NotReadOnly(f"its test {test.text} has no value")
         if value.has_glob and (value.text[0] in "*?[-" or test.text in _FIND_PATH):
-            raise Refused(f"{value.text} could become another test; quote it")
+            raise NotReadOnly(f"{value.text} could become another test; quote it")
         if value.has_glob or test.text in _FIND_PATH:
             reads.append(value)
     return reads
@@ -340,15 +340,15 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
 _MOST_PATHS = 512
 
 
-def _git(arguments: Sequence[Word]) -> Judgement:
+def _git(arguments: Sequence[Word]) -> ProgramJudgement:
     reads = tuple(dict.fromkeys(judge_git(arguments)))
     if len(reads) > _MOST_PATHS:
-        raise Refused(f"it names more than {_MOST_PATHS} paths")
+        raise NotReadOnly(f"it names more than {_MOST_PATHS} paths")
     from_top = tuple(path for word in reads for path in paths_behind_colons(word))
-    return Judgement(reads=reads, from_top=from_top, uses_git=True)
+    return ProgramJudgement(reads=reads, from_top=from_top, uses_git=True)
 
 
-_SPECIAL: Mapping[str, Callable[[Sequence[Word]], Judgement]] = {
+_SPECIAL: Mapping[str, Callable[[Sequence[Word]], ProgramJudgement]] = {
     "cd": _cd,
     "date": _date,
     "find": _find,

@@ -1,7 +1,15 @@
-"""The trust gate: what a project brings along is neither parsed nor run before a person agreed."""
+"""The trust gate: what a project brings along is neither parsed nor run before a person agreed.
 
+Reading what a project brings along: once, bounded, and nothing through a link.
+
+The bytes that are hashed are kept and are what is loaded later, so nothing can be exchanged
+between the question and the loading.
+"""
+
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -9,23 +17,27 @@ from typing import TYPE_CHECKING, Literal
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
+from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
+from dirge_py.files.beneath import FOLDER as AS_FOLDER
+from dirge_py.files.resolve import reason_of
 from dirge_py.lib.clean import visible
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.project_files import Refused, read_acting
 from dirge_py.permission.rules import Rule, make_rule
 from dirge_py.permission.trust import (
     FOLDER,
     SETTINGS,
-    Brought,
+    ProjectFile,
+    TrustDamaged,
     TrustRecord,
+    TrustStore,
     digest_of,
     is_answered,
     judged,
     kind_of,
+    may_hold,
     why_never,
 )
-from dirge_py.permission.trust_store import TrustDamaged, TrustFile
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError, DirgeError, FileError
 from dirge_py.types.questions import ActingFile, TrustOffer
@@ -35,9 +47,155 @@ if TYPE_CHECKING:
 else:
     read_project_config = late("dirge_py.config.project", "read_project_config")
 
+_MOST_FILES = 256
+_MOST_ENTRIES = 4096
+_MOST_LEVELS = 8
+_MOST_FILE_BYTES = 1024 * 1024
+_MOST_BYTES = 8 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class RefusedFile:
+    """Something that would act and is never loaded, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFiles:
+    """What was found in a project. `device` and `inode` are those of the folder it was found in.
+
+    `too_much` says why nobody could be expected to judge it; then nothing else is there.
+    """
+
+    device: int
+    inode: int
+    files: tuple[ProjectFile, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
+    too_much: str = ""
+
+
+class _TooMuch(Exception):
+    """More than a person could look through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finds:
+    files: list[ProjectFile] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)
+
+
+def read_project_files(root: Path) -> ProjectFiles:
+    """Everything below `.dirge` of the folder `root` (a physical path) that would act.
+
+    Raises:
+        OSError: `root` cannot be opened.
+    """
+    anchor = open_folder_handle(str(root))
+    try:
+        status = os.fstat(anchor)
+        finds, too_much = _Finds(), ""
+        try:
+            _read_all(anchor, finds)
+        except _TooMuch as problem:
+            finds, too_much = _Finds(), str(problem)
+        return ProjectFiles(
+            device=status.st_dev,
+            inode=status.st_ino,
+            files=tuple(sorted(finds.files, key=lambda file: file.path)),
+            refused=tuple(sorted(finds.refused, key=lambda each: each.path)),
+            too_much=too_much,
+        )
+    finally:
+        os.close(anchor)
+
+
+def _read_all(anchor: int, finds: _Finds) -> None:
+    left, room = _MOST_ENTRIES, _MOST_BYTES
+    folders = [FOLDER]
+    while folders:
+        folder = folders.pop()
+        for name, mode in _entries(anchor, folder, finds):
+            left -= 1
+            if left < 0:
+                raise _TooMuch(f"{FOLDER} holds more than {_MOST_ENTRIES} entries")
+            path = f"{folder}/{name}"
+            is_folder = may_hold(path)
+            if stat.S_ISDIR(mode):
+                if is_folder and path.count("/") > _MOST_LEVELS:
+                    raise _TooMuch(f"{path} lies too deep")
+                folders += [path] if is_folder else []
+            elif kind_of(path) or (is_folder and stat.S_ISLNK(mode)):
+                room -= _take(anchor, path, mode, finds)
+                if len(finds.files) > _MOST_FILES:
+                    raise _TooMuch(f"{FOLDER} holds more than {_MOST_FILES} files that would act")
+                if room < 0:
+                    raise _TooMuch(f"the files of {FOLDER} are larger than 8 MiB together")
+
+
+def _entries(anchor: int, folder: str, finds: _Finds) -> Iterator[tuple[str, int]]:
+    """(name, mode) of each entry of the folder, in the order of their names."""
+    try:
+        handle = open_beneath(anchor, folder, AS_FOLDER)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = "it is a link" if _is_link(anchor, folder) else reason_of(error)
+        finds.refused.append(RefusedFile(path=folder, reason=reason))
+        return
+    try:
+        with os.scandir(handle) as entries:
+            for count, entry in enumerate(entries):
+                if count > _MOST_ENTRIES:
+                    raise _TooMuch(f"{folder} holds more than {_MOST_ENTRIES} entries")
+                yield entry.name, entry.stat(follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return  # gone while we looked: it will not be loaded either
+    finally:
+        os.close(handle)
+
+
+def _take(anchor: int, path: str, mode: int, finds: _Finds) -> int:
+    """Read one file, or note why not; returns how many bytes were taken."""
+    if not stat.S_ISREG(mode):
+        reason = "it is a link" if stat.S_ISLNK(mode) else "it is no regular file"
+        finds.refused.append(RefusedFile(path=path, reason=reason))
+        return 0
+    try:
+        content = _content(anchor, path)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        finds.refused.append(RefusedFile(path=path, reason=reason_of(error)))
+        return 0
+    if len(content) > _MOST_FILE_BYTES:
+        finds.refused.append(RefusedFile(path=path, reason="it is larger than 1 MiB"))
+        return 0
+    sha256 = hashlib.sha256(content).hexdigest()
+    finds.files.append(ProjectFile(path=path, content=content, sha256=sha256))
+    return len(content)
+
+
+def _content(anchor: int, path: str) -> bytes:
+    descriptor = open_beneath(anchor, path, FILE)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("it is no regular file")
+        return stream.read(_MOST_FILE_BYTES + 1)
+
+
+def _is_link(anchor: int, path: str) -> bool:
+    try:
+        # `.dirge` itself: what lies above it is the project, and everything below is checked.
+        status = os.stat(path, dir_fd=anchor, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectTrust:
     """A folder and what it brings along, as it was when it was looked at.
 
     `state`: `none`, nothing would act; `trusted`, all of it was agreed to; `restricted`, something
@@ -51,7 +209,7 @@ class Project:
     root: Path
     state: Literal["none", "restricted", "trusted"] = "none"
     files: tuple[ActingFile, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
     digest: str = ""
     offer: TrustOffer | None = None
     obstacle: str = ""
@@ -149,25 +307,25 @@ def project_root(start: Path, home: Path) -> Path:
     return real
 
 
-def look_at_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> Project:
+def look_at_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> ProjectTrust:
     """The project around `cwd`: its acting files read and hashed, none of them parsed or run."""
     home = _home(environment)
     root = project_root(cwd, home)
     try:
-        luggage = read_acting(root)
+        luggage = read_project_files(root)
     except OSError as error:
         # A folder that cannot be opened has nothing to load; working in it fails soon enough.
-        return Project(root=root, obstacle=error.strerror or "it cannot be opened")
+        return ProjectTrust(root=root, obstacle=error.strerror or "it cannot be opened")
     if not (luggage.files or luggage.refused or luggage.too_much):
-        return Project(root=root)
+        return ProjectTrust(root=root)
     obstacle = luggage.too_much or why_never(root, home)
     record = None
     if not obstacle:
         try:
-            record = TrustFile(state_dir(environment)).record(root)
+            record = TrustStore(state_dir(environment)).record(root)
         except TrustDamaged as error:
             obstacle = error.message.removesuffix(".")
-    whole = Project(
+    whole = ProjectTrust(
         root=root,
         obstacle=obstacle,
         refused=luggage.refused,
@@ -179,7 +337,7 @@ def look_at_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
     return _judged(whole, luggage.files, record)
 
 
-def accept(project: Project) -> Project:
+def accept(project: ProjectTrust) -> ProjectTrust:
     """Trust exactly what was looked at; returns the project as it is from now on.
 
     Raises:
@@ -196,11 +354,11 @@ def accept(project: Project) -> Project:
     trusted = _judged(project, _brought(project), record)
     # Judged by what it says before it is kept: a start that fails should not fail again unasked.
     _ = trusted.rules
-    TrustFile(state_dir(project.environment)).put(project.root, record)
+    TrustStore(state_dir(project.environment)).put(project.root, record)
     return trusted
 
 
-def decline(project: Project) -> Project:
+def decline(project: ProjectTrust) -> ProjectTrust:
     """Remember a no to what is offered now, until one of its files changes."""
     record = TrustRecord(
         device=project.device,
@@ -210,17 +368,17 @@ def decline(project: Project) -> Project:
     )
     # Where that cannot be kept, the next start asks again: no reason not to begin this one.
     with suppress(FileError):
-        TrustFile(state_dir(project.environment)).put(project.root, record)
+        TrustStore(state_dir(project.environment)).put(project.root, record)
     return replace(project, offer=None)
 
 
-def forget(project: Project) -> None:
+def forget(project: ProjectTrust) -> None:
     """Take back all that was said about this folder."""
-    TrustFile(state_dir(project.environment)).put(project.root, None)
+    TrustStore(state_dir(project.environment)).put(project.root, None)
 
 
 def with_project(
-    config: Config, options: BuildOptions, project: Project
+    config: Config, options: BuildOptions, project: ProjectTrust
 ) -> tuple[Config, BuildOptions]:
     """Settings and options of a start in this project.
 
@@ -237,16 +395,16 @@ def with_project(
     return config, replace(options, project=project, notices=notices)
 
 
-class ProjectDoor:
+class TrustGate:
     """The project of one process: looked at once, asked about once."""
 
     def __init__(self, cwd: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._cwd = cwd
         self._environment = environment
-        self._project: Project | None = None
+        self._project: ProjectTrust | None = None
 
     @property
-    def project(self) -> Project:
+    def project(self) -> ProjectTrust:
         if self._project is None:
             self._project = look_at_project(self._cwd, self._environment)
         return self._project
@@ -267,7 +425,9 @@ class ProjectDoor:
         self._project = accept(project) if is_trusted else decline(project)
 
 
-def _judged(project: Project, brought: Sequence[Brought], record: TrustRecord | None) -> Project:
+def _judged(
+    project: ProjectTrust, brought: Sequence[ProjectFile], record: TrustRecord | None
+) -> ProjectTrust:
     at = {"device": project.device, "inode": project.inode}
     files = judged(brought, record, **at)
     waiting = tuple(file for file in files if file.state != "trusted")
@@ -287,9 +447,9 @@ def _judged(project: Project, brought: Sequence[Brought], record: TrustRecord | 
     )
 
 
-def _brought(project: Project) -> tuple[Brought, ...]:
+def _brought(project: ProjectTrust) -> tuple[ProjectFile, ...]:
     return tuple(
-        Brought(path=file.path, content=project.contents[file.path], sha256=file.sha256)
+        ProjectFile(path=file.path, content=project.contents[file.path], sha256=file.sha256)
         for file in project.files
     )
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from dirge_py.permission.words import listed
+from dirge_py.permission.shell_lexer import listed
 
 SYSTEM_FOLDERS = listed(
     "/bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /nix /proc /sbin /sys /usr"

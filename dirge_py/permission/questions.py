@@ -12,11 +12,10 @@ from dirge_py.lib.home_path import shorter
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.spelled import visible_name
-from dirge_py.permission.decision import Decision
-from dirge_py.permission.gate import Gate, suggest
-from dirge_py.permission.history import digest_of
-from dirge_py.permission.judging import JudgeInput, PermissionJudge, Verdict
-from dirge_py.permission.reach import Asking, alike, reaches
+from dirge_py.permission.decision import Decision, call_digest
+from dirge_py.permission.engine import PermissionEngine, suggest
+from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict, PermissionJudge
+from dirge_py.permission.rule_preview import AskedCall, count_alike, preview_rules
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import TurnInfo
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
@@ -34,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedCall:
     """A call, what it would do, and what the rules say to that.
 
     `digest` stands for the call as it was then: its arguments are in other hands, too.
@@ -47,19 +46,19 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class AnsweredCall:
     """What was asked about a call, and the answer; `by` is who gave it.
 
     `files` are those its commands would run, as they were when the question was put (`files_of`).
     """
 
-    judged: Judged
+    judged: JudgedCall
     request: PermissionRequest | None
     answer: PermissionAnswer
     by: Literal["answer", "judge", "earlier", "loop-guard", "failure", "changed"]
     files: Mapping[str, str] = field(default_factory=dict)
 
-    def is_about(self, now: Judged) -> bool:
+    def is_about(self, now: JudgedCall) -> bool:
         """Whether it still is the call that was asked about: a plugin may have changed it."""
         then = self.judged
         return (
@@ -76,15 +75,15 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PendingQuestion:
     """A question about a call, and the files its commands would run as it was put."""
 
-    judged: Judged
+    judged: JudgedCall
     request: PermissionRequest
     files: Mapping[str, str]
 
-    def answered(self, answer: PermissionAnswer) -> Answered:
-        return Answered(
+    def answered(self, answer: PermissionAnswer) -> AnsweredCall:
+        return AnsweredCall(
             judged=self.judged,
             request=self.request,
             answer=answer,
@@ -93,13 +92,13 @@ class Question:
         )
 
 
-class Held:
+class HeldAnswers:
     """Answers to calls whose turn has not come yet, for the batch they were asked in."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, int, str], Answered] = {}
+        self._answers: dict[tuple[str, int, str], AnsweredCall] = {}
 
-    def put(self, info: TurnInfo, answered: Answered) -> None:
+    def put(self, info: TurnInfo, answered: AnsweredCall) -> None:
         while len(self._answers) >= _MOST_HELD:
             del self._answers[next(iter(self._answers))]
         self._answers[info.run_id, info.turn, answered.judged.call.id] = answered
@@ -107,24 +106,26 @@ class Held:
     def has(self, info: TurnInfo, call: ToolCall) -> bool:
         return (info.run_id, info.turn, call.id) in self._answers
 
-    def take(self, info: TurnInfo, call: ToolCall) -> Answered | None:
+    def take(self, info: TurnInfo, call: ToolCall) -> AnsweredCall | None:
         return self._answers.pop((info.run_id, info.turn, call.id), None)
 
 
-def judge_call(gate: Gate, call: ToolCall, cwd: str) -> Judged | None:
+def judge_call(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
     """The decision about a call; None where there is nothing to decide."""
     if call.tool is None or call.problem is not None:
         return None
     claims = tuple(call.tool.claims(call.arguments))
-    return Judged(
+    return JudgedCall(
         call=call,
         claims=claims,
         decision=gate.decide(claims, cwd, tool=call.name),
-        digest=digest_of(call.name, claims, call.arguments),
+        digest=call_digest(call.name, claims, call.arguments),
     )
 
 
-def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iterator[Judged]:
+def later_questions(
+    info: TurnInfo, first: JudgedCall, gate: PermissionEngine, cwd: str
+) -> Iterator[JudgedCall]:
     """The calls after `first` in its batch that would ask, too, as they stand now.
 
     Left for their own turn: repetitions, edits of a file that a call before them edits, and
@@ -154,7 +155,7 @@ def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iter
             yield judged
 
 
-async def files_of(judged: Judged) -> Mapping[str, str]:
+async def files_of(judged: JudgedCall) -> Mapping[str, str]:
     """The files that the commands of a call would run or name, and their versions as of now."""
     commands = _commands(judged)
     if not commands:
@@ -174,7 +175,7 @@ def change_words(then: Mapping[str, str], now: Mapping[str, str], cwd: str) -> s
     return f"{', '.join(names)}{more} {verb} changed"
 
 
-async def objection_to(answered: Answered, now: Judged, cwd: str) -> str:
+async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str:
     """What changed since the question, so that its answer does not hold; "" if nothing did."""
     if not answered.is_about(now):
         return "the call was changed"
@@ -190,12 +191,14 @@ async def objection_to(answered: Answered, now: Judged, cwd: str) -> str:
     return "what it would change was changed"
 
 
-def is_no_to(held: Answered, judged: Judged) -> bool:
+def is_no_to(held: AnsweredCall, judged: JudgedCall) -> bool:
     """Whether it was refused as it stands: then no rule that came about since allows it."""
     return held.answer.effect == "deny" and held.judged.call.arguments == judged.call.arguments
 
 
-async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -> PermissionRequest:
+async def request_for(
+    judged: JudgedCall, gate: PermissionEngine, cwd: str, *, can_keep: bool
+) -> PermissionRequest:
     """The question about a call, with all that a person should see.
 
     Raises:
@@ -203,8 +206,8 @@ async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -
     """
     decision = judged.decision
     can_keep = can_keep and bool(decision.grant)
-    asking = Asking(judged.claims, cwd, can_keep=can_keep)
-    exact, wide = reaches(gate, asking, decision.grant, decision.wider)
+    asking = AskedCall(judged.claims, cwd, can_keep=can_keep)
+    exact, wide = preview_rules(gate, asking, decision.grant, decision.wider)
     return PermissionRequest(
         call_id=judged.call.id,
         tool_name=judged.call.name,
@@ -213,7 +216,7 @@ async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -
         wider=decision.wider,
         grant_reach=exact,
         wider_reach=wide,
-        alike=alike(gate.history, decision.wider),
+        alike=count_alike(gate.history, decision.wider),
         can_keep=can_keep,
         suggestion=suggest(decision),
         preview=await preview_of(judged.call),
@@ -222,11 +225,11 @@ async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -
 
 
 async def verdict_on(
-    request: PermissionRequest, judged: Judged, judge: PermissionJudge | None
-) -> Verdict:
+    request: PermissionRequest, judged: JudgedCall, judge: PermissionJudge | None
+) -> JudgeVerdict:
     """What `judge` says to the call; a judge that fails, or none, lets the person be asked."""
     if judge is None:
-        return Verdict("allow")
+        return JudgeVerdict("allow")
     call = JudgeInput(
         tool_name=request.tool_name,
         claims=tuple(f"{one.op}:{one.resource}" for one in request.claims),
@@ -238,7 +241,7 @@ async def verdict_on(
         return await judge(call)
     except Exception as error:
         _LOG.warning("the permission judge failed", exc_info=error)
-        return Verdict("allow")
+        return JudgeVerdict("allow")
 
 
 def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
@@ -266,14 +269,14 @@ async def preview_of(call: ToolCall) -> Preview | None:
     return await asyncio.to_thread(call.tool.preview, call.arguments)
 
 
-def hold_to(workspace: Workspace, answered: Answered) -> None:
+def pin_preview(workspace: Workspace, answered: AnsweredCall) -> None:
     """Hold an allowed edit to what was shown, and to what the person made of it."""
     if answered.shown:
         call_id = answered.judged.call.id
         workspace.hold_to(call_id, answered.shown, answered.answer.changes)
 
 
-def remembered(answered: Answered) -> Sequence[str]:
+def remembered(answered: AnsweredCall) -> Sequence[str]:
     """The rules that an answer wants to be stored, exactly as they were shown."""
     request, answer = answered.request, answered.answer
     if request is None or answer.effect != "allow" or answer.remember == "once":
@@ -289,21 +292,21 @@ def kept_words(rules: Sequence[str], where: str = "") -> str:
     return f"Stored: allow {shown} in {shorter(where)}"
 
 
-def family_of(answered: Answered) -> Sequence[str]:
+def family_of(answered: AnsweredCall) -> Sequence[str]:
     """The wider rules of a call that was answered alone; none where they were stored."""
     answer = answered.answer
     is_stored = answer.remember != "once" and answer.is_wide
     return answered.judged.decision.wider if answered.by == "answer" and not is_stored else ()
 
 
-def _quietly_judged(gate: Gate, call: ToolCall, cwd: str) -> Judged | None:
+def _quietly_judged(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
     try:
         return judge_call(gate, call, cwd)
     except Exception:
         return None  # it is looked at, and its failure told, when its turn comes
 
 
-def _edited(gate: Gate, call: ToolCall, cwd: str) -> set[str]:
+def _edited(gate: PermissionEngine, call: ToolCall, cwd: str) -> set[str]:
     judged = _quietly_judged(gate, call, cwd)
     return _paths(judged.decision) if judged is not None else set()
 
@@ -313,11 +316,11 @@ def _paths(decision: Decision) -> set[str]:
     return {claim.real or claim.resource for claim in edits}
 
 
-def _is_edit(judged: Judged) -> bool:
+def _is_edit(judged: JudgedCall) -> bool:
     return any(claim.op == "edit" for claim in judged.claims)
 
 
-def _commands(judged: Judged) -> Sequence[Command]:
+def _commands(judged: JudgedCall) -> Sequence[Command]:
     return [claim.resource for claim in judged.claims if isinstance(claim.resource, Command)]
 
 

@@ -1,4 +1,7 @@
-"""Rules (`op:pattern`), how they are written, and what they match."""
+"""Rules (`op:pattern`), how they are written, and what they match.
+
+Rules in Claude's spelling (`Bash(npm test)`, `Edit(src/**)`), for `--allowedTools`.
+"""
 
 import difflib
 import re
@@ -8,31 +11,29 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.escapes import escapes
-from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place
-from dirge_py.permission.marks import ANYTHING
+from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
 from dirge_py.permission.patterns import (
     WordPattern,
     command_pattern,
+    escapes,
     match_command,
     match_path,
     name_pattern,
     path_pattern,
     quoted_path,
 )
-from dirge_py.permission.words import Word
+from dirge_py.permission.shell_lexer import ANYTHING, Word
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.tools import Operation
 
 if TYPE_CHECKING:
-    from dirge_py.permission.uncertain import could_match
+    from dirge_py.permission.unresolved_words import could_match
 else:
-    could_match = late("dirge_py.permission.uncertain", "could_match")
+    could_match = late("dirge_py.permission.unresolved_words", "could_match")
 
 Effect = Literal["allow", "ask", "deny"]
 Mode = Literal["standard", "accept", "restrictive", "plan", "yolo"]
 RuleOp: TypeAlias = Operation | Literal["*"]
-
 _OPS: tuple[str, ...] = (*get_args(Operation), "*")
 _ANYWHERE = frozenset(("*", "**"))
 _RAW_REACH = 64
@@ -216,7 +217,7 @@ def _in_raw_words(pattern: tuple[WordPattern, ...], fact: CommandFact) -> bool:
     )
 
 
-def _hits_place(rule: Rule, place: Place, anchors: Anchors) -> bool:
+def _hits_place(rule: Rule, place: ResolvedPath, anchors: Anchors) -> bool:
     if rule.pattern in _ANYWHERE:
         return True
     return _covers_path(rule.pattern, [place.asked, place.real], anchors, is_strict=False)
@@ -268,3 +269,75 @@ def _trimmed(pattern: str) -> str:
 
 def _where(source: str) -> str:
     return f"{source}: " if source else ""
+
+
+_OPS_BY_TOOL: dict[str, RuleOp] = {
+    "Bash": "execute",
+    "Edit": "edit",
+    "Write": "edit",
+    "MultiEdit": "edit",
+    "NotebookEdit": "edit",
+    "Read": "read",
+    "Grep": "read",
+    "Glob": "read",
+    "LS": "read",
+    "WebFetch": "network",
+    "WebSearch": "network",
+    "Task": "agent",
+    "Agent": "agent",
+    "Skill": "skill",
+}
+_TOOL_WITH_PATTERN = re.compile(
+    r"\s*([A-Za-z_][A-Za-z0-9_-]*(?:\*)?)(?:\(((?:[^()]|\([^()]*\))*)\))?\s*(?:,|\s|\Z)"
+)
+
+
+def from_claude(text: str, effect: Effect = "allow", *, source: str = "") -> tuple[Rule, ...]:
+    """The rules of a list separated by commas or blanks.
+
+    `Bash(npm run test:*)` is `execute:npm run test *`; a bare name covers everything of its kind.
+
+    Raises:
+        UsageError: an item is not one we know.
+    """
+    rules: list[Rule] = []
+    position = 0
+    stripped = text.strip().strip(",").strip()
+    while position < len(stripped):
+        item = _TOOL_WITH_PATTERN.match(stripped, position)
+        if not item:
+            raise UsageError(
+                f"{source + ': ' if source else ''}{stripped[position:]!r} is no tool rule.",
+                hint="Write `Bash(npm test)`, `Edit(src/**)`, `Read`, `WebFetch(domain:a.b)`.",
+            )
+        rules.append(_translated(item.group(1), item.group(2), effect, source))
+        position = item.end()
+    return tuple(rules)
+
+
+def _translated(tool: str, pattern: str | None, effect: Effect, source: str) -> Rule:
+    if tool.startswith("mcp__"):
+        return make_rule("mcp", _mcp_name(tool), effect, source=source)
+    op = _OPS_BY_TOOL.get(tool)
+    if op is None:
+        raise UsageError(
+            f"{source + ': ' if source else ''}there is no tool `{tool}` to write rules for.",
+            hint="Known: " + ", ".join(_OPS_BY_TOOL) + ", mcp__SERVER__TOOL.",
+        )
+    everything = "**" if op in ("read", "edit") else "*"
+    wanted = (pattern or "").strip()
+    if not wanted or wanted == "*":
+        return make_rule(op, everything, effect, source=source)
+    if op == "execute":
+        return make_rule(op, re.sub(r":\*\Z", " *", wanted), effect, source=source)
+    if op == "network":
+        return make_rule(op, wanted.removeprefix("domain:"), effect, source=source)
+    if op in ("read", "edit"):
+        # `//x` is Claude's way to write an absolute path.
+        wanted = wanted[1:] if wanted.startswith("//") else wanted.removeprefix("./")
+    return make_rule(op, wanted, effect, source=source)
+
+
+def _mcp_name(tool: str) -> str:
+    server, _, name = tool.removeprefix("mcp__").partition("__")
+    return f"{server}.{name or '*'}"

@@ -2,6 +2,8 @@
 
 An approval is about them as they were when the question was asked. What a script loads in turn and
 what a build file includes cannot be known from the words, so they are not among them.
+
+Which files build tools and test runners take their orders from, by the name of the tool.
 """
 
 import os
@@ -13,22 +15,19 @@ from itertools import islice, pairwise
 
 from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
 from dirge_py.lib.paths import is_below_any
-from dirge_py.permission.build_files import build_files, is_test_file, runs_tests
-from dirge_py.permission.danger import HOME_SIGN
-from dirge_py.permission.git_config import git_dir_of, setting, work_tree_of
-from dirge_py.permission.git_hooks import EVERY_HOOK
-from dirge_py.permission.git_settings import Unreadable
-from dirge_py.permission.globs import Expansions
+from dirge_py.permission.blocklist import HOME_SIGN
+from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command
+from dirge_py.permission.git.config import Unreadable
+from dirge_py.permission.git.repository import EVERY_HOOK, git_dir_of, setting, work_tree_of
 from dirge_py.permission.launchers import SHELLS, WRAPPERS
-from dirge_py.permission.loose import LooseReading, raw_words, read_loosely
-from dirge_py.permission.mentions import folders_entered
-from dirge_py.permission.words import listed
+from dirge_py.permission.path_mentions import folders_entered
+from dirge_py.permission.patterns import Expansions
+from dirge_py.permission.shell_lexer import listed
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS
 from dirge_py.types.tools import Command
 
 MAX_FILES = 128
 """Files known by their content; further ones are known by where they lead alone."""
-
 _MOST_PATHS = 1024
 _MOST_FOLDERS = 16
 _MOST_LEVELS = 8
@@ -84,7 +83,7 @@ class _Look:
         self._home = home
         self._path = path
         self._expansions = Expansions()
-        reading = read_loosely(command.text)
+        reading = scan_command(command.text)
         self._reading = reading
         raw = raw_words(command.text)
         # `BASH_ENV=b.sh bash -c true`
@@ -182,7 +181,7 @@ class _Look:
                     found[os.path.join(folder, "")] = _tests_beneath(folder)
         return found
 
-    def _all_folders(self, reading: LooseReading) -> Sequence[str]:
+    def _all_folders(self, reading: CommandScan) -> Sequence[str]:
         folders = folders_entered(reading.commands, [self._cwd], self._home)
         for words in reading.commands:
             for target in _folder_values(words):
@@ -322,3 +321,90 @@ def _stamp(entry: "os.DirEntry[str]") -> str:
         return stamp(entry.stat())
     except OSError:
         return "missing"
+
+
+_PYTHON = "pyproject.toml setup.cfg setup.py tox.ini"
+_PYTEST = f"conftest.py pytest.ini .pytest.ini pytest.toml {_PYTHON}"
+_NODE = "package.json .npmrc .yarnrc.yml pnpm-workspace.yaml"
+_GRADLE = "build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradle.properties"
+
+
+def _named(stem: str) -> str:
+    return " ".join(f"{stem}.{ending}" for ending in ("js", "mjs", "cjs", "ts", "mts", "json"))
+
+
+_FILES = {
+    "make gmake bmake": "GNUmakefile makefile Makefile BSDmakefile",
+    "just": "justfile Justfile .justfile",
+    "task": "Taskfile.yml Taskfile.yaml taskfile.yml",
+    "npm npx yarn pnpm bun bunx": _NODE,
+    "jest": f"{_NODE} {_named('jest.config')}",
+    "vitest vite": f"{_NODE} {_named('vitest.config')} {_named('vite.config')}",
+    "eslint prettier tsc webpack rollup next": f"{_NODE} {_named('eslint.config')} tsconfig.json"
+    f" .eslintrc .eslintrc.js .eslintrc.cjs .eslintrc.json {_named('webpack.config')}"
+    f" {_named('rollup.config')} {_named('next.config')} prettier.config.js .prettierrc",
+    "mocha playwright cypress": f"{_NODE} .mocharc.js .mocharc.json .mocharc.yml"
+    f" {_named('playwright.config')} {_named('cypress.config')}",
+    "deno": "deno.json deno.jsonc",
+    "pytest py.test": _PYTEST,
+    "tox": f"tox.toml {_PYTEST}",
+    "nox": f"noxfile.py {_PYTEST}",
+    "ruff mypy black isort pylint flake8 coverage": f"ruff.toml mypy.ini .flake8 {_PYTHON}",
+    "pip pip3 uv uvx poetry pdm hatch pipenv build twine": f"{_PYTHON} requirements.txt Pipfile",
+    "invoke inv": "tasks.py invoke.yaml",
+    "fab": "fabfile.py",
+    "pre-commit": ".pre-commit-config.yaml",
+    "lefthook": "lefthook.yml",
+    "cargo": "Cargo.toml build.rs .cargo/config.toml .cargo/config rust-toolchain.toml",
+    "go": "go.mod go.work",
+    "cmake ctest cpack": "CMakeLists.txt CMakePresets.json CTestTestfile.cmake",
+    "meson": "meson.build",
+    "ninja": "build.ninja",
+    "scons": "SConstruct",
+    "waf": "wscript",
+    "bazel": "WORKSPACE MODULE.bazel BUILD BUILD.bazel .bazelrc",
+    "mvn mvnw": "pom.xml",
+    "gradle gradlew": _GRADLE,
+    "sbt": "build.sbt",
+    "ant": "build.xml",
+    "rake": "Rakefile rakefile",
+    "bundle": "Gemfile",
+    "rspec": ".rspec spec/spec_helper.rb",
+    "composer": "composer.json",
+    "phpunit": "phpunit.xml phpunit.xml.dist",
+    "mix": "mix.exs",
+    "zig": "build.zig",
+    "swift": "Package.swift",
+    "dotnet": "Directory.Build.props Directory.Build.targets",
+    "docker podman docker-compose": "Dockerfile Containerfile docker-compose.yml"
+    " docker-compose.yaml compose.yml compose.yaml",
+    "vagrant": "Vagrantfile",
+    "snakemake": "Snakefile",
+    "terraform tofu": "main.tf",
+}
+_FILES_OF = {
+    tool: tuple(files.split()) for tools, files in _FILES.items() for tool in tools.split()
+}
+_TEST_RUNNERS = listed("pytest py.test unittest tox nox jest vitest mocha rspec phpunit ctest")
+_TEST_WORDS = ("test", "check", "ci", "spec")
+_TEST_FILE = re.compile(
+    r"conftest\.py|tests?[_.-].+|.+[_.-](?:tests?|spec)\.[A-Za-z]+", re.IGNORECASE
+)
+
+
+def build_files(tool: str) -> Sequence[str]:
+    """Names of files, relative to the project, that `tool` reads what to do from; often none."""
+    return _FILES_OF.get(tool, ())
+
+
+def runs_tests(words: Sequence[str]) -> bool:
+    """Whether this command would run the tests of a project, as far as its words tell."""
+    if words[0] in _TEST_RUNNERS:
+        return True
+    is_build = words[0] in _FILES_OF
+    return is_build and any(word.startswith(_TEST_WORDS) for word in words[1:])
+
+
+def is_test_file(name: str) -> bool:
+    """Whether a test runner would take a file of this name for tests."""
+    return _TEST_FILE.fullmatch(name) is not None

@@ -11,9 +11,8 @@ from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
-from dirge_py.permission.claude import from_claude
-from dirge_py.permission.gate import Gate
-from dirge_py.permission.rules import Anchors, PolicySet, Rule, make_rule, parse_rule
+from dirge_py.permission.engine import PermissionEngine
+from dirge_py.permission.rules import Anchors, PolicySet, Rule, from_claude, make_rule, parse_rule
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError
 
@@ -36,8 +35,8 @@ def open_gate(
     project_rules: Sequence[Rule] = (),
     denied_tools: Mapping[str, str] | None = None,
     anchors: Anchors = _NO_ANCHORS,
-    make: Callable[..., Gate] = Gate,
-) -> Gate:
+    make: Callable[..., PermissionEngine] = PermissionEngine,
+) -> PermissionEngine:
     """The gate of one conversation. `output_dir` holds its own relayed output, and is readable.
 
     `is_sandboxed`: commands run in a sandbox that was seen to work. `project_rules` are those of a

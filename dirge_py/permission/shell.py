@@ -11,41 +11,40 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 
-from dirge_py.permission.beneath import NARROWER, Beneath, worded
-from dirge_py.permission.changes import TURNS_SHELL, changed_files
-from dirge_py.permission.danger import Ground, collapse, destruction, is_device, windows
-from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
-from dirge_py.permission.folders import MOVERS, Folders
-from dirge_py.permission.git_config import work_tree_of
-from dirge_py.permission.git_secrets import shown_secrets
-from dirge_py.permission.git_table import judge_git
-from dirge_py.permission.globs import names_in
-from dirge_py.permission.inline_code import runs_inline_code
-from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
-from dirge_py.permission.loose_searches import kept_loosely, leads_anywhere
-from dirge_py.permission.marks import ANYTHING
-from dirge_py.permission.mentions import (
+from dirge_py.permission.blocklist import Ground, collapse, destruction, is_device, windows
+from dirge_py.permission.command_scan import CommandScan, open_command, raw_words, scan_command
+from dirge_py.permission.facts import ArgvPlan, CallFacts, CommandFact, Fact, PathFact, ResolvedPath
+from dirge_py.permission.git.commands import judge_git, shown_secrets
+from dirge_py.permission.git.repository import work_tree_of
+from dirge_py.permission.launchers import files_told, runs_inline_code
+from dirge_py.permission.path_mentions import (
+    MOVERS,
+    TURNS_SHELL,
+    CwdTracker,
     Naming,
+    OwnPlaces,
+    changed_files,
     folders_entered,
     here,
+    kept_loosely,
+    leads_anywhere,
     mentioned,
     stored_files,
     too_many,
 )
-from dirge_py.permission.options import Refused
-from dirge_py.permission.own_places import OwnPlaces
-from dirge_py.permission.programs import SHELL_BUILTINS, Judgement, is_build, judge
-from dirge_py.permission.searches import Search, searched
-from dirge_py.permission.told_texts import files_told
-from dirge_py.permission.uncertain import (
-    OpenCommand,
-    open_commands,
+from dirge_py.permission.patterns import names_in
+from dirge_py.permission.program_options import NotReadOnly
+from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge
+from dirge_py.permission.recursive_reads import NARROWER, Beneath, RecursiveRead, searched, worded
+from dirge_py.permission.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
+from dirge_py.permission.unresolved_words import (
+    UnresolvedCommand,
     searches_of_finds,
     searches_of_lists,
-    unknown_places,
-    unknown_targets,
+    unresolved_commands,
+    unresolved_paths,
+    unresolved_targets,
 )
-from dirge_py.permission.words import NotPlain, Part, Word, lex
 from dirge_py.types.tools import Command
 
 _LOG = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ MAX_CHARS = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ShellLookups:
     """The looks at the file system that judging a command takes; paths are absolute.
 
     `expand` gives the paths a pattern could stand for in a folder, None if they are too many;
@@ -66,7 +65,7 @@ class Surroundings:
     secrets that a git command shows without naming them.
     """
 
-    place: Callable[[str], Place]
+    place: Callable[[str], ResolvedPath]
     is_folder: Callable[[str], bool]
     expand: Callable[[str, str], Sequence[str] | None]
     git_hazard: Callable[[str], str]
@@ -76,9 +75,9 @@ class Surroundings:
     own_paths: Sequence[str]
     home: str
     git_top: Callable[[str], str] = work_tree_of
-    git_secrets: Callable[[Sequence[Word], str, Callable[[str], Place]], Iterable[Place]] = (
-        shown_secrets
-    )
+    git_secrets: Callable[
+        [Sequence[Word], str, Callable[[str], ResolvedPath]], Iterable[ResolvedPath]
+    ] = shown_secrets
     roots: tuple[str, ...] = ()
 
     @property
@@ -100,16 +99,16 @@ class Disagreements:
 DISAGREEMENTS = Disagreements()
 
 
-def read_command(command: Command, around: Surroundings) -> Request:
+def read_command(command: Command, around: ShellLookups) -> CallFacts:
     """What this command line would do."""
     if len(command.text) > MAX_CHARS:
         reason = f"it is longer than {MAX_CHARS // 1024} KiB: write it into a file first"
-        return Request((CommandFact(text=command.text, refusal=reason, forbidden=reason),))
+        return CallFacts((CommandFact(text=command.text, refusal=reason, forbidden=reason),))
     try:
         parts = lex(command.text)
         _check_second_opinion(command.text, parts)
     except NotPlain as reason:
-        return Request((_opaque(command, str(reason), around),))
+        return CallFacts((_opaque(command, str(reason), around),))
     return _Walk(command, parts, around).request()
 
 
@@ -126,19 +125,19 @@ def _check_second_opinion(text: str, parts: tuple[Part, ...]) -> None:
 class _Walk:
     """Goes through the parts of one plain command line, following `cd`."""
 
-    def __init__(self, command: Command, parts: tuple[Part, ...], around: Surroundings) -> None:
+    def __init__(self, command: Command, parts: tuple[Part, ...], around: ShellLookups) -> None:
         self._command = command
         self._parts = parts
         self._around = around
-        self._folders = Folders(command.cwd, around.home, self._real)
+        self._folders = CwdTracker(command.cwd, around.home, self._real)
         self._altered_by = ""
         self._is_reread = False
 
-    def request(self) -> Request:
+    def request(self) -> CallFacts:
         facts: list[Fact] = []
         for index, part in enumerate(self._parts):
             facts.extend(self._facts(part, is_piped=self._is_piped(index)))
-        return Request(tuple(dict.fromkeys(facts)), Plan(self._parts))
+        return CallFacts(tuple(dict.fromkeys(facts)), ArgvPlan(self._parts))
 
     def _is_piped(self, index: int) -> bool:
         following = self._parts[index + 1 : index + 2]
@@ -160,9 +159,9 @@ class _Walk:
             reads = tuple(self._reads(judgement, search.excluded if search else ()))
             reads += tuple(self._kept(part, search))
             reads += tuple(self._shown_by_git(part) if judgement.uses_git else ())
-        except Refused as reason:
+        except NotReadOnly as reason:
             refusal = str(reason) + self._hooks(part.argv)
-            judgement = Judgement()
+            judgement = ProgramJudgement()
         if part.words[0].text == "cd":
             # Also where it is refused: a person or a rule may let it happen.
             moving = self._move(part, is_piped=is_piped)
@@ -199,7 +198,7 @@ class _Walk:
         fed = [*loose.targets, *loose.sources]
         stored = stored_files(loose.commands, self._reals(), self._around.git_top)
         places = self._mentioned([*_all_words(loose.commands), *fed, *stored]) if refusal else ()
-        touched: tuple[Place, ...] = ()
+        touched: tuple[ResolvedPath, ...] = ()
         if refusal:
             arguments = [*_arguments(loose.commands), *fed]
             # What `xargs` is fed with stands in the parts before it.
@@ -216,8 +215,8 @@ class _Walk:
             forbidden=_destruction(loose, part.text, self._ground(), self._listers(part)),
             collapses=collapse(loose.run, self._ground()) if refusal else "",
             open=_open(loose, self._folders.possible, self._around),
-            open_reads=() if listed is not None else unknown_places(loose.open, ()),
-            open_edits=unknown_targets(loose.open, ()) if refusal else (),
+            open_reads=() if listed is not None else unresolved_paths(loose.open, ()),
+            open_edits=unresolved_targets(loose.open, ()) if refusal else (),
             is_build=is_build(part.argv),
             is_moved=self._folders.is_moved,
             changes_git=bool(refusal) and any(map(_changes_git, loose.commands)),
@@ -227,7 +226,7 @@ class _Walk:
             touches=touched,
         )
 
-    def _kept(self, part: Part, search: Search | None) -> Iterator[PathFact]:
+    def _kept(self, part: Part, search: RecursiveRead | None) -> Iterator[PathFact]:
         """What a search through folders would come upon though it is not read unasked."""
         is_fed = part.joint == "|" and not any(one.startswith("<") for one in part.redirects)
         if search is None or (search.program == "rg" and is_fed and not search.starts):
@@ -239,7 +238,7 @@ class _Walk:
                 kind = replace(search, is_linked=True) if is_linked else search
                 found = self._around.kept_beneath(kind, folder, place.real)
                 if found is None:
-                    raise Refused(f"it reads more files than can be looked at: {NARROWER}")
+                    raise NotReadOnly(f"it reads more files than can be looked at: {NARROWER}")
                 yield from (PathFact("read", one) for one in worded(found, search, folder))
 
     def _check_options(self, part: Part, folder: str) -> None:
@@ -248,26 +247,28 @@ class _Walk:
             if word.has_glob and word.text.startswith("-"):
                 found = self._around.expand(folder, word.text)
                 if found is None or len(found) > 1:
-                    raise Refused(f"{word.text} could become another option; quote it")
+                    raise NotReadOnly(f"{word.text} could become another option; quote it")
 
-    def _starts(self, search: Search, folder: str) -> Iterator[Place]:
+    def _starts(self, search: RecursiveRead, folder: str) -> Iterator[ResolvedPath]:
         """The folders below which a search that runs in `folder` reads."""
         for text in search.unsure:
             if not os.path.lexists(os.path.join(folder, text)):
-                raise Refused(f"{text} may be a commit, whose files cannot be looked at from here")
+                raise NotReadOnly(
+                    f"{text} may be a commit, whose files cannot be looked at from here"
+                )
         if not search.starts or search.program == "git grep":
             yield self._around.place(folder)
         for word in search.starts:
             if word.has_glob and any(one.startswith(".") for one in word.text.split("/")[-1:]):
-                raise Refused(f"{word.text} may stand for `..`, too")
+                raise NotReadOnly(f"{word.text} may stand for `..`, too")
             yield from (one for one in self._places(word) if self._around.is_folder(one.real))
 
-    def _loosely(self, part: Part) -> LooseReading:
+    def _loosely(self, part: Part) -> CommandScan:
         """The part read widely; once all of the line, if its words may have been renamed before."""
         if self._altered_by in ("", *MOVERS) or self._is_reread:
             return open_command(part.words)
         self._is_reread = True
-        return read_loosely(self._command.text)
+        return scan_command(self._command.text)
 
     def _ground(self) -> Ground:
         around = self._around
@@ -279,7 +280,7 @@ class _Walk:
         before = list(takewhile(lambda one: one.joint == "|", reversed(self._parts[: at + 1])))
         return [one.argv for one in self._parts[at - len(before) : at]]
 
-    def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[Place, ...]:
+    def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[ResolvedPath, ...]:
         guesses = ("/", self._around.home) if self._folders.is_lost else ()
         return tuple(kept_loosely(commands, self._reals(), self._around, guesses=guesses))
 
@@ -299,19 +300,19 @@ class _Walk:
     def _program_refusal(self, name: str) -> str:
         return "" if name in SHELL_BUILTINS else self._around.program_problem(name)
 
-    def _git_refusal(self, judgement: Judgement) -> str:
+    def _git_refusal(self, judgement: ProgramJudgement) -> str:
         if not judgement.uses_git:
             return ""
         hazards = (self._around.git_hazard(self._real(folder)) for folder in self._folders.possible)
         return next(filter(None, hazards), "")
 
-    def _reads(self, judgement: Judgement, excluded: Collection[str]) -> Iterator[PathFact]:
+    def _reads(self, judgement: ProgramJudgement, excluded: Collection[str]) -> Iterator[PathFact]:
         for word in judgement.reads:
             if word.text in excluded or f":{word.text}" in excluded:
                 continue
             for place in self._places(word):
                 if judgement.wants_files and self._around.is_folder(place.real):
-                    raise Refused(f"{word.text} is a folder, whose links it would follow")
+                    raise NotReadOnly(f"{word.text} is a folder, whose links it would follow")
                 # Most of what git is told are revisions; only what is there, or is no place for
                 # one, is a path.
                 if not judgement.uses_git or place.exists or not place.inside or place.secret:
@@ -329,7 +330,7 @@ class _Walk:
             shown = self._around.git_secrets(part.words, self._real(folder), self._around.place)
             yield from (PathFact("read", place) for place in shown)
 
-    def _places(self, word: Word) -> Iterator[Place]:
+    def _places(self, word: Word) -> Iterator[ResolvedPath]:
         for folder in self._folders.possible:
             real = self._real(folder)
             if not word.has_glob:
@@ -339,7 +340,7 @@ class _Walk:
                 continue
             found = self._around.expand(real, word.text)
             if found is None:
-                raise Refused(f"{word.text} stands for too many files to look at")
+                raise NotReadOnly(f"{word.text} stands for too many files to look at")
             yield from (self._around.place(path) for path in found)
 
     def _move(self, part: Part, *, is_piped: bool) -> str:
@@ -366,19 +367,19 @@ class _Walk:
         for op, word in changed_files(part.words):
             try:
                 places = tuple(self._places(word))
-            except Refused:
+            except NotReadOnly:
                 places = (self._around.place("/"),)
             yield from (PathFact(op, place) for place in places)
 
-    def _matched(self, part: Part) -> Iterator[Place]:
+    def _matched(self, part: Part) -> Iterator[ResolvedPath]:
         for word in part.words[1:]:
             if word.has_glob:
                 try:
                     yield from tuple(self._places(word))
-                except Refused:
+                except NotReadOnly:
                     yield too_many(self._around.place)
 
-    def _mentioned(self, words: Iterable[str]) -> tuple[Place, ...]:
+    def _mentioned(self, words: Iterable[str]) -> tuple[ResolvedPath, ...]:
         return mentioned(words, self._reals(), self._around.naming)
 
     def _reals(self) -> list[str]:
@@ -388,9 +389,9 @@ class _Walk:
         return self._around.place(folder).real
 
 
-def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
+def _opaque(command: Command, reason: str, around: ShellLookups) -> CommandFact:
     """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
-    loose = read_loosely(command.text)
+    loose = scan_command(command.text)
     raw = raw_words(command.text)
     ground = Ground(folders=[command.cwd], home=around.home, roots=around.roots)
     folders = folders_entered(loose.commands, [command.cwd], around.home)
@@ -412,8 +413,8 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
         forbidden=_destruction(loose, command.text, ground),
         collapses=collapse(loose.run, replace(ground, folders=tuple(folders))),
         open=_open(loose, reals, around),
-        open_reads=unknown_places(loose.open, loose.open_sources),
-        open_edits=unknown_targets(loose.open, loose.open_targets),
+        open_reads=unresolved_paths(loose.open, loose.open_sources),
+        open_edits=unresolved_targets(loose.open, loose.open_targets),
         changes_git=bool(writing),
         reads=(*places, *kept),
         touches=(*touched, *around.own.touched(loose.commands, reals, command.text)),
@@ -426,13 +427,13 @@ def _changes_git(words: Sequence[str]) -> bool:
         return False
     try:
         judge_git([Word(word) for word in words[1:]])
-    except Refused:
+    except NotReadOnly:
         return True
     return False
 
 
 def _destruction(
-    loose: LooseReading, text: str, ground: Ground, listers: Sequence[Sequence[str]] = ()
+    loose: CommandScan, text: str, ground: Ground, listers: Sequence[Sequence[str]] = ()
 ) -> str:
     # What only stands in text is run where a shell gets its commands from somewhere.
     is_run = any(words[0] == ANYTHING for words in loose.open)
@@ -458,7 +459,7 @@ def _destruction(
     return f"it would destroy {destroyed}: {why}" if why else ""
 
 
-def _by_empty(loose: LooseReading, commands: Sequence[Sequence[str]], ground: Ground) -> str:
+def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], ground: Ground) -> str:
     """What to add to the reason where a command destroys only because a variable is empty."""
     emptied = dict(loose.emptied)
     if not emptied or destruction([one for one in commands if one not in emptied], ground):
@@ -475,10 +476,10 @@ def _by_empty(loose: LooseReading, commands: Sequence[Sequence[str]], ground: Gr
 
 
 def _open(
-    loose: LooseReading, folders: Sequence[str], around: Surroundings
-) -> tuple[OpenCommand, ...]:
+    loose: CommandScan, folders: Sequence[str], around: ShellLookups
+) -> tuple[UnresolvedCommand, ...]:
     names = partial(names_in, folders)
-    found = open_commands(loose.open, home=around.home, cwd=folders[0], names=names)
+    found = unresolved_commands(loose.open, home=around.home, cwd=folders[0], names=names)
     return tuple(dict.fromkeys(found))
 
 

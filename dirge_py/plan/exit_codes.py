@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dirge_py.permission.words import MAX_BYTES, NotPlain, Part, lex, listed
+from dirge_py.permission.shell_lexer import MAX_BYTES, NotPlain, Part, lex, listed
 
 _FILTERS = listed("tail head tee cat less more sort uniq wc sed awk cut tr nl column grep egrep rg")
 _QUIET = listed("-q --quiet --silent -qx -qF -qE -Fq -Eq -qi -iq")

@@ -54,7 +54,7 @@ from dirge_py.lib.redactor import Redactor
 from dirge_py.lib.secret_environment import secret_values
 from dirge_py.lib.version import __version__
 from dirge_py.permission.authorizer import Authorizer
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, PolicySet, parse_rule
 from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -330,11 +330,11 @@ class _Assembly:
         directory = ModelDirectory(bare_config(plan.model), self.client, self.redactor)
         return directory, *directory.resolve(plan.model), directory.stream
 
-    def _gate(self) -> Gate:
+    def _gate(self) -> PermissionEngine:
         plan = self.plan
         rules = [parse_rule(rule, "allow", source="allow") for rule in plan.allow]
         rules += [parse_rule(rule, "deny", source="deny") for rule in plan.deny]
-        gate = Gate(
+        gate = PermissionEngine(
             self.workspace,
             PolicySet(rules=tuple(rules), mode=plan.mode),
             state_dirs=[
@@ -359,7 +359,7 @@ class _Assembly:
 
     def _configure(
         self,
-        gate: Gate,
+        gate: PermissionEngine,
         recorder: Recorder | None,
         guardrails: OwnGuardrails,
         guards: OwnGuards,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dirge_py.context.attachments import Attacher, mentions
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.gate import Gate, suggest
+from dirge_py.permission.engine import PermissionEngine, suggest
 from dirge_py.permission.questions import asked_claims
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import UserMessage
@@ -19,7 +19,7 @@ class GuardedAttacher:
     """Reads what a prompt mentions as `@path`, as far as reading it is allowed."""
 
     attacher: Attacher
-    gate: Gate
+    gate: PermissionEngine
     asker: Asker
 
     async def attach(self, text: str, pictures: Mapping[str, bytes]) -> UserMessage:

@@ -55,7 +55,7 @@ from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
 from dirge_py.lib.redactor import Redactor
 from dirge_py.permission.authorizer import Authorizer
-from dirge_py.permission.judging import judging_with
+from dirge_py.permission.llm_judge import judging_with
 from dirge_py.permission.settings import rule_keeper
 from dirge_py.plan.state import NAME, standing
 from dirge_py.processes.outputs import OutputStore

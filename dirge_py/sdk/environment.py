@@ -33,7 +33,7 @@ from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redactor import Redactor
 from dirge_py.lib.secret_environment import secret_values
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
 from dirge_py.permission.settings import key_variables, open_gate
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -377,7 +377,7 @@ class SessionResources:
     recorder: Recorder | None
     loaded: Loaded
     folders: SessionFolders
-    gate: Gate
+    gate: PermissionEngine
     todo: TodoList
     toolbox: Toolbox
     durable: DurableContext
@@ -475,7 +475,7 @@ def _folders(site: BuildContext, recorder: Recorder | None) -> SessionFolders:
 
 def _gate(
     site: BuildContext, folders: SessionFolders, loaded: Loaded, recorder: Recorder | None
-) -> Gate:
+) -> PermissionEngine:
     gate = open_gate(
         site.config,
         site.options,
@@ -492,7 +492,7 @@ def _gate(
 
 
 def _mode_again(
-    config: Config, gate: Gate, loaded: Loaded, recorder: Recorder | None
+    config: Config, gate: PermissionEngine, loaded: Loaded, recorder: Recorder | None
 ) -> Sequence[str]:
     """Go on in the session's mode, unless a flag names one.
 

@@ -13,7 +13,7 @@ from dirge_py.extensions.web.access import web_access
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision, explain
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.project_trust import look_at_project, with_project
 from dirge_py.permission.settings import open_gate
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -43,7 +43,7 @@ def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
 class Explainer:
     """A gate and the tools whose claims it judges. Executes nothing."""
 
-    gate: Gate
+    gate: PermissionEngine
     toolbox: Toolbox
     workspace: Workspace
     cwd: str

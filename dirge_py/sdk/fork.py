@@ -38,9 +38,8 @@ from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.authorizer import Authorizer
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
 from dirge_py.permission.patterns import quoted_path
-from dirge_py.permission.room_gate import RoomGate
 from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_gate
 from dirge_py.processes.runner import Runner
@@ -82,7 +81,7 @@ class Parent:
     workshop: ToolFactory
     folders: SessionFolders
     prompt: SystemPrompt
-    gate: Gate
+    gate: PermissionEngine
     guards: Guards
     authorizer: Authorizer
     asker: Asker
@@ -182,7 +181,7 @@ def gate_for_copy(
     *,
     granted: list[Rule],
     is_sandboxed: bool,
-) -> Gate:
+) -> PermissionEngine:
     """Judges as the parent's does, also by what rules say of the paths that were copied.
 
     The project itself may be read, and not changed.
@@ -206,7 +205,7 @@ def gate_for_copy(
             copies=((copy.top, copy.project.root),),
         ),
         make=partial(
-            RoomGate,
+            ForkPermissionEngine,
             parent=parent.gate,
             granted=granted,
             only_looks=False,
@@ -438,7 +437,7 @@ class Furnishing:
 
     cwd: Path
     workspace: Workspace
-    gate: Gate
+    gate: PermissionEngine
     sandbox: Sandbox | Unconfined
     shut_in: str
     prompt: SystemPrompt
@@ -563,7 +562,7 @@ class Rooms:
             workspace,
             parent.folders.output,
             project_rules=parent.options.project_rules,
-            make=partial(RoomGate, parent=parent.gate, granted=[], only_looks=True),
+            make=partial(ForkPermissionEngine, parent=parent.gate, granted=[], only_looks=True),
         )
         sandbox = await self._sandbox((), undo)
         if isinstance(sandbox, Sandbox):

@@ -7,7 +7,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.continuation import Continuation
 
 if TYPE_CHECKING:
-    from dirge_py.permission.project_trust import Project
+    from dirge_py.permission.project_trust import ProjectTrust
     from dirge_py.permission.rules import Rule
     from dirge_py.providers.recording.file import HttpRecording
 
@@ -45,7 +45,7 @@ class BuildOptions:
     system_prompt: str | None = None
     prompt: str | None = None
     append_system_prompt: str | None = None
-    project: "Project | None" = None
+    project: "ProjectTrust | None" = None
     log: bool = False
     notices: tuple[str, ...] = ()
     prompt_edits: tuple[PromptEdit, ...] = ()

@@ -17,8 +17,8 @@ from dirge_py.files.products import is_product
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_dependency_folder, list_unignored
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_config import setting
-from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.git.config import Unreadable
+from dirge_py.permission.git.repository import setting
 from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.processes.sandbox.repository import repository_of
 from dirge_py.session.names import project_root

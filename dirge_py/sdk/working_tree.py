@@ -10,7 +10,7 @@ from pathlib import Path
 from dirge_py.files.regular_file import read_regular
 from dirge_py.guards.judge import DIFF_BYTES, WorkspaceDiff
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_config import GIT_HARDENING, hazard
+from dirge_py.permission.git.repository import GIT_HARDENING, hazard
 from dirge_py.processes.output import whole_characters
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import search_path

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.permission.decision import explain
-from dirge_py.permission.history import listed, told
+from dirge_py.permission.decision import explain, format_log, format_past_decision
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
@@ -36,7 +35,7 @@ async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None
 async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     tool, _, call = args.strip().partition(" ")
     if not tool:
-        front.show(listed(conversation.settings.decisions))
+        front.show(format_log(conversation.settings.decisions))
         return
     if tool.isdigit() and not call:
         front.show(_past(conversation, int(tool)))
@@ -50,9 +49,9 @@ def _past(conversation: "Conversation", number: int) -> str:
     past = conversation.settings.decisions.get(number)
     if past is None:
         raise UsageError(
-            f"There is no decision {number}.", hint=listed(conversation.settings.decisions)
+            f"There is no decision {number}.", hint=format_log(conversation.settings.decisions)
         )
-    return told(past)
+    return format_past_decision(past)
 
 
 async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> None:

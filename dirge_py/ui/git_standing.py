@@ -29,7 +29,7 @@ class GitStanding:
 
 async def git_standing(programs: Programs, cwd: Path) -> GitStanding | None:
     """As git tells; None outside of a checkout, or where there is no git."""
-    settings = importlib.import_module("dirge_py.permission.git_config")
+    settings = importlib.import_module("dirge_py.permission.git.repository")
     # Nobody was asked whether the repository may run anything, and `git status` might.
     if await asyncio.to_thread(settings.hazard, os.path.realpath(cwd)):
         branch = branch_of(cwd)

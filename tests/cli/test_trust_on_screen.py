@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.project_trust import ProjectDoor
+from dirge_py.permission.project_trust import TrustGate
 from dirge_py.ui.panels.trust import TrustDialog
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
@@ -21,9 +21,9 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 
 
 @pytest.fixture
-def door(room: Room) -> ProjectDoor:
+def door(room: Room) -> TrustGate:
     environment = {"HOME": str(room.project.parent), "DIRGE_STATE_DIR": str(room.state_dir)}
-    return ProjectDoor(room.project, environment)
+    return TrustGate(room.project, environment)
 
 
 def asked(d: Desk) -> bool:
@@ -35,7 +35,7 @@ def asked(d: Desk) -> bool:
     ("keys", "state"), [(["y", "enter"], "trusted"), (["escape"], "restricted")]
 )
 async def test_the_question_comes_before_the_conversation_and_only_once(
-    room: Room, door: ProjectDoor, keys: list[str], state: str
+    room: Room, door: TrustGate, keys: list[str], state: str
 ) -> None:
     async with desk(room, opens=False, project=lambda: door) as d:
         await d.until(lambda: asked(d))
@@ -49,7 +49,7 @@ async def test_the_question_comes_before_the_conversation_and_only_once(
         assert not asked(d)
 
 
-async def test_what_is_trusted_names_the_theme(room: Room, door: ProjectDoor) -> None:
+async def test_what_is_trusted_names_the_theme(room: Room, door: TrustGate) -> None:
     settings = room.project / ".dirge" / "config.toml"
     settings.write_text('[ui]\ntheme = "light"\n', encoding="utf-8")
     async with desk(room, opens=False, project=lambda: door, theme="dark") as d:
@@ -61,7 +61,7 @@ async def test_what_is_trusted_names_the_theme(room: Room, door: ProjectDoor) ->
 
 
 async def test_settings_that_a_project_may_not_have_end_the_start(
-    room: Room, door: ProjectDoor
+    room: Room, door: TrustGate
 ) -> None:
     settings = room.project / ".dirge" / "config.toml"
     settings.write_text('provider = "x"\n', encoding="utf-8")

@@ -34,8 +34,8 @@ from dirge_py.config.schema import Config
 from dirge_py.frontend.print import result
 from dirge_py.frontend.print.json_lines import FOR_SCREENS
 from dirge_py.frontend.print.stdin import read_line
+from dirge_py.permission.decide import _TABLE
 from dirge_py.permission.decision import Policy
-from dirge_py.permission.defaults import _TABLE
 from dirge_py.permission.rules import Mode
 from dirge_py.providers import registry as providers
 from dirge_py.slash.registry import Registry, discover

@@ -52,7 +52,7 @@ WRITERS = {
     "ui/clipboard.py": "the last thing that was copied",
     "ui/editor.py": "the draft for the person's editor",
     "ui/pager.py": "the page for the person's pager, gone when it ends",
-    "permission/trust_store.py": "what a person trusted",
+    "permission/trust.py": "what a person trusted",
     "sdk/environment.py": "the folder of a session that is not kept, gone at its end",
 }
 """Who may create, change or remove files, and what."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dirge_py.permission.authorizer import Authorizer
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
@@ -48,7 +48,7 @@ class Desk:
         self, project: Project, *rules: Rule, mode: Mode = "standard", **more: Any
     ) -> None:
         self.project = project
-        self.gate: Gate = project.gate(*rules, mode=mode)
+        self.gate: PermissionEngine = project.gate(*rules, mode=mode)
         self.person = Person()
         self.runner = Runner(EnvironmentPolicy(), launcher=more.pop("launcher", None))
         self.services = Services(files=project.workspace, processes=self.runner)

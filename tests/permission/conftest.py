@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, PolicySet, Rule, parse_rule
 from dirge_py.types.tools import Claim, Command, Operation
 from tests.repository import new_repository
@@ -41,10 +41,10 @@ class Project:
         )
         return done.stdout
 
-    def gate(self, *rules: Rule, mode: Mode = "standard", **more: object) -> Gate:
+    def gate(self, *rules: Rule, mode: Mode = "standard", **more: object) -> PermissionEngine:
         policy = PolicySet(rules=rules, mode=mode, is_sandboxed=bool(more.get("is_sandboxed")))
         output = self.state / "sessions/p/1/output"
-        return Gate(
+        return PermissionEngine(
             self.workspace,
             policy,
             state_dirs=[self.state, self.config / "keys"],

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.facts import PathFact, Place
-from dirge_py.permission.gate import Gate
-from dirge_py.permission.room_gate import RoomGate
+from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
+from dirge_py.permission.facts import PathFact, ResolvedPath
 from dirge_py.permission.rules import Anchors, PolicySet, Rule, forbids, permits
 from dirge_py.types.tools import Claim, Command
 
@@ -23,7 +22,7 @@ INNER = st.sampled_from(["", "/a", "/a/b", "/b", "/a/b/c", "2/a"])
 
 
 def fact(path: str) -> PathFact:
-    return PathFact("read", Place(asked=path, real=path, inside=True))
+    return PathFact("read", ResolvedPath(asked=path, real=path, inside=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -39,16 +38,16 @@ def test_a_rule_says_of_a_copied_path_what_it_says_of_the_path(pattern: str, inn
 
 
 @pytest.fixture
-def gates(tmp_path: Path) -> tuple[Gate, RoomGate, Path]:
+def gates(tmp_path: Path) -> tuple[PermissionEngine, ForkPermissionEngine, Path]:
     """The gate of a project, that of its copy, and the folder of the copy."""
     project, copy = tmp_path / "project", tmp_path / "copy"
     for folder in (project, copy):
         (folder / "private").mkdir(parents=True)
         (folder / "private/x").touch()
     rules = (Rule("read", f"{tmp_path}/proj*/private/**", "deny"),)
-    parent = Gate(Workspace([project], project), PolicySet(rules=rules))
+    parent = PermissionEngine(Workspace([project], project), PolicySet(rules=rules))
     anchors = Anchors(copies=((str(copy), str(project)),))
-    own = RoomGate(
+    own = ForkPermissionEngine(
         Workspace([copy], copy),
         PolicySet(anchors=anchors),
         parent=parent,
@@ -61,7 +60,7 @@ def gates(tmp_path: Path) -> tuple[Gate, RoomGate, Path]:
 @pytest.mark.security
 @pytest.mark.parametrize("command", ["grep -r x .", "cat private/x", "head -n1 priv*/x"])
 def test_commands_find_nothing_there_that_a_rule_keeps(
-    gates: tuple[Gate, RoomGate, Path], command: str
+    gates: tuple[PermissionEngine, ForkPermissionEngine, Path], command: str
 ) -> None:
     _, own, copy = gates
     claim = Claim("execute", Command(command, str(copy)))
@@ -70,7 +69,7 @@ def test_commands_find_nothing_there_that_a_rule_keeps(
 
 
 def test_what_is_allowed_there_is_not_allowed_for_the_project(
-    gates: tuple[Gate, RoomGate, Path],
+    gates: tuple[PermissionEngine, ForkPermissionEngine, Path],
 ) -> None:
     parent, own, copy = gates
     own.add_grant("execute:make")
@@ -82,7 +81,9 @@ def test_what_is_allowed_there_is_not_allowed_for_the_project(
     assert own.decide(claims, str(copy)).effect == "deny"
 
 
-def test_a_tool_switched_off_meanwhile_is_off_there(gates: tuple[Gate, RoomGate, Path]) -> None:
+def test_a_tool_switched_off_meanwhile_is_off_there(
+    gates: tuple[PermissionEngine, ForkPermissionEngine, Path],
+) -> None:
     parent, own, copy = gates
     claims = [Claim("read", "a")]
     assert own.decide(claims, str(copy), tool="read").effect == "allow"

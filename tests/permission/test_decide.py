@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.permission.decision import explain
-from dirge_py.permission.gate import suggest
+from dirge_py.permission.engine import suggest
 from dirge_py.permission.rules import Effect, Mode, Rule
 from dirge_py.types.tools import Claim, Operation
 from tests.security.sizes import size

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, PolicySet
 from dirge_py.types.tools import Claim
 
@@ -147,10 +147,10 @@ def test_a_part_of_the_workspace_within_another_is_no_folder_above(own_project: 
 )
 def test_a_workspace_at_the_root_does_not_hold_the_system(tmp_path: Path, path: str) -> None:
     with closing(Workspace(["/"], "/")) as workspace:
-        gate = Gate(workspace, PolicySet(), home=tmp_path)
+        gate = PermissionEngine(workspace, PolicySet(), home=tmp_path)
         project_file = gate.decide([_edit("/app/x.py")])
         system_file = gate.decide([_edit(path)])
-        ruled = Gate(
+        ruled = PermissionEngine(
             workspace, PolicySet(rules=(allow(f"edit:{os.path.realpath(path)}"),)), home=tmp_path
         )
 
@@ -164,7 +164,7 @@ def test_a_workspace_at_the_root_does_not_hold_the_system(tmp_path: Path, path: 
 def test_a_workspace_within_a_system_folder_is_edited_as_any_other(tmp_path: Path) -> None:
     source = Path("/usr/src")
     with closing(Workspace([source], source)) as workspace:
-        gate = Gate(workspace, PolicySet(), home=tmp_path)
+        gate = PermissionEngine(workspace, PolicySet(), home=tmp_path)
 
         assert gate.decide([_edit("/usr/src/x.py")]).effect == "allow"
         assert gate.decide([_edit("/usr/bin/x")]).effect == "ask"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from dirge_py.permission.claude import from_claude
-from dirge_py.permission.rules import Rule
+from dirge_py.permission.rules import Rule, from_claude
 
 from .conftest import Project, allow
 

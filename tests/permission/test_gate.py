@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.gate import Gate, suggest
+from dirge_py.permission.engine import PermissionEngine, suggest
 from dirge_py.permission.rules import PolicySet
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, Command, Operation
@@ -244,7 +244,7 @@ def test_monstrous_commands_ask_and_soon(project: Project, command: str) -> None
 
 def test_the_root_of_the_file_system_may_be_the_workspace(tmp_path: Path) -> None:
     workspace = Workspace(["/"], tmp_path)
-    gate = Gate(workspace, PolicySet(), home=tmp_path)
+    gate = PermissionEngine(workspace, PolicySet(), home=tmp_path)
 
     assert gate.decide([Claim("edit", str(tmp_path / "x"))]).effect == "allow"
     assert gate.decide([Claim("edit", "/x")]).effect == "allow"
@@ -253,7 +253,7 @@ def test_the_root_of_the_file_system_may_be_the_workspace(tmp_path: Path) -> Non
 
 def test_importing_the_gate_does_not_load_the_parser() -> None:
     code = (
-        "import sys, dirge_py.permission.gate, dirge_py.permission.claude;"
+        "import sys, dirge_py.permission.engine, dirge_py.permission.rules;"
         "sys.exit('tree_sitter' in sys.modules or 'pydantic' in sys.modules)"
     )
 

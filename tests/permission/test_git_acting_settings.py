@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git_acting_settings import ROWS, Row, row_for
-from dirge_py.permission.git_config import GIT_HARDENING
+from dirge_py.permission.git.config import ROWS, ActingSetting, row_for
+from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.processes.environment import EnvironmentPolicy
 from tests.security.sizes import ASKED
 
@@ -91,14 +91,14 @@ class Hostile:
         made = self.project.git("hash-object", "-t", "commit", "-w", str(file)).strip()
         self.project.git("update-ref", "HEAD", made)
 
-    def set(self, config: Path, *rows: Row) -> None:
+    def set(self, config: Path, *rows: ActingSetting) -> None:
         """Nothing but these settings, with the program, the secret file or the worst switch."""
         for file, text in self.plain.items():
             file.write_text(text)
         # Not by git: some of these settings keep it from working.
         config.write_text(self.plain[config] + "".join(map(self._lines, rows)))
 
-    def _lines(self, row: Row) -> str:
+    def _lines(self, row: ActingSetting) -> str:
         name = re.sub(r"^(remote|submodule)\.\*", r"\1.origin", row.key)
         key = NAMED.get(row.key, name.replace("http.*", "http.").replace("*", "x"))
         folder = self.secret if row.kind == "file" else self.program
@@ -144,23 +144,23 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
     made.project.workspace.close()
 
 
-def by_key(row: Row) -> str:
+def by_key(row: ActingSetting) -> str:
     return row.key
 
 
-def grouped(rows: Sequence[Row]) -> list[Sequence[Row]]:
+def grouped(rows: Sequence[ActingSetting]) -> list[Sequence[ActingSetting]]:
     """Each on its own where the long tests were asked for, else a few dozen at once."""
     step = 1 if ASKED else 40
     return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
-def by_keys(rows: Sequence[Row]) -> str:
+def by_keys(rows: Sequence[ActingSetting]) -> str:
     return f"{rows[0].key}-{len(rows)}"
 
 
 @pytest.mark.parametrize("rows", [*grouped(OVERRIDDEN), *grouped(SAME_EVERYWHERE)], ids=by_keys)
 def test_what_the_environment_overrides_acts_nowhere_and_asks_nothing(
-    hostile: Hostile, rows: Sequence[Row]
+    hostile: Hostile, rows: Sequence[ActingSetting]
 ) -> None:
     hostile.set(hostile.config, *rows)
 
@@ -181,7 +181,7 @@ def test_each_spelling_of_the_overriding_settings_is_enough(hostile: Hostile, la
 
 @pytest.mark.parametrize("rows", grouped(SAME_EVERYWHERE), ids=by_keys)
 def test_what_nobody_reads_acts_in_no_submodule_either(
-    hostile: Hostile, rows: Sequence[Row]
+    hostile: Hostile, rows: Sequence[ActingSetting]
 ) -> None:
     hostile.set(hostile.inner_config, *rows)
 
@@ -192,7 +192,7 @@ def test_what_nobody_reads_acts_in_no_submodule_either(
 
 @pytest.mark.parametrize("row", [row for row in OVERRIDDEN if row.kind != "switch"], ids=by_key)
 def test_what_only_the_environment_overrides_asks_in_a_submodule(
-    hostile: Hostile, row: Row
+    hostile: Hostile, row: ActingSetting
 ) -> None:
     hostile.set(hostile.inner_config, row)
 
@@ -203,7 +203,9 @@ def test_what_only_the_environment_overrides_asks_in_a_submodule(
 
 @pytest.mark.parametrize("where", ["config", "inner_config"])
 @pytest.mark.parametrize("row", [row for row in ROWS if row.answer.startswith("asks")], ids=by_key)
-def test_what_nothing_overrides_asks_and_is_named(hostile: Hostile, row: Row, where: str) -> None:
+def test_what_nothing_overrides_asks_and_is_named(
+    hostile: Hostile, row: ActingSetting, where: str
+) -> None:
     config = getattr(hostile, where)
     hostile.set(config, row)
 

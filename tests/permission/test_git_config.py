@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.files import stamps
-from dirge_py.permission.git_acting_settings import row_for
-from dirge_py.permission.git_config import GIT_HARDENING, hazard
-from dirge_py.permission.git_settings import Unreadable, settings
+from dirge_py.permission.git.config import Unreadable, row_for, settings
+from dirge_py.permission.git.repository import GIT_HARDENING, hazard
 
 from .conftest import QUIET_GIT, Project
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git_index import Index, read_index
-from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.git.config import Unreadable
+from dirge_py.permission.git.index import Index, read_index
 
 from .conftest import QUIET_GIT, Project
 

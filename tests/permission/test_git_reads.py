@@ -2,8 +2,8 @@
 
 import pytest
 
-from dirge_py.permission.git_config import tracked_secrets
-from dirge_py.permission.git_pathspecs import secrets_meant
+from dirge_py.permission.git.commands import secrets_meant
+from dirge_py.permission.git.repository import tracked_secrets
 from dirge_py.permission.protected import SECRET_NAMES, secrecy
 
 from .conftest import Project, deny

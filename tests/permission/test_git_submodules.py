@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git_config import GIT_HARDENING
+from dirge_py.permission.git.repository import GIT_HARDENING
 
 from .conftest import QUIET_GIT, Project
 from .test_git_config import marker

@@ -1,7 +1,13 @@
 import json
 from typing import Any
 
-from dirge_py.permission.history import KEPT, DecisionLog, digest_of, listed, told
+from dirge_py.permission.decision import (
+    KEPT,
+    DecisionLog,
+    call_digest,
+    format_log,
+    format_past_decision,
+)
 
 from .conftest import Project, deny
 
@@ -12,7 +18,7 @@ def note(log: DecisionLog, project: Project, command: str, call_id: str = "c") -
     log.note(
         tool="bash",
         call_id=call_id,
-        digest=digest_of("bash", claims),
+        digest=call_digest("bash", claims),
         decision=decision,
         effect="deny",
         policy=decision.policy,
@@ -26,7 +32,7 @@ def test_only_the_latest_are_kept_under_their_numbers(project: Project) -> None:
         note(log, project, f"rm {number}")
 
     assert (len(log), log.get(5), log.get(6) is None) == (KEPT, None, False)
-    assert listed(log).splitlines()[-3].split()[0] == str(KEPT + 5)
+    assert format_log(log).splitlines()[-3].split()[0] == str(KEPT + 5)
 
 
 def test_a_decision_is_told_with_every_vote_that_was_cast(project: Project) -> None:
@@ -35,8 +41,8 @@ def test_a_decision_is_told_with_every_vote_that_was_cast(project: Project) -> N
     past = log.get(1)
 
     assert past is not None
-    assert "deny-rule  deny  the rule `execute:rm *`" in told(past)
-    assert "execute ls\n  → allow [builtin]" in told(past)
+    assert "deny-rule  deny  the rule `execute:rm *`" in format_past_decision(past)
+    assert "execute ls\n  → allow [builtin]" in format_past_decision(past)
 
 
 def test_why_it_was_asked_is_not_told_as_why_it_was_allowed(project: Project) -> None:
@@ -82,8 +88,8 @@ def test_other_claims_or_arguments_have_another_digest(project: Project) -> None
     calls = [("bash", first, {"a": 1, "b": 2}), ("bash", second, {"a": 1, "b": 2}),
              ("bash", first, {"a": 1, "b": 3}), ("run", first, {"a": 1, "b": 2})]  # fmt: skip
 
-    assert len({digest_of(*call) for call in calls}) == len(calls)
-    assert digest_of("bash", first, {"b": 2, "a": 1}) == digest_of(*calls[0])
+    assert len({call_digest(*call) for call in calls}) == len(calls)
+    assert call_digest("bash", first, {"b": 2, "a": 1}) == call_digest(*calls[0])
 
 
 def test_of_a_call_that_does_very_much_the_parts_that_decided_are_kept(project: Project) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dirge_py.permission import beneath
+from dirge_py.permission import recursive_reads
 from dirge_py.permission.rules import Effect, Mode
 
 from .conftest import Project, allow, ask, deny
@@ -178,7 +178,7 @@ def test_c21_a_search_asks_where_reading_asks(project: Project) -> None:
 def test_c21_too_many_files_to_compare_ask(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beneath, "MAX_ENTRIES", 30)
+    monkeypatch.setattr(recursive_reads, "MAX_ENTRIES", 30)
     (own_project.root / "many").mkdir()
     for number in range(31):
         (own_project.root / f"many/{number}").touch()

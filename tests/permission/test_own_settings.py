@@ -9,7 +9,7 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
 from dirge_py.permission.settings import open_gate
 from dirge_py.sdk.options import BuildOptions
@@ -33,7 +33,7 @@ class Home:
         (self.config / "config.toml").write_text("")
         self.workspace = Workspace([home], home)
 
-    def gate(self, mode: Mode = "yolo", file: Path | None = None) -> Gate:
+    def gate(self, mode: Mode = "yolo", file: Path | None = None) -> PermissionEngine:
         config = load(environment=self.environment, path=file)
         gate = open_gate(config, BuildOptions(), self.workspace, None)
         gate.mode = mode

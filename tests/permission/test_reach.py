@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.permission.history import DecisionLog
+from dirge_py.permission.decision import DecisionLog
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 
 from .authorizing import NO, YES, Desk

@@ -1,9 +1,8 @@
 import pytest
 
-from dirge_py.permission.claude import from_claude
 from dirge_py.permission.decide import exact_rule
-from dirge_py.permission.facts import PathFact, Place
-from dirge_py.permission.rules import Anchors, parse_rule, permits
+from dirge_py.permission.facts import PathFact, ResolvedPath
+from dirge_py.permission.rules import Anchors, from_claude, parse_rule, permits
 from dirge_py.types.errors import ConfigError, UsageError
 
 from .conftest import Project, allow, deny
@@ -198,10 +197,10 @@ def test_an_unknown_claude_rule_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("path", ["/w/a ", "/w/a\t", "/w/a\\ ", "/w/a  ", "/w/*?\\", "/w/ a\n"])
 def test_the_rule_for_a_path_covers_that_path_alone(path: str) -> None:
-    fact = PathFact("edit", Place(asked=path, real=path, inside=True))
+    fact = PathFact("edit", ResolvedPath(asked=path, real=path, inside=True))
     rule = parse_rule(exact_rule(fact), "allow")
 
     assert permits(rule, fact, Anchors())
     bare = path.rstrip()
-    other = PathFact("edit", Place(asked=bare, real=bare, inside=True))
+    other = PathFact("edit", ResolvedPath(asked=bare, real=bare, inside=True))
     assert bare == path or not permits(rule, other, Anchors())

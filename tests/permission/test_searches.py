@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.files import stamps
-from dirge_py.permission import beneath
+from dirge_py.permission import recursive_reads
 from dirge_py.permission.rules import Effect, Mode
 from tests.security.sizes import count, size
 
@@ -363,7 +363,7 @@ def test_more_names_than_are_looked_at_ask(
 ) -> None:
     (own_project.root / ".env").unlink()
     write(own_project.root, {f"many/{number}": "" for number in range(31)})
-    monkeypatch.setattr(beneath, "MAX_NAMES", 30)
+    monkeypatch.setattr(recursive_reads, "MAX_NAMES", 30)
 
     decision = own_project.run("grep -rn hit many")
 

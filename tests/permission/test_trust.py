@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.permission.trust import (
-    Brought,
+    ProjectFile,
     TrustRecord,
     digest_of,
     is_answered,
@@ -24,14 +24,14 @@ HASHES = st.sampled_from([digit * 64 for digit in "0123"])
 FILES = st.dictionaries(st.text(max_size=4), HASHES, max_size=4)
 
 
-def brought(**hashes: str) -> list[Brought]:
+def brought(**hashes: str) -> list[ProjectFile]:
     return [
-        Brought(path=f".dirge/plugins/{name}.py", content=b"x", sha256=sha256)
+        ProjectFile(path=f".dirge/plugins/{name}.py", content=b"x", sha256=sha256)
         for name, sha256 in hashes.items()
     ]
 
 
-def record(*files: Brought) -> TrustRecord:
+def record(*files: ProjectFile) -> TrustRecord:
     return TrustRecord(**AT, accepted={file.path: file.sha256 for file in files})
 
 

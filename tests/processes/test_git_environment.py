@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from dirge_py.permission.git_config import GIT_HARDENING
+from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.git_environment import hardened
 

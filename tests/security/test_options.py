@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git_config import GIT_HARDENING
-from dirge_py.permission.git_table import _SUBCOMMANDS, _VERBS
+from dirge_py.permission.git.commands import _SUBCOMMANDS, _VERBS
+from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.programs import PROGRAMS
 from tests.files.requirement import lacking
 from tests.permission.conftest import QUIET_GIT, Project

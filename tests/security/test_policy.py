@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, parse_rule
 from dirge_py.permission.settings import open_gate
-from dirge_py.permission.words import NotPlain, screen
+from dirge_py.permission.shell_lexer import NotPlain, screen
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.options import BuildOptions
@@ -85,7 +85,9 @@ def effect_of(
     brought: list[Rule] | None = None,
 ) -> Effect:
     policy = PolicySet(rules=tuple(rules), project_rules=tuple(brought or ()), mode=mode)
-    gate = Gate(project.workspace, policy, state_dirs=[project.state], home=project.home)
+    gate = PermissionEngine(
+        project.workspace, policy, state_dirs=[project.state], home=project.home
+    )
     for grant in granted:
         gate.add_grant(str(grant))
     op, resource = action
@@ -133,7 +135,9 @@ def test_grants_and_allow_rules_never_beat_a_deny(project: Project) -> None:
 def test_what_a_project_asks_about_is_asked_whoever_allowed_it(project: Project) -> None:
     mine = [parse_rule("execute:make *", "allow")]
     theirs = [parse_rule("execute:make *", "ask", source="project")]
-    gate = Gate(project.workspace, PolicySet(rules=tuple(mine), project_rules=tuple(theirs)))
+    gate = PermissionEngine(
+        project.workspace, PolicySet(rules=tuple(mine), project_rules=tuple(theirs))
+    )
 
     decision = gate.decide([project.execute("make x")])
 
@@ -339,9 +343,9 @@ CRASHERS = """
 import sys
 from dirge_py.types.tools import Claim, Command
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import Gate
 from dirge_py.permission.rules import PolicySet
-from dirge_py.permission.words import NotPlain, lex
+from dirge_py.permission.shell_lexer import NotPlain, lex
 
 folder, step = sys.argv[1], int(sys.argv[2])
 gate = Gate(Workspace([folder], folder), PolicySet(), home=folder)

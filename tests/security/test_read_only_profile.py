@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission import git_table, programs
+from dirge_py.permission import programs
+from dirge_py.permission.git import commands
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
@@ -137,7 +138,7 @@ def place(tmp_path: Path) -> Path:
 
 def test_the_table_names_every_program_and_subcommand_that_runs_unasked() -> None:
     special = set(programs._SPECIAL) - {"git"}
-    subcommands = {f"git {name}" for name in (*git_table._SUBCOMMANDS, *git_table._VERBS)}
+    subcommands = {f"git {name}" for name in (*commands._SUBCOMMANDS, *commands._VERBS)}
 
     assert set(programs.PROGRAMS) | special | subcommands == set(COMMANDS)
 

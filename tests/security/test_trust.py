@@ -430,12 +430,12 @@ def test_a_service_that_is_not_the_users_gets_no_request(product: Product) -> No
 
 
 def test_after_a_no_nobody_asks_again_until_something_changes(hostile: Hostile) -> None:
-    from dirge_py.permission.project_trust import ProjectDoor
+    from dirge_py.permission.project_trust import TrustGate
 
     product = hostile.product
 
-    def door() -> ProjectDoor:
-        return ProjectDoor(product.project, product.environment)
+    def door() -> TrustGate:
+        return TrustGate(product.project, product.environment)
 
     first = door()
     assert first.offer is not None

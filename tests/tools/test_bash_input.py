@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.tools.base import Services
 from dirge_py.tools.bash import TOOL
@@ -18,7 +18,7 @@ def effect(tmp_path):
 
     def decide(command: str, text: str | None = None, rule: str = "", is_deny: bool = False) -> str:
         rules = [parse_rule(rule, "deny" if is_deny else "allow")] if rule else []
-        gate = Gate(workspace, PolicySet(rules=tuple(rules)), home=tmp_path)
+        gate = PermissionEngine(workspace, PolicySet(rules=tuple(rules)), home=tmp_path)
         given = {"command": command} if text is None else {"command": command, "input": text}
         return str(gate.decide(tool.claims(given), str(tmp_path)).effect)
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.files.globs import path_matcher
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
@@ -177,7 +177,7 @@ async def test_c21_a_denied_file_shows_up_in_no_search(searching):
     searching.put("hidden/.env", "KEY=hit\n")
     searching.put("a", "hit\n")
     rules = (parse_rule("read:.env", "deny"),)
-    gate = Gate(searching.workspace, PolicySet(rules=rules, mode="yolo"))
+    gate = PermissionEngine(searching.workspace, PolicySet(rules=rules, mode="yolo"))
     searching.workspace.withheld = gate.withholds
 
     text = await searching.text("grep", pattern="hit", include_hidden=True, context_lines=3)

@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain
-from dirge_py.permission.project_trust import ProjectDoor
+from dirge_py.permission.project_trust import TrustGate
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
@@ -208,11 +208,11 @@ async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(r
     other = room.project.parent / "other"
     (other / ".dirge").mkdir(parents=True)
     (other / ".dirge" / "config.toml").write_text('[ui]\ntheme = "light"\n')
-    doors: dict[Path, ProjectDoor] = {}
+    doors: dict[Path, TrustGate] = {}
 
-    def project() -> ProjectDoor:
+    def project() -> TrustGate:
         environment = {"DIRGE_STATE_DIR": str(room.state_dir), "HOME": "/nowhere"}
-        return doors.setdefault(Path.cwd(), ProjectDoor(Path.cwd(), environment))
+        return doors.setdefault(Path.cwd(), TrustGate(Path.cwd(), environment))
 
     async with desk(room, project=project) as d:
         first = d.talk

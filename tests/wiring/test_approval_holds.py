@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dirge_py.permission.history import DecisionLog
-from dirge_py.permission.judging import JudgeInput, Verdict
+from dirge_py.permission.decision import DecisionLog
+from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict
 from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
@@ -295,9 +295,9 @@ async def test_a_grant_is_not_stored_for_what_was_not_shown(project: Project) ->
 
 
 async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -> None:
-    async def judge(call: JudgeInput) -> Verdict:
+    async def judge(call: JudgeInput) -> JudgeVerdict:
         put(project.root / "b.sh", EVIL)
-        return Verdict("allow")
+        return JudgeVerdict("allow")
 
     desk = Desk(project, judge=judge)
     desk.person.answer = lambda request: YES

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dirge_py.config.edit import save_rules
-from dirge_py.permission.judging import JudgeInput, Verdict, judging_with
+from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict, judging_with
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.program_folders import USUAL_PATH, search_path
 from dirge_py.types.abort import AbortSignal
@@ -301,7 +301,7 @@ async def test_c35_a_judge_can_only_tighten(
 
 
 async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
-    async def judge(call: JudgeInput) -> Verdict:
+    async def judge(call: JudgeInput) -> JudgeVerdict:
         raise TimeoutError
 
     desk = Desk(project, judge=judge)
@@ -314,9 +314,9 @@ async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
 async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project) -> None:
     seen: list[str] = []
 
-    async def judge(call: JudgeInput) -> Verdict:
+    async def judge(call: JudgeInput) -> JudgeVerdict:
         seen.extend(call.claims)
-        return Verdict("allow")
+        return JudgeVerdict("allow")
 
     desk = Desk(project, deny("execute:rm *"), judge=judge)
 
@@ -326,8 +326,8 @@ async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project
 
 
 async def test_a_judges_no_in_a_batch_leaves_the_other_questions_open(project: Project) -> None:
-    async def judge(call: JudgeInput) -> Verdict:
-        return Verdict("deny", "no") if "npm" in call.claims[0] else Verdict("allow")
+    async def judge(call: JudgeInput) -> JudgeVerdict:
+        return JudgeVerdict("deny", "no") if "npm" in call.claims[0] else JudgeVerdict("allow")
 
     desk = Desk(project, judge=judge)
     desk.person.answer = lambda request: YES

@@ -14,7 +14,7 @@ from dirge_py.tools.registry import names
 
 if TYPE_CHECKING:
     from dirge_py.extensions.plugins.host import PluginHost
-    from dirge_py.permission.project_trust import Project
+    from dirge_py.permission.project_trust import ProjectTrust
 else:
     PluginHost = late("dirge_py.extensions.plugins.host", "PluginHost")
 
@@ -22,7 +22,7 @@ Plugins: TypeAlias = "PluginHost | NoPlugins"
 
 
 def load_plugins(
-    config: Config, *, notify: Callable[[str], None], project: "Project | None" = None
+    config: Config, *, notify: Callable[[str], None], project: "ProjectTrust | None" = None
 ) -> Plugins:
     """Every plugin of the user, of installed packages and of a trusted project, loaded.
 
@@ -67,7 +67,7 @@ def plugin_tools(config: Config, host: Plugins) -> list[Tool[Any]]:
     ]
 
 
-def _plugins_of(project: "Project | None") -> list[Found]:
+def _plugins_of(project: "ProjectTrust | None") -> list[Found]:
     """Those in its plugin folder itself; what lies deeper is theirs to use."""
     if project is None:
         return []
@@ -83,7 +83,7 @@ _DEPTH = ".dirge/plugins/<name>.py".count("/")
 
 
 def _settings(
-    config: Config, project: "Project | None", own: set[str]
+    config: Config, project: "ProjectTrust | None", own: set[str]
 ) -> tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]:
     """The table of each plugin with `enabled`, and what to tell of those a project may not have."""
     tables: dict[str, dict[str, Any]] = {}

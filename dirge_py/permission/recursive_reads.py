@@ -1,19 +1,37 @@
-"""Commands that read whole folders: where they begin, and which files they leave out."""
+"""Commands that read whole folders: where they begin, and which files they leave out.
+
+What lies below a folder that a search would come upon, though reading it is not allowed.
+"""
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_config import indexes_above
-from dirge_py.permission.git_index import UNREADABLE
-from dirge_py.permission.git_links import links_of
-from dirge_py.permission.ignoring import IgnoreFiles, Line, pattern_line, plain_name, unbraced
-from dirge_py.permission.options import Given, Refused, read_options
+from dirge_py.lib.paths import is_below_any
+from dirge_py.permission.facts import PathFact, ResolvedPath
+from dirge_py.permission.git.index import UNREADABLE
+from dirge_py.permission.git.links import links_of
+from dirge_py.permission.git.repository import indexes_above
+from dirge_py.permission.ignore_files import (
+    IgnoreFiles,
+    IgnoreLine,
+    listing_of,
+    pattern_line,
+    plain_name,
+    unbraced,
+)
+from dirge_py.permission.path_resolver import PathResolver, is_public
+from dirge_py.permission.program_options import Given, NotReadOnly, read_options
 from dirge_py.permission.programs import PROGRAMS
-from dirge_py.permission.words import Word, listed
+from dirge_py.permission.protected import secrecy
+from dirge_py.permission.rules import PolicySet, Rule, anchored, forbids
+from dirge_py.permission.shell_lexer import Word, listed
 
 _ALWAYS = listed("rg ag ack ripgrep tar zip rsync 7z")
 _WITH_FLAG = listed("grep egrep fgrep zgrep bzgrep xzgrep cp scp diff")
@@ -25,7 +43,6 @@ _GIT_GREP_VALUED = "ABCem"
 _PATHSPEC = re.compile(r"[A-Za-z0-9_./*?@ -]+")
 _SAYABLE = re.compile(r"[A-Za-z0-9_.@/-]+")
 _LIKE_A_REVISION = re.compile(r"[:^]|\.\.|@\{")
-
 _TYPES = {
     "cpp": ".C .H .cc .cpp .cxx .h .hh .hpp .hxx .inl .in .ino .cppm", "css": ".css .scss",
     "go": ".go", "html": ".htm .html .ejs", "java": ".java .jsp .jspx .properties",
@@ -40,7 +57,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class RecursiveRead:
     """A command that reads whole folders.
 
     `starts` are the words that may name these folders; none: it reads the folder it runs in. Of a
@@ -85,13 +102,13 @@ class Search:
         return " ".join(dict.fromkeys(words))
 
 
-class Filter(Protocol):
+class FileFilter(Protocol):
     """What one search leaves out. Paths are physical and lie below the place where it begins."""
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool: ...
 
 
-def searched(words: Sequence[Word]) -> Search | None:
+def searched(words: Sequence[Word]) -> RecursiveRead | None:
     """What this command searches, if it is one that may run unasked; None: it is no search.
 
     Raises:
@@ -111,11 +128,11 @@ def searched(words: Sequence[Word]) -> Search | None:
     return None
 
 
-def searched_loosely(words: Sequence[str]) -> Search | None:
+def searched_loosely(words: Sequence[str]) -> RecursiveRead | None:
     """What a command may search that nothing is known about; None: it reads no whole folders."""
     name = words[0].rsplit("/", 1)[-1]
     if name == "git":
-        return Search(program="git", is_known=False) if "grep" in words[1:3] else None
+        return RecursiveRead(program="git", is_known=False) if "grep" in words[1:3] else None
     if name not in _ALWAYS and not (
         name in _WITH_FLAG and any(_RECURSIVE.fullmatch(word) for word in words[1:])
     ):
@@ -123,10 +140,10 @@ def searched_loosely(words: Sequence[str]) -> Search | None:
     named = [Word(word) for word in words[1:] if word and not word.startswith("-")]
     # A search takes its pattern first; that it could be a folder's name, too, does no harm.
     starts = named if len(named) > 1 or name not in _SEARCHES else ()
-    return Search(program=name, starts=tuple(starts), is_known=False)
+    return RecursiveRead(program=name, starts=tuple(starts), is_known=False)
 
 
-def filter_of(search: Search, cwd: str, start: str) -> Filter:
+def filter_of(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
     """What this search leaves out below the physical folder `start`; it runs in `cwd`.
 
     Raises:
@@ -149,7 +166,7 @@ class _Nothing:
 
 
 class _GrepFilter:
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: RecursiveRead) -> None:
         files = [(name, value) for name, value in search.options if name in ("include", "exclude")]
         self._files = [(name, plain_name(value)) for name, value in files]
         self._is_included = not files or files[0][0] == "exclude"
@@ -172,7 +189,7 @@ class _GrepFilter:
 
 
 class _RgFilter:
-    def __init__(self, search: Search, cwd: str, start: str) -> None:
+    def __init__(self, search: RecursiveRead, cwd: str, start: str) -> None:
         self._cwd = cwd.rstrip("/")
         self._is_linked = search.is_linked
         unrestricted = sum(name in ("u", "unrestricted") for name, _ in search.options)
@@ -213,7 +230,7 @@ class _RgFilter:
         return True if self._has_includes and not is_folder else None
 
 
-def _globs(search: Search) -> Iterator[Line]:
+def _globs(search: RecursiveRead) -> Iterator[IgnoreLine]:
     """The patterns of `-g` and `--iglob`, in the order in which ripgrep compares them."""
     ignores_case = search.has("glob-case-insensitive")
     for names, ignore_case in ((("g", "glob"), ignores_case), (("iglob",), True)):
@@ -227,7 +244,7 @@ def _globs(search: Search) -> Iterator[Line]:
                     yield line
 
 
-def _endings(search: Search) -> tuple[str, ...] | None:
+def _endings(search: RecursiveRead) -> tuple[str, ...] | None:
     """What the files of the chosen types end in; None: their names do not matter."""
     types = [value for name, value in search.options if name in ("t", "type")]
     if not types:
@@ -240,7 +257,7 @@ def _endings(search: Search) -> tuple[str, ...] | None:
 class _TrackedFilter:
     """The files that git tracks, and with `--untracked` all others."""
 
-    def __init__(self, search: Search, cwd: str) -> None:
+    def __init__(self, search: RecursiveRead, cwd: str) -> None:
         self._cwd = cwd.rstrip("/")
         self._excluded = [one[2:] for one in search.excluded]
         wanted = [one for one in search.paths if not one.startswith(":")]
@@ -252,12 +269,12 @@ class _TrackedFilter:
             self._trees = [(top.rstrip("/"), index) for top, index in indexes_above(cwd)]
             moved = next(self._moved_folders(), "")
         except UNREADABLE as error:
-            raise Refused(f"dirge can't read git's index here: {error}") from None
+            raise NotReadOnly(f"dirge can't read git's index here: {error}") from None
         if moved:
-            raise Refused(f"git tracks files in {moved}, which is a link")
+            raise NotReadOnly(f"git tracks files in {moved}, which is a link")
         self._sparse = [f"{top}/{one}" for top, index in self._trees for one in index.sparse]
         if self._sparse and search.has("cached"):
-            raise Refused(f"git has the files of {self._sparse[0]} in its repository only")
+            raise NotReadOnly(f"git has the files of {self._sparse[0]} in its repository only")
 
     def _moved_folders(self) -> Iterator[str]:
         """Links that took the place of folders with tracked files."""
@@ -298,21 +315,21 @@ def _is_meant(pathspec: str, relative: str, *, is_folder: bool = False) -> bool:
     return is_named or (not is_folder and fnmatchcase(relative, spec))
 
 
-def suspects_of(found: Filter) -> list[str] | None:
+def suspects_of(found: FileFilter) -> list[str] | None:
     """The only files worth looking at, where the filter knows them all; else None."""
     return found.suspects if isinstance(found, _TrackedFilter) else None
 
 
-def _given(program: str, given: Given) -> Search:
+def _given(program: str, given: Given) -> RecursiveRead:
     lead = 0 if given.names & PROGRAMS[program].lead_options else 1
-    return Search(
+    return RecursiveRead(
         program=program,
         starts=tuple(word for word in given.operands[lead:] if word.text != "-"),
         options=tuple((name, value.text if value else "") for name, value in given.seen),
     )
 
 
-def _git_grep(words: Sequence[Word]) -> Search:
+def _git_grep(words: Sequence[Word]) -> RecursiveRead:
     """A `git grep` whose options were already found harmless."""
     options, operands, behind = _git_options(words)
     operands = operands[0 if any(name == "e" for name, _ in options) else 1 :]
@@ -321,13 +338,13 @@ def _git_grep(words: Sequence[Word]) -> Search:
         word for word in operands if _LIKE_A_REVISION.search(word.text)
     ]  # fmt: skip
     for word in revisions:
-        raise Refused(f"{word.text} may be a commit, whose files cannot be looked at from here")
+        raise NotReadOnly(f"{word.text} may be a commit, whose files cannot be looked at from here")
     for word in paths:
         text = word.text[2:] if word.text.startswith((":!", ":^")) else word.text
         if not _PATHSPEC.fullmatch(text) or (text.startswith("/") and text != word.text):
-            raise Refused(f"{word.text} is a pattern of git's own")
+            raise NotReadOnly(f"{word.text} is a pattern of git's own")
     outward = [word for word in paths if word.text.startswith(("/", ".."))]
-    return Search(
+    return RecursiveRead(
         program="git grep",
         starts=tuple(outward),
         options=tuple(options),
@@ -367,3 +384,237 @@ def _git_options(
         else:
             operands.append(word)
     return options, operands, None
+
+
+MAX_ENTRIES = 20_000
+"""How many paths are compared with rules."""
+MAX_NAMES = 400_000
+"""How many names are looked at in search of secrets: about half a second the first time."""
+MAX_SECONDS = 1.0
+"""How long a walk may take, whatever the ignore files of a repository say."""
+MAX_FOUND = 16
+NARROWER = "name the files or a smaller folder, or use the `grep` tool, which leaves secrets out"
+_MOST_NAMED = 3
+Beneath = Callable[[RecursiveRead, str, str], Sequence[ResolvedPath] | None]
+"""What a search that runs in a physical folder would come upon below another, though it must not
+be read unasked; None: there are too many files to tell.
+"""
+
+
+def kept_beneath(
+    search: RecursiveRead,
+    cwd: str,
+    start: str,
+    *,
+    places: PathResolver,
+    policy: PolicySet,
+    roots: Sequence[str],
+) -> Sequence[ResolvedPath] | None:
+    """The places below the physical folder `start` that this search reads and may not read unasked:
+    dirge's own state, what rules keep from being read, and secrets. None: too many to tell.
+
+    Raises:
+        Refused: it cannot be told what the search reads.
+    """
+    reach = _Reach(filter_of(search, cwd, start), start)
+    state = [one for one in places.state if is_below_any(one, [start]) and os.path.lexists(one)]
+    found = [places.find(one) for one in state if reach.includes(one)]
+    by_rules = _kept_by_rules(reach, policy)
+    if by_rules is None:
+        return found or None
+    found += map(places.find, by_rules)
+    is_denied = any(place.forbidden for place in found)
+    if is_denied or policy.mode == "yolo":
+        return found
+    secrets = _secrets(reach, places.state, tuple(roots))
+    if secrets is None:
+        return found or None
+    return [*found, *(_as_secret(places.find(path), path) for path in secrets)]
+
+
+def _as_secret(place: ResolvedPath, path: str) -> ResolvedPath:
+    # A folder of secrets, or a link to a secret, has no reason of its own.
+    return place if place.secret else replace(place, secret=f"{path} may hold secrets")
+
+
+def worded(
+    found: Sequence[ResolvedPath], search: RecursiveRead, cwd: str
+) -> Sequence[ResolvedPath]:
+    """The places with reasons that name them all, and what to do instead; `cwd` is physical."""
+    kept = [place for place in found if place.forbidden] or [
+        place for place in found if place.secret
+    ]
+    if not kept:
+        return found
+    paths = [os.path.relpath(place.real, cwd) for place in kept]
+    named = ", ".join(paths[:_MOST_NAMED])
+    more = len(paths) - _MOST_NAMED
+    named += f" and {more} more" if more > 0 else ""
+    option = ""
+    if len(paths) <= _MOST_NAMED:
+        option = search.leaving_out([(one, os.path.isdir(os.path.join(cwd, one))) for one in paths])
+    instead = "use the `grep` tool, which leaves such files out" + (
+        f", or add {option}" if option else ", or search a smaller folder"
+    )
+    what = "which is dirge's own state or keys" if kept[0].forbidden else "which may hold secrets"
+    reason = f"it would also read {named}, {what}: {instead}"
+    return [
+        replace(place, forbidden=reason)
+        if place.forbidden
+        else replace(place, secret=reason)
+        if place.secret
+        else place
+        for place in found
+    ]
+
+
+class _Reach:
+    """Which paths below the start of a search it comes to."""
+
+    def __init__(self, leaving: FileFilter, start: str) -> None:
+        self.filter = leaving
+        self.start = start.rstrip("/")
+
+    def includes(self, path: str) -> bool:
+        """Whether the search reads this file, or files in this folder."""
+        if not path.startswith(self.start + "/"):
+            return path == self.start
+        at = self.start
+        *folders, last = path[len(self.start) + 1 :].split("/")
+        for name in folders:
+            at = f"{at}/{name}"
+            if self.filter.leaves_out(at, is_folder=True):
+                return False
+        return not self.filter.leaves_out(f"{at}/{last}", is_folder=os.path.isdir(path))
+
+
+def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) -> list[str] | None:
+    suspects = suspects_of(reach.filter)
+    if suspects is not None:
+        inner = (one for one in suspects if one.startswith(reach.start + "/"))
+        found = (one for one in inner if _is_secret(one, roots) and reach.includes(one))
+        return [one for one, _ in zip(found, range(MAX_FOUND), strict=False)]
+    found_by_walk: list[str] = []
+    leaves_out = reach.filter.leaves_out
+    left = MAX_NAMES
+    deadline = time.monotonic() + MAX_SECONDS
+    pending = [reach.start or "/"]
+    while pending and len(found_by_walk) < MAX_FOUND:
+        folder = pending.pop()
+        listing = listing_of(folder)
+        left -= listing.entries
+        if left < 0 or time.monotonic() > deadline:
+            return found_by_walk or None
+        base = folder.rstrip("/")
+        for name in listing.suspects:
+            path = f"{base}/{name}"
+            if _is_secret(path, roots) and not leaves_out(path, is_folder=False):
+                found_by_walk.append(path)
+        for name in listing.folders:
+            path = f"{base}/{name}"
+            if path in passed_over or leaves_out(path, is_folder=True):
+                continue
+            if name in listing.suspect_folders and _is_secret_folder(path, roots):
+                found_by_walk.append(path)
+            else:
+                pending.append(path)
+    return found_by_walk[:MAX_FOUND]
+
+
+def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
+    return bool(secrecy(path, roots)) and not is_public(path)
+
+
+def _is_secret_folder(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether everything in this folder is secret, whatever its name."""
+    return bool(secrecy(f"{path}/x", roots))
+
+
+def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
+    """Paths in reach that a rule keeps from being read; None: too many to tell."""
+    rules = [
+        rule
+        for rule in policy.rules + policy.project_rules
+        if rule.effect != "allow" and rule.op in ("read", "*")
+    ]
+    if not rules:
+        return []
+    patterns = (one for rule in rules for one in anchored(rule.pattern, policy.anchors))
+    starts = _starts_of(patterns, policy.anchors.copies)
+    return _files_beneath(
+        reach.start or "/",
+        starts,
+        lambda path: _is_kept(path, rules, policy) and reach.includes(path),
+    )
+
+
+def _is_kept(path: str, rules: Iterable[Rule], policy: PolicySet) -> bool:
+    fact = PathFact("read", ResolvedPath(asked=path, real=path, inside=True))
+    return any(forbids(rule, fact, policy.anchors) for rule in rules)
+
+
+def _files_beneath(
+    folder: str, starts: Sequence[str], is_wanted: Callable[[str], bool]
+) -> list[str] | None:
+    """Files below the physical `folder` that are wanted, looked for below `starts`; links are not
+    followed. None: there are too many to look at.
+    """
+    found: list[str] = []
+    budget = MAX_ENTRIES
+    for start in starts:
+        begin = _deeper(folder, start)
+        for path in _walk(begin) if begin else ():
+            budget -= 1
+            if budget < 0:
+                return None
+            if is_wanted(path):
+                found.append(path)
+                if len(found) >= MAX_FOUND:
+                    return found
+    return found
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folder or file that an absolute pattern begins with, before its first wildcard."""
+    names = takewhile(lambda name: not re.search(r"[*?\\]", name), pattern.split("/"))
+    return "/".join(names) or "/"
+
+
+def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> list[str]:
+    """Where to begin a search for what the absolute patterns match, also in copies of folders.
+
+    `copies` are pairs of the copy and the original.
+    """
+    fixed = list(dict.fromkeys(map(_fixed_part, patterns)))
+    in_copies = [
+        copy + deeper[len(original) :]
+        for part in fixed
+        for copy, original in copies
+        if (deeper := _deeper(original, part))
+    ]
+    return list(dict.fromkeys((*fixed, *in_copies)))
+
+
+def _deeper(one: str, other: str) -> str:
+    """The deeper of two places if one lies in the other, else ""."""
+    for outer, inner in ((one, other), (other, one)):
+        if inner == outer or inner.startswith(outer.rstrip("/") + "/"):
+            return inner
+    return ""
+
+
+def _walk(begin: str) -> Iterator[str]:
+    if not os.path.isdir(begin) or os.path.islink(begin):
+        if os.path.lexists(begin):
+            yield begin
+        return
+    pending = [begin]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    yield entry.path
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError:
+            continue

@@ -3,6 +3,8 @@
 `.git/config` belongs to whoever made the repository. `git_acting_settings` says which settings
 act; before git runs unasked this reader looks for those that the environment does not override, in
 the repository and in each submodule that git could enter.
+
+The hooks of a repository that a git command would run: what a person is told before it does.
 """
 
 import os
@@ -12,23 +14,25 @@ from contextlib import suppress
 from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
-from dirge_py.permission.git_acting_settings import Row, hardening, row_for
-from dirge_py.permission.git_files import read_text
-from dirge_py.permission.git_index import UNREADABLE, Index, Tracked, read_index
-from dirge_py.permission.git_links import foreign_files
-from dirge_py.permission.git_settings import Unreadable, settings
+from dirge_py.permission.git.config import (
+    ActingSetting,
+    Unreadable,
+    hardening,
+    read_text,
+    row_for,
+    settings,
+)
+from dirge_py.permission.git.index import UNREADABLE, Index, Tracked, read_index
+from dirge_py.permission.git.links import foreign_files
 from dirge_py.permission.protected import secrecy
 
 GIT_HARDENING: Mapping[str, str] = hardening()
 """Environment for git commands that nobody was asked about: it beats the repository's settings."""
-
 MAX_CONFIG_BYTES = 256 * 1024
 MAX_REPOSITORIES = 64
-
 _FALSE = ("false", "0", "no", "off")
 _NOT_ENTERED = ("all", "dirty")
 _HASH_BYTES = {"sha1": 20, "sha256": 32}
-
 _CACHE: StampCache[tuple[tuple[str, str], ...]] = StampCache(4096)
 
 
@@ -155,7 +159,7 @@ def _read_values(path: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _acts(row: Row, value: str, one: _Repository, common: str) -> bool:
+def _acts(row: ActingSetting, value: str, one: _Repository, common: str) -> bool:
     if row.answer == "overridden":
         # What is only a switch makes git enter submodules, and all of them are looked at.
         is_off = row.key == "core.fsmonitor" and value.strip().lower() in _FALSE
@@ -324,3 +328,52 @@ def _belongs(git_dir: str, common: str, top: str) -> bool:
         return os.path.realpath(os.path.dirname(place)) == top
     said = (value for _, key, value in _values(git_dir, common) if key.lower() == "core.worktree")
     return any(_is_own_place(value, git_dir, top) for value in said)
+
+
+_COMMIT = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit")
+_MOVED = ("post-checkout", "reference-transaction")
+_HOOKS = {
+    "commit": (*_COMMIT, "post-rewrite", "reference-transaction"),
+    "merge": ("pre-merge-commit", *_COMMIT, "post-merge", "reference-transaction"),
+    "pull": ("pre-merge-commit", *_COMMIT, "post-merge", "pre-rebase", *_MOVED),
+    "push": ("pre-push", "reference-transaction"),
+    "checkout": _MOVED,
+    "switch": _MOVED,
+    "worktree": _MOVED,
+    "rebase": ("pre-rebase", *_COMMIT, "post-rewrite", *_MOVED),
+    "cherry-pick": (*_COMMIT, *_MOVED),
+    "revert": (*_COMMIT, *_MOVED),
+    "am": ("applypatch-msg", "pre-applypatch", "post-applypatch", *_COMMIT),
+    "gc": ("pre-auto-gc",),
+}
+_ALWAYS = ("fsmonitor-watchman", "post-index-change")
+_MOST_NAMED = 8
+EVERY_HOOK = tuple(sorted({*_ALWAYS, *(name for names in _HOOKS.values() for name in names)}))
+
+
+def hooks_at(folder: str, words: Sequence[str]) -> str:
+    """Words about the hooks that the git command `words` would run in `folder`, or ""."""
+    try:
+        git_dir = git_dir_of(folder)
+        if git_dir is None:
+            return ""
+        chosen = setting(git_dir, "core.hookspath")
+        base = os.path.dirname(git_dir) if os.path.basename(git_dir) == ".git" else folder
+        where = os.path.join(base, os.path.expanduser(chosen)) if chosen else f"{git_dir}/hooks"
+        names = [name for name in sorted(os.listdir(where)) if _runs(f"{where}/{name}", words)]
+    except (OSError, Unreadable, UnicodeError, ValueError):
+        return ""
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    shown = ", ".join(names[:_MOST_NAMED]) + more
+    return f"it would run the hooks {shown}" + (f" of {where}" if chosen else "")
+
+
+def _runs(path: str, words: Sequence[str]) -> bool:
+    name = os.path.basename(path)
+    wanted = [hooks for verb, hooks in _HOOKS.items() if verb in words[1:]]
+    # Of a subcommand that is not listed nobody knows which it runs.
+    if wanted and name not in _ALWAYS and not any(name in hooks for hooks in wanted):
+        return False
+    return "." not in name and os.path.isfile(path) and os.access(path, os.X_OK)

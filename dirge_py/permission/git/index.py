@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.files.stamps import Stamp, is_settled, stamp_of
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_files import read_bytes
-from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.git.config import Unreadable, read_bytes
 from dirge_py.permission.protected import may_be_secret
 
 MAX_INDEX_BYTES = 64 * 1024 * 1024

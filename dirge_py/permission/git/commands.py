@@ -5,14 +5,36 @@ Left out on purpose: `--output` (writes a file, in thirteen subcommands), `--ext
 `--contents`, `--stdin` (read further files), `--submodule`, `--recurse-submodules` (enter other
 repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` and
 `%(describe)` (start another git), `--remerge-diff` (merges into the repository's own objects).
+
+Which secret files a pattern of git's own is after, as in `git grep x HEAD -- '.e*'`.
+
+Git matches these patterns with what it has stored, which nobody can list without running it.
+
+Tracked secret files that a git command would show without naming them.
 """
 
+import hashlib
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase, translate
+from glob import escape
 
-from dirge_py.permission.git_pathspecs import is_pattern, secrets_meant
-from dirge_py.permission.options import Program, Refused, files_read, program, read_options
-from dirge_py.permission.words import Word
+from dirge_py.lib.paths import is_below
+from dirge_py.permission.facts import ResolvedPath
+from dirge_py.permission.git.config import Unreadable, read_bytes
+from dirge_py.permission.git.index import Tracked
+from dirge_py.permission.git.repository import tracked_secrets, work_tree_of
+from dirge_py.permission.program_options import (
+    NotReadOnly,
+    Program,
+    files_read,
+    program,
+    read_options,
+)
+from dirge_py.permission.protected import SECRET_NAMES, secrecy
+from dirge_py.permission.shell_lexer import Word
 
 _MOST_PATTERNS = 16
 _DIFF_LONG = (
@@ -47,7 +69,6 @@ _LOG_EQUALS = (
     " max-count skip since after until before author committer grep format date encoding exclude"
     " decorate-refs decorate-refs-exclude min-parents max-parents diff-merges grep-reflog"
 )
-
 _LOG = program(
     "pusaRbwzWiEFPgcmt0",
     values="nSGLI",
@@ -57,7 +78,6 @@ _LOG = program(
     operands="revision",
     takes_numbers=True,
 )
-
 _SUBCOMMANDS = {
     "status": program(
         "sbvz",
@@ -171,7 +191,6 @@ _SUBCOMMANDS = {
     ),
     "check-ignore": program("qvn", long="quiet verbose non-matching no-index"),
 }
-
 _VERBS = {
     "remote": {
         "": program("v", long="verbose", operands="none"),
@@ -187,7 +206,6 @@ _VERBS = {
         "--get-all": program(operands="text", most=1),
     },
 }  # fmt: skip
-
 _ENTERING = re.compile(r"--ignore-submodules=(?!(?:all|dirty)\Z).*", re.DOTALL)
 _REMERGE = re.compile(r"--diff-merges=(?:r|remerge)")
 _SECRET_KEYS = ("extraheader", "token", "pass", "secret", "proxy", "apikey", "cookie")
@@ -202,12 +220,12 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if arguments and arguments[0].text in ("--no-pager", "-P"):
         arguments = arguments[1:]
     if not arguments:
-        raise Refused("it has no subcommand")
+        raise NotReadOnly("it has no subcommand")
     name, rest = arguments[0].text, arguments[1:]
     if name == "--version" and not rest:
         return ()
     if any(word.has_glob and word.text[0] in "*?[" for word in rest) and name in _VERBS:
-        raise Refused("a pattern could become a subcommand")
+        raise NotReadOnly("a pattern could become a subcommand")
     row = _SUBCOMMANDS.get(name) or _verb_row(name, rest)
     if name in _VERBS and rest and row is not _VERBS[name].get(""):
         rest = rest[1:]
@@ -219,32 +237,198 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     reads = (*files_read(row, given), *lines_of)
     patterns = [word.text for word in reads if is_pattern(word.text)]
     if len(patterns) > _MOST_PATTERNS:
-        raise Refused(f"it has more than {_MOST_PATTERNS} patterns of file names")
+        raise NotReadOnly(f"it has more than {_MOST_PATTERNS} patterns of file names")
     return (*reads, *(Word(name) for text in patterns for name in secrets_meant(text)))
 
 
 def _verb_row(name: str, rest: Sequence[Word]) -> Program:
     verbs = _VERBS.get(name)
     if verbs is None:
-        raise Refused(f"`git {name}` is not on the list of subcommands that only look")
+        raise NotReadOnly(f"`git {name}` is not on the list of subcommands that only look")
     verb = rest[0].text if rest else ""
     row = verbs.get(verb) or (verbs.get("") if verb.startswith("-") else None)
     if row is None:
         spelled = f"git {name} {verb}".rstrip()
-        raise Refused(f"`{spelled}` is not on the list of subcommands that only look")
+        raise NotReadOnly(f"`{spelled}` is not on the list of subcommands that only look")
     return row
 
 
 def _check_values(name: str, texts: Sequence[str]) -> None:
     if any(text.startswith(":(") for text in texts):
-        raise Refused("it names files by a pattern of git's own")
+        raise NotReadOnly("it names files by a pattern of git's own")
     if any("%G" in text for text in texts):
-        raise Refused("the format `%G…` runs gpg")
+        raise NotReadOnly("the format `%G…` runs gpg")
     if any("%(describe" in text for text in texts):
-        raise Refused("the format `%(describe)` starts another git")
+        raise NotReadOnly("the format `%(describe)` starts another git")
     if any(_ENTERING.fullmatch(text) for text in texts):
-        raise Refused("git would run in the submodules")
+        raise NotReadOnly("git would run in the submodules")
     if any(_REMERGE.fullmatch(text) for text in texts):
-        raise Refused("to show a merge anew, git writes objects")
+        raise NotReadOnly("to show a merge anew, git writes objects")
     if name == "config" and any(word in text.lower() for text in texts for word in _SECRET_KEYS):
-        raise Refused("the setting could hold a secret")
+        raise NotReadOnly("the setting could hold a secret")
+
+
+_ORDINARY = (
+    "main.py", "index.js", "package.json", "config.yml", "config.yaml", "pyproject.toml",
+    "README.md", "Makefile", "a", "src/main.c", "src/app.json", "src/app.yml", "src/app.yaml",
+    "src/app.toml", "src/app.conf", "pom.xml", "src/app.backup", "README", "src/app.gpg",
+)  # fmt: skip
+_LONGEST_PATTERN = 256
+_MOST_TAILS = 24
+_WILDCARD = re.compile(r"[*?\[\\]")
+
+
+def is_pattern(text: str) -> bool:
+    """Whether git would take this for more than a name."""
+    return bool(_WILDCARD.search(text))
+
+
+def secrets_meant(pattern: str) -> Iterator[str]:
+    """Names of secret files that git would find by the pattern; none if it matches anything.
+
+    A pattern such as `*.json` means files of all kinds, and does not count. One that is too long to
+    be compared is taken to mean a secret.
+    """
+    if not is_pattern(pattern):
+        return
+    bare = re.sub(r"[*?\[\]!^\\]", "", pattern)
+    if bare and secrecy(f"/{bare}", ("/",)):
+        yield bare
+    # A star also stands for slashes: what is behind it may be all there is of the name.
+    pattern = re.sub(r"\*+", "*", pattern)
+    starts = [found.start() for found in re.finditer(r"\*|/", pattern)]
+    if len(pattern) > _LONGEST_PATTERN or len(starts) > _MOST_TAILS:
+        yield next(iter(SECRET_NAMES))
+        return
+    texts = [pattern, *(pattern[start:] for start in starts)]
+    for text in dict.fromkeys(text.lstrip("/") for text in texts):
+        expression = _as_expression(text)
+        if expression and not any(expression.match(name) for name in _ORDINARY):
+            yield from (name for name in SECRET_NAMES if expression.match(name))
+
+
+def _as_expression(pattern: str) -> re.Pattern[str] | None:
+    plain = re.sub(r"\\([^\]!^\\])", r"[\1]", pattern).replace("[^", "[!")
+    try:
+        return re.compile(translate(plain), re.IGNORECASE)
+    except re.error:
+        return None
+
+
+_MAX_SECRET_BYTES = 1024 * 1024
+_BLOB = re.compile(r"[0-9a-f]{4,64}")
+_SHORT = frozenset(
+    ("--name-only", "--name-status", "--stat", "--numstat", "--shortstat", "--summary", "--dirstat",
+     "--raw", "--compact-summary", "--quiet", "--no-patch", "--check", "-s")
+)  # fmt: skip
+_LOG_PATCH = re.compile(r"--cc\Z|--color-words|--function-context\Z|-c\Z|-L")
+_PATHSPEC_MAGIC = re.compile(r"[*?\[\]\\]")
+_PATCH = re.compile(r"--patch.*|-[a-zA-Z]*[puW][a-zA-Z]*|-U.*|--unified.*|--word-diff.*|--binary")
+
+
+def shown_secrets(
+    words: Sequence[Word], folder: str, place: Callable[[str], ResolvedPath]
+) -> Iterator[ResolvedPath]:
+    """The secrets that the git command `words` would show, run in the physical `folder`.
+
+    `git diff` shows those that were changed and not staged; a blob may also be named by its id.
+    What was committed or staged counts as shared already, unless the command names the folder that
+    it is in: `git log -p -- cert`.
+    """
+    texts = [word.text for word in words[1:]]
+    blobs = [blob for text in texts for blob in _BLOB.findall(text.lower())]
+    compares = _compares_work_tree(texts)
+    chosen = _folders_shown(texts, folder)
+    if not blobs and not compares and not chosen:
+        return
+    for secret in tracked_secrets(folder):
+        if any(secret.blob.startswith(blob) for blob in blobs):
+            yield place(secret.path)
+        elif compares and _is_meant(secret, texts[1:], folder) and _is_changed(secret):
+            found, name = place(secret.path), os.path.relpath(secret.path, folder)
+            why = f"{name} is changed and may hold secrets (`-- ':!{name}'` leaves it out)"
+            yield replace(found, secret=found.secret and why)
+        elif any(fnmatchcase(secret.path, pattern) for pattern in chosen):
+            if _is_left_out(secret, texts, folder):
+                continue
+            found, name = place(secret.path), os.path.relpath(secret.path, folder)
+            why = f"{name} is among the files named and may hold secrets"
+            yield replace(found, secret=found.secret and why)
+
+
+def _folders_shown(texts: Sequence[str], folder: str) -> Sequence[str]:
+    """What a command that prints stored contents names, as patterns of absolute paths.
+
+    Nothing for the physical `folder` that it runs in, for one above and for a bare `*`.
+    """
+    texts = [text for text in texts if text not in ("--no-pager", "-P")]
+    if not _prints_stored(texts, folder):
+        return ()
+    found: list[str] = []
+    for text in texts[1:]:
+        base = work_tree_of(folder) if text.startswith(":/") else folder
+        name = text.removeprefix(":/")
+        path = os.path.normpath(os.path.join(base, name))
+        if text.startswith("-") or (text.startswith(":") and not text.startswith(":/")):
+            continue
+        if not _PATHSPEC_MAGIC.search(name):
+            found += [] if is_below(folder, path) else [escape(path), f"{escape(path)}/*"]
+        elif _PATHSPEC_MAGIC.sub("", name).strip("./"):
+            found.append(os.path.normpath(os.path.join(escape(base), name)))
+    return found
+
+
+def _prints_stored(texts: Sequence[str], folder: str) -> bool:
+    """Whether it prints what is committed or staged, and not just how files differ from that."""
+    if not texts or texts[0] not in ("log", "show", "diff"):
+        return False
+    words = texts[1 : texts.index("--")] if "--" in texts else texts[1:]
+    is_short = texts[0] == "log" or any(text.partition("=")[0] in _SHORT for text in words)
+    if is_short and not any(_PATCH.fullmatch(text) or _LOG_PATCH.match(text) for text in words):
+        return False
+    if texts[0] != "diff" or "--cached" in words or "--staged" in words:
+        return True
+    revisions = [text for text in words if not text.startswith("-")]
+    return not all(os.path.lexists(os.path.join(folder, text)) for text in revisions)
+
+
+def _is_left_out(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
+    left_out = (text[2:] for text in texts if text.startswith((":!", ":^")))
+    paths = (os.path.normpath(os.path.join(folder, text)) for text in left_out)
+    return any(is_below(secret.path, path) for path in paths)
+
+
+def _compares_work_tree(texts: Sequence[str]) -> bool:
+    """Whether it prints how files of the work tree differ from what is staged or committed."""
+    texts = [text for text in texts if text not in ("--no-pager", "-P")]
+    if not texts or texts[0] not in ("diff", "status"):
+        return False
+    options = texts[1 : texts.index("--")] if "--" in texts else texts[1:]
+    if texts[0] == "status":
+        return any(re.fullmatch(r"-[a-z]*v[a-z]*|--verbose", text) for text in options)
+    if any(text in ("--cached", "--staged") for text in options):
+        return False
+    is_short = any(text.partition("=")[0] in _SHORT for text in options)
+    return not is_short or any(_PATCH.fullmatch(text) for text in options)
+
+
+def _is_meant(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
+    """Whether the files that the command names, if any, hold this one."""
+    left_out = [text[2:] for text in texts if text.startswith((":!", ":^"))]
+    if any(os.path.join(folder, text) == secret.path for text in left_out):
+        return False
+    if any(text[:2] in ("-S", "-G", "-I") for text in texts):
+        return True  # the word behind it is no file
+    named = [os.path.normpath(os.path.join(folder, text)) for text in texts if text[:1] != "-"]
+    there = [path for path in named if os.path.lexists(path)]
+    return not there or any(is_below(secret.path, path) for path in there)
+
+
+def _is_changed(secret: Tracked) -> bool:
+    try:
+        content = read_bytes(secret.path, _MAX_SECRET_BYTES)
+    except (OSError, Unreadable):
+        return True
+    digest = hashlib.sha1 if len(secret.blob) == 40 else hashlib.sha256
+    blob = b"blob %d\0" % len(content) + content
+    return digest(blob, usedforsecurity=False).hexdigest() != secret.blob

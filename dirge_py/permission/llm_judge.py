@@ -42,14 +42,14 @@ class JudgeInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     """What a judge said; `unclear`: its answer could not be read. `reason` is one line."""
 
     kind: Literal["allow", "deny", "unclear"]
     reason: str = ""
 
 
-PermissionJudge: TypeAlias = Callable[[JudgeInput], Awaitable[Verdict]]
+PermissionJudge: TypeAlias = Callable[[JudgeInput], Awaitable[JudgeVerdict]]
 """Looks at one call. It keeps its own time limit, and may raise: that changes nothing."""
 
 
@@ -65,23 +65,23 @@ def prompt_of(call: JudgeInput) -> str:
     return "----\n" + json.dumps(shown, ensure_ascii=True, indent=1)
 
 
-def parse_verdict(answer: str) -> Verdict:
+def parse_verdict(answer: str) -> JudgeVerdict:
     """The verdict in a model's answer. Only a lone ALLOW allows."""
     found = _VERDICT.match(answer)
     if found is None:
-        return Verdict("unclear", f"the judge's answer cannot be read: {_line(answer)!r}")
+        return JudgeVerdict("unclear", f"the judge's answer cannot be read: {_line(answer)!r}")
     word, rest = found.groups()
     if word == "DENY":
-        return Verdict("deny", _line(rest.split("\n\n")[0]) or "the judge gave no reason")
+        return JudgeVerdict("deny", _line(rest.split("\n\n")[0]) or "the judge gave no reason")
     if re.search(r"\bDENY\b", rest):
-        return Verdict("unclear", "the judge said both ALLOW and DENY")
-    return Verdict("allow")
+        return JudgeVerdict("unclear", "the judge said both ALLOW and DENY")
+    return JudgeVerdict("allow")
 
 
 def judging_with(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
     """A judge that asks a model: `ask` takes a system prompt and a prompt."""
 
-    async def judge(call: JudgeInput) -> Verdict:
+    async def judge(call: JudgeInput) -> JudgeVerdict:
         return parse_verdict(await ask(SYSTEM, prompt_of(call)))
 
     return judge

@@ -2,6 +2,8 @@
 
 Only patterns of plain characters are trusted to leave something out: about the others programs
 differ. Those that take something back in count for every file where they are not plain.
+
+Folders as a search for secrets sees them. One that has not changed is not listed again.
 """
 
 import os
@@ -14,23 +16,22 @@ from dirge_py.files.regular_file import read_regular
 from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
-from dirge_py.permission.git_config import git_dir_of
-from dirge_py.permission.git_settings import Unreadable
-from dirge_py.permission.listings import listing_of
+from dirge_py.permission.git.config import Unreadable
+from dirge_py.permission.git.repository import git_dir_of
 from dirge_py.permission.patterns import starred
+from dirge_py.permission.protected import may_be_secret
 
 MAX_IGNORE_BYTES = 1 << 20
 MAX_IGNORE_LINES = 5_000
 MAX_IGNORE_FILES = 4096
 MAX_DEPTH = 3
-
 _PLAIN = re.compile(r"[ -Z^-z|~]+")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _EVERY_FILE = re.compile("", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class IgnoreLine:
     """One pattern. `leaves_out`: what it matches is left out; else it is taken back in.
 
     A pattern that is not `is_anchored` is compared with the last name of a path only.
@@ -48,17 +49,17 @@ class Line:
         return self.regex.match(text) is not None
 
 
-_Rules: TypeAlias = Sequence[tuple[int, Sequence[Line]]]
+_Rules: TypeAlias = Sequence[tuple[int, Sequence[IgnoreLine]]]
 """Lines, each with where the part of a path begins that they are compared with."""
 
 
-def pattern_line(pattern: str, *, leaves_out: bool, ignore_case: bool = False) -> Line | None:
+def pattern_line(pattern: str, *, leaves_out: bool, ignore_case: bool = False) -> IgnoreLine | None:
     """A pattern as ignore files write it; None where it is not plain and would leave out."""
     trimmed = pattern.removesuffix("/")
     regex = _regex(trimmed, re.IGNORECASE if ignore_case else 0)
     if regex is None:
-        return None if leaves_out else Line(regex=_EVERY_FILE, leaves_out=False)
-    return Line(
+        return None if leaves_out else IgnoreLine(regex=_EVERY_FILE, leaves_out=False)
+    return IgnoreLine(
         regex=regex,
         leaves_out=leaves_out,
         is_anchored="/" in trimmed,
@@ -99,7 +100,7 @@ class IgnoreFiles:
         self._start = start
         self._uses_git = uses_git
         self._uses_above = uses_above
-        self._lines: dict[tuple[str, str], Sequence[Line]] = {}
+        self._lines: dict[tuple[str, str], Sequence[IgnoreLine]] = {}
         self._rules: dict[str, _Rules] = {}
         self._has_git: dict[str, bool] = {}
         self._above = "anchored" if uses_above and not is_named else "names"
@@ -130,7 +131,7 @@ class IgnoreFiles:
             self._rules[folder] = known
         return known
 
-    def _collected(self, folders: Sequence[str]) -> Iterator[tuple[int, Sequence[Line]]]:
+    def _collected(self, folders: Sequence[str]) -> Iterator[tuple[int, Sequence[IgnoreLine]]]:
         has_git = self._uses_git and any(map(self._is_top, folders))
         is_sure = has_git and any(map(self._is_top, self._looked_for(folders)))
         kinds = (".rgignore", ".ignore", *((".gitignore", ".git/info/exclude") if has_git else ()))
@@ -160,7 +161,7 @@ class IgnoreFiles:
             self._has_git[folder] = os.path.exists(os.path.join(folder, ".git"))
         return self._has_git[folder]
 
-    def _of(self, folder: str, kind: str) -> Sequence[Line]:
+    def _of(self, folder: str, kind: str) -> Sequence[IgnoreLine]:
         """The lines of one file, the last one first."""
         if (folder, kind) not in self._lines:
             lines = _lines_of(_place_of(folder, kind))
@@ -169,7 +170,7 @@ class IgnoreFiles:
             self._lines[folder, kind] = lines
         return self._lines[folder, kind]
 
-    def _counts_from_above(self, line: Line) -> bool:
+    def _counts_from_above(self, line: IgnoreLine) -> bool:
         if not line.leaves_out or self._above == "anchored":
             return True
         return self._above == "names" and not line.is_anchored
@@ -194,10 +195,10 @@ def _place_of(folder: str, kind: str) -> str:
     return path
 
 
-_FILES: StampCache[Sequence[Line]] = StampCache(MAX_IGNORE_FILES)
+_FILES: StampCache[Sequence[IgnoreLine]] = StampCache(MAX_IGNORE_FILES)
 
 
-def _lines_of(path: str) -> Sequence[Line]:
+def _lines_of(path: str) -> Sequence[IgnoreLine]:
     """The lines of an ignore file; none where there is none."""
     try:
         return _FILES.get(path, _read_file)
@@ -205,14 +206,14 @@ def _lines_of(path: str) -> Sequence[Line]:
         return ()
 
 
-def _read_file(path: str) -> Sequence[Line]:
+def _read_file(path: str) -> Sequence[IgnoreLine]:
     content = read_regular(Path(path), MAX_IGNORE_BYTES + 1)
     # What is a link is an ignore file for some programs only.
     is_trusted = len(content) <= MAX_IGNORE_BYTES and not os.path.islink(path)
     return tuple(_read_lines(content, is_trusted=is_trusted))
 
 
-def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[Line]:
+def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[IgnoreLine]:
     """The lines of an ignore file, the last one first."""
     try:
         text = content.decode()
@@ -220,7 +221,7 @@ def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[Line]:
         text, is_trusted = content.decode("latin-1"), False
     lines = text.split("\n")
     if len(lines) > MAX_IGNORE_LINES:
-        yield Line(regex=_EVERY_FILE, leaves_out=False)
+        yield IgnoreLine(regex=_EVERY_FILE, leaves_out=False)
         return
     for raw in reversed(lines):
         pattern = raw.removesuffix("\r").rstrip(" ")
@@ -254,3 +255,54 @@ def _regex(pattern: str, flags: int) -> re.Pattern[str] | None:
 def _component(text: str) -> str:
     pieces = [re.escape(piece).replace(r"\?", "[^/]") for piece in text.split("*")]
     return starred(pieces, "[^/]")
+
+
+MAX_FOLDERS_KNOWN = 100_000
+_RULING = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
+
+
+class FolderListing:
+    """`suspects` are files that may be secret by their names, `suspect_folders` folders likewise.
+    `has_rules`: something in it says which files searches leave out.
+    """
+
+    __slots__ = ("entries", "folders", "has_rules", "suspect_folders", "suspects")
+
+    def __init__(
+        self,
+        entries: int,
+        folders: Sequence[str] = (),
+        suspects: Sequence[str] = (),
+        *,
+        has_rules: bool = False,
+    ) -> None:
+        self.entries = entries
+        self.folders = folders
+        self.suspects = suspects
+        self.suspect_folders = frozenset(filter(may_be_secret, folders))
+        self.has_rules = has_rules
+
+
+_NOTHING = FolderListing(1)
+_KNOWN: StampCache[FolderListing] = StampCache(MAX_FOLDERS_KNOWN)
+
+
+def listing_of(folder: str) -> FolderListing:
+    """What is in a folder; nothing where it cannot be listed."""
+    try:
+        return _KNOWN.get(folder, _listed)
+    except OSError:
+        return _NOTHING
+
+
+def _listed(folder: str) -> FolderListing:
+    folders, suspects, entries, has_rules = [], [], 1, False
+    with os.scandir(folder) as scanned:
+        for entry in scanned:
+            entries += 1
+            has_rules = has_rules or entry.name in _RULING
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif may_be_secret(entry.name) and entry.is_file(follow_symlinks=False):
+                suspects.append(entry.name)
+    return FolderListing(entries, tuple(folders), tuple(suspects), has_rules=has_rules)

@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.command_splitter import SplitCommand, is_unknown, with_places
 from dirge_py.permission.launchers import READERS, REMOVERS, find_starts
-from dirge_py.permission.marks import FOUND, QUOTED, REFERENCE, plain_text
 from dirge_py.permission.patterns import MANY, ONE
-from dirge_py.permission.scanner import Command
-from dirge_py.permission.variables import is_unknown, with_places
-from dirge_py.permission.words import listed
+from dirge_py.permission.shell_lexer import FOUND, QUOTED, REFERENCE, listed, plain_text
 
 _REFERENCE = "\ue022"
 _LONGEST = 256
@@ -33,7 +31,7 @@ Names = Callable[[str], Sequence[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class OpenWord:
+class UnresolvedWord:
     """The form of one word; `is_rest`: any number of any words."""
 
     form: str = ""
@@ -41,20 +39,20 @@ class OpenWord:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCommand:
+class UnresolvedCommand:
     """A command of which something is known only when it runs.
 
     `shown` is the word that is not known, as it is written; `is_program`: it names the program.
     """
 
-    words: tuple[OpenWord, ...]
+    words: tuple[UnresolvedWord, ...]
     shown: str
     is_program: bool
 
 
-def open_commands(
-    commands: Sequence[Command], *, home: str, cwd: str, names: Names
-) -> Iterator[OpenCommand]:
+def unresolved_commands(
+    commands: Sequence[SplitCommand], *, home: str, cwd: str, names: Names
+) -> Iterator[UnresolvedCommand]:
     """The commands that could be several, in the forms they can have."""
     for words in commands:
         placed = [with_places(word, home, cwd) for word in words[:_MOST_WORDS]]
@@ -64,10 +62,10 @@ def open_commands(
         head = _head(placed[0])
         rest = tuple(one for word in placed[1:] for one in _argument(word, names))
         is_program = _is_open(placed[0])
-        yield OpenCommand((*head, *rest), plain_text(shown), is_program)
+        yield UnresolvedCommand((*head, *rest), plain_text(shown), is_program)
 
 
-def unknown_places(commands: Sequence[Command], sources: Sequence[str]) -> tuple[str, ...]:
+def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -> tuple[str, ...]:
     """Words of commands that read files, and files they are fed with, that name unknown files."""
     found = [plain_text(word) for word in sources if is_unknown(word)]
     for words in commands:
@@ -77,7 +75,7 @@ def unknown_places(commands: Sequence[Command], sources: Sequence[str]) -> tuple
     return tuple(dict.fromkeys(found))
 
 
-def searches_of_finds(commands: Sequence[Command]) -> tuple[Command, ...]:
+def searches_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]:
     """For every `find` that has files read: a command that reads all that it could find."""
     return tuple(
         ("grep", "-r", "x", *find_starts(words))
@@ -86,7 +84,9 @@ def searches_of_finds(commands: Sequence[Command]) -> tuple[Command, ...]:
     )
 
 
-def searches_of_lists(listers: Sequence[Command], words: Command) -> tuple[Command, ...] | None:
+def searches_of_lists(
+    listers: Sequence[SplitCommand], words: SplitCommand
+) -> tuple[SplitCommand, ...] | None:
     """The same for an `xargs` that gets the names which other commands list; None: it does not.
 
     `listers` are what its input goes through, in their order.
@@ -99,7 +99,7 @@ def searches_of_lists(listers: Sequence[Command], words: Command) -> tuple[Comma
     return (("grep", "-r", "x", *_listed_in(first)),)
 
 
-def _listed_in(words: Command) -> tuple[str, ...]:
+def _listed_in(words: SplitCommand) -> tuple[str, ...]:
     """The folders whose files a command lists."""
     if words[0] == "find":
         return find_starts(words)
@@ -108,14 +108,14 @@ def _listed_in(words: Command) -> tuple[str, ...]:
     return (*operands, ".") if words[0] == "ls" else operands[1:] or (".",)
 
 
-def _has_files_read(words: Command) -> bool:
+def _has_files_read(words: SplitCommand) -> bool:
     runs = [words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok"))]
     return any(
         one.rsplit("/", 1)[-1] in READERS for run in runs for word in run for one in word.split()
     )
 
 
-def unknown_targets(commands: Sequence[Command], targets: Sequence[str]) -> tuple[str, ...]:
+def unresolved_targets(commands: Sequence[SplitCommand], targets: Sequence[str]) -> tuple[str, ...]:
     """Words of commands that change files, and files they are redirected to, likewise."""
     found = [plain_text(word) for word in targets if is_unknown(word)]
     for words in commands:
@@ -125,7 +125,7 @@ def unknown_targets(commands: Sequence[Command], targets: Sequence[str]) -> tupl
     return tuple(dict.fromkeys(found))
 
 
-def _unknown_operands(name: str, words: Command) -> Iterator[str]:
+def _unknown_operands(name: str, words: SplitCommand) -> Iterator[str]:
     counted = _COUNTED.get(name, frozenset())
     is_first = name in _SEARCHERS and not any(word in ("-e", "-f") for word in words)
     for before, word in pairwise(words):
@@ -144,7 +144,7 @@ def _unknown_operands(name: str, words: Command) -> Iterator[str]:
         yield word
 
 
-def could_match(pattern: Sequence[tuple[str, bool]], words: Sequence[OpenWord]) -> bool:
+def could_match(pattern: Sequence[tuple[str, bool]], words: Sequence[UnresolvedWord]) -> bool:
     """Whether a command of this form could fit a pattern: its words' forms, and which are rests."""
     rows, columns = len(pattern), len(words)
     fits = [[False] * (columns + 1) for _ in range(rows + 1)]
@@ -186,7 +186,7 @@ def _is_open(word: str) -> bool:
     return is_unknown(word) or _form(word) != plain_text(word)
 
 
-def _head(word: str) -> tuple[OpenWord, ...]:
+def _head(word: str) -> tuple[UnresolvedWord, ...]:
     """The program: as it is called, in any folder."""
     before, is_split = _first_part(word)
     form = _form(before)
@@ -195,24 +195,28 @@ def _head(word: str) -> tuple[OpenWord, ...]:
     name = after.rpartition("/")[2] if _REFERENCE not in form or "/" in after else MANY + after
     name = name.replace(_REFERENCE, MANY)
     if not is_split:
-        return (OpenWord(name),)
-    return (OpenWord(MANY), OpenWord(is_rest=True)) if name else (OpenWord(is_rest=True),)
+        return (UnresolvedWord(name),)
+    return (
+        (UnresolvedWord(MANY), UnresolvedWord(is_rest=True))
+        if name
+        else (UnresolvedWord(is_rest=True),)
+    )
 
 
-def _argument(word: str, names: Names) -> tuple[OpenWord, ...]:
+def _argument(word: str, names: Names) -> tuple[UnresolvedWord, ...]:
     before, is_split = _first_part(word)
     form = _form(before)
     if is_split:
-        start = (OpenWord(form.replace(_REFERENCE, MANY) + MANY),) if form else ()
-        return (*start, OpenWord(is_rest=True))
+        start = (UnresolvedWord(form.replace(_REFERENCE, MANY) + MANY),) if form else ()
+        return (*start, UnresolvedWord(is_rest=True))
     if _REFERENCE in form or form == plain_text(word):
-        return (OpenWord(form.replace(_REFERENCE, MANY)),)
+        return (UnresolvedWord(form.replace(_REFERENCE, MANY)),)
     if "{" in word:
-        return (OpenWord(form),)
+        return (UnresolvedWord(form),)
     found = names(plain_text(word))
     if found is None or len(found) > _MOST_NAMES:
-        return (OpenWord(is_rest=True),)
-    return tuple(map(OpenWord, found or (plain_text(word),)))
+        return (UnresolvedWord(is_rest=True),)
+    return tuple(map(UnresolvedWord, found or (plain_text(word),)))
 
 
 def _first_part(word: str) -> tuple[str, bool]:

@@ -1,4 +1,7 @@
-"""Paths as they are found on this machine: where they lead, and why touching them is special."""
+"""Paths as they are found on this machine: where they lead, and why touching them is special.
+
+Paths that mean something else in every process, so nothing can be said about them from here.
+"""
 
 import os
 import re
@@ -10,15 +13,13 @@ from dirge_py.files.regular_file import read_regular
 from dirge_py.files.stamps import StampCache
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
-from dirge_py.permission.facts import Place
-from dirge_py.permission.git_config import is_bare_repository
-from dirge_py.permission.magic import magic
+from dirge_py.permission.facts import ResolvedPath
+from dirge_py.permission.git.repository import is_bare_repository
 from dirge_py.permission.protected import comparable_path, is_of_system, protection, secrecy
 from dirge_py.types.errors import FileError
 
 MAX_OWN_FILES = 2_000
 MAX_CERTIFICATE_BYTES = 1 << 20
-
 _PEM_BLOCK = re.compile(rb"-----BEGIN ([^-\n]*)-----")
 _PUBLIC_BLOCKS = frozenset(
     (
@@ -29,7 +30,7 @@ _PUBLIC_BLOCKS = frozenset(
 _PUBLIC_FILES: StampCache[bool] = StampCache(4096)
 
 
-class Places:
+class PathResolver:
     """Looks paths up for one workspace.
 
     `state_dirs` are places (folders or files) of dirge's own that nothing may touch, save reading
@@ -57,7 +58,7 @@ class Places:
         """Let what is below `folder` be read: it holds output of this session."""
         self._outputs = (*self._outputs, *both_spellings([folder]))
 
-    def find(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> Place:
+    def find(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> ResolvedPath:
         """The place that the absolute `path` names now."""
         try:
             located = self._workspace.locate(path)
@@ -66,9 +67,9 @@ class Places:
         real, asked = located.real, os.path.normpath(located.path)
         roots = self._workspace.roots
         if asked == real == "/dev/null":
-            return Place(asked=asked, real=real, inside=True)
+            return ResolvedPath(asked=asked, real=real, inside=True)
         is_output = is_below_any(real, self._outputs)
-        elsewhere = magic(located.path, real)
+        elsewhere = why_process_path(located.path, real)
         protected, secret = elsewhere, elsewhere
         if not elsewhere and is_output:
             protected = "it holds what dirge itself wrote"
@@ -80,7 +81,7 @@ class Places:
             )
             secret = secrecy(real, roots) or secrecy(asked, roots)
             secret = "" if secret and is_public(real) else secret
-        return Place(
+        return ResolvedPath(
             asked=located.path,
             real=real,
             inside=not elsewhere and (located.inside or is_output),
@@ -102,12 +103,12 @@ class Places:
         is_own = is_own or _is_one_of(real, self._linked_settings)
         return f"{asked} belongs to dirge's own settings, which only you change" if is_own else ""
 
-    def _lost(self, path: str, problem: FileError) -> Place:
+    def _lost(self, path: str, problem: FileError) -> ResolvedPath:
         """A path that leads nowhere: nobody can say what a command makes of it."""
         is_path = bool(path) and "\0" not in path
         forbidden = self._state_reason(path, path) if is_path else f"{path!r} is no path"
-        elsewhere = magic(path) if is_path else ""
-        return Place(
+        elsewhere = why_process_path(path) if is_path else ""
+        return ResolvedPath(
             asked=path,
             real=path,
             inside=False,
@@ -208,4 +209,39 @@ def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool])
         if above == folder:
             break
         folder = above
+    return ""
+
+
+_PROCESS_PATH = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/|/dev/(?:fd|stdin|stdout|stderr)/")
+_MAX_LINKS = 40
+
+
+def why_process_path(path: str, real: str = "") -> str:
+    """Why the absolute `path` leads elsewhere in another process, or "". Follows its links.
+
+    `real` is where it leads; a path that is its own goal has no links to follow.
+    """
+    if path == real:
+        return (
+            f"{path} is another place in every process" if _PROCESS_PATH.match(path + "/") else ""
+        )
+    pending = path.split("/")[::-1]
+    at, links = "", 0
+    while pending and links < _MAX_LINKS:
+        name = pending.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            at = at.rpartition("/")[0]
+            continue
+        at = f"{at}/{name}"
+        if _PROCESS_PATH.match(at + "/"):
+            return f"{at} is another place in every process"
+        try:
+            target = os.readlink(at)
+        except (OSError, ValueError):
+            continue
+        links += 1
+        at = "" if target.startswith("/") else at.rpartition("/")[0]
+        pending.extend(reversed(target.split("/")))
     return ""

@@ -1,4 +1,7 @@
-"""The one place where it is decided what may happen: looks paths up, then asks `decide`."""
+"""The one place where it is decided what may happen: looks paths up, then asks `decide`.
+
+The gate of a fork that works in a room of its own: its parent's rules, and never more.
+"""
 
 import importlib
 import logging
@@ -7,18 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
-from dirge_py.permission.decision import ClaimDecision, Decision
-from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Plan, Request
-from dirge_py.permission.git_config import git_dirs_of, hazard, is_bare_repository
-from dirge_py.permission.git_hooks import hooks_at
-from dirge_py.permission.globs import Expansions
-from dirge_py.permission.history import DecisionLog
-from dirge_py.permission.places import Places
+from dirge_py.permission.decision import ClaimDecision, Decision, DecisionLog
+from dirge_py.permission.facts import ArgvPlan, CallFacts, Fact, NameFact, PathFact, ResolvedPath
+from dirge_py.permission.git.repository import git_dirs_of, hazard, hooks_at, is_bare_repository
+from dirge_py.permission.path_resolver import PathResolver
+from dirge_py.permission.patterns import Expansions, quoted_path
 from dirge_py.permission.protected import protection, secrecy
 from dirge_py.permission.rules import (
     Effect,
@@ -34,12 +35,12 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, Command
 
 if TYPE_CHECKING:
-    from dirge_py.permission.searches import Search
+    from dirge_py.permission.recursive_reads import RecursiveRead
 
 _LOG = logging.getLogger(__name__)
 
 
-class Gate:
+class PermissionEngine:
     """Judges claims for one session: its rules, its mode, and what was granted in it.
 
     `state_dirs` are places (folders or files) of dirge's own that nothing may touch in any mode,
@@ -65,7 +66,7 @@ class Gate:
         self._denied_tools: Mapping[str, str] = {}
         self._workspace = workspace
         self._home = os.path.realpath(os.fspath(home or Path.home()))
-        self._places = Places(
+        self._places = PathResolver(
             workspace, state_dirs=state_dirs, settings=settings, own_output_dirs=own_output_dirs
         )
         own = (workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots)
@@ -212,14 +213,14 @@ class Gate:
             return refuse_tool(tool, by, request) if by else decide(request, self._policy)
         except Exception as error:
             _LOG.exception("a claim could not be judged")
-            return refuse_tool(tool, by, Request(())) if by else _unjudged(claims, error)
+            return refuse_tool(tool, by, CallFacts(())) if by else _unjudged(claims, error)
 
-    def trial(self, claims: Sequence[Claim], cwd: str, *, tool: str = "") -> "Trial | None":
+    def trial(self, claims: Sequence[Claim], cwd: str, *, tool: str = "") -> "SimulatedCall | None":
         """These claims, to be judged with other rules; None where no rule has a say."""
         if self._denied_by(tool, claims):
             return None
         try:
-            return Trial(self._request(claims, cwd), self._policy)
+            return SimulatedCall(self._request(claims, cwd), self._policy)
         except Exception:
             return None
 
@@ -230,7 +231,7 @@ class Gate:
         """
         try:
             facts = (PathFact("read", self._places.find(real)),)
-            return decide(Request(facts), self._policy).effect != "allow"
+            return decide(CallFacts(facts), self._policy).effect != "allow"
         except Exception:
             return True
 
@@ -244,9 +245,9 @@ class Gate:
                 names += [f"{claim.op}_tool", str(claim.resource).lower()]
         return next((self._denied_tools[name] for name in names if name in self._denied_tools), "")
 
-    def _request(self, claims: Sequence[Claim], cwd: str) -> Request:
+    def _request(self, claims: Sequence[Claim], cwd: str) -> CallFacts:
         facts: list[Fact] = []
-        plans: list[Plan] = []
+        plans: list[ArgvPlan] = []
         for claim in claims:
             if isinstance(claim.resource, Command):
                 request = self._read(claim.resource)
@@ -259,9 +260,9 @@ class Gate:
                 facts.append(PathFact("read" if claim.op == "read" else "edit", place))
             else:
                 facts.append(NameFact(claim.op, claim.resource))
-        return Request(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
+        return CallFacts(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
 
-    def _read(self, command: Command) -> Request:
+    def _read(self, command: Command) -> CallFacts:
         # By name: grammar and tables of programs are loaded with the first command, if one comes.
         shell = importlib.import_module("dirge_py.permission.shell")
         # One look at each place: a command names the same ones again and again.
@@ -277,7 +278,7 @@ class Gate:
             home=self._home,
             roots=tuple(self._workspace.roots),
         )
-        request: Request = shell.read_command(command, around)
+        request: CallFacts = shell.read_command(command, around)
         return request
 
     def _git_hazard(self, folder: str) -> str:
@@ -289,9 +290,11 @@ class Gate:
         closed = remembered_closed_folders(self._workspace.roots, self._home)
         return program_problem(name, os.environ.get("PATH", os.defpath), closed)
 
-    def _kept_beneath(self, search: "Search", cwd: str, start: str) -> Sequence[Place] | None:
-        beneath = importlib.import_module("dirge_py.permission.beneath")
-        found: Sequence[Place] | None = beneath.kept_beneath(
+    def _kept_beneath(
+        self, search: "RecursiveRead", cwd: str, start: str
+    ) -> Sequence[ResolvedPath] | None:
+        beneath = importlib.import_module("dirge_py.permission.recursive_reads")
+        found: Sequence[ResolvedPath] | None = beneath.kept_beneath(
             search,
             cwd,
             start,
@@ -302,10 +305,10 @@ class Gate:
         return found
 
 
-class Trial:
+class SimulatedCall:
     """One call as it would be judged today, with grants or rules that are not stored."""
 
-    def __init__(self, request: Request, policy: PolicySet) -> None:
+    def __init__(self, request: CallFacts, policy: PolicySet) -> None:
         self._request = request
         self._policy = policy
 
@@ -349,3 +352,110 @@ def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:
             for claim in claims
         ),
     )
+
+
+LOOKING = (
+    "only commands that look may be run here, one after the other and without redirections: "
+    "`ls`, `cat`, `wc`, `git log`, `git diff`, `git show` and the like; "
+    "reading and searching have tools of their own"
+)
+WORKING = (
+    "it would change the project itself, which has to stay as it is here: "
+    "do it in the copy, by a path relative to the current folder"
+)
+
+
+class ForkPermissionEngine(PermissionEngine):
+    """Judges as `parent` does at that moment, in another workspace.
+
+    `first` are rules that stand before all others. What is granted here is put into `granted`, and
+    holds wherever that list is used, but not for the parent. With `only_looks` nothing is granted
+    but reading: it is the mode "plan", whatever the parent's, and what would ask about a command
+    denies it. Without, no network is opened. What a call would change below the physical folders
+    `kept` denies it, whatever the mode.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        policy: PolicySet,
+        *,
+        parent: PermissionEngine,
+        granted: list[Rule],
+        only_looks: bool,
+        first: Sequence[Rule] = (),
+        kept: Sequence[str] = (),
+        **places: Any,
+    ) -> None:
+        super().__init__(workspace, policy, **places)
+        self._parent = parent
+        self._granted = granted
+        self._only_looks = only_looks
+        self._first = tuple(first)
+        self._kept = _keeping(kept)
+        self.history = parent.history
+        self._follow()
+
+    @property
+    def opens_network(self) -> bool:
+        return False
+
+    def add_grant(self, rule: str) -> Rule:
+        grant = super().add_grant(rule)
+        if grant not in self._granted:
+            self._granted.append(grant)
+        return grant
+
+    def decide(
+        self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""
+    ) -> Decision:
+        self._follow()
+        decision = super().decide(claims, cwd, tool=tool)
+        if decision.effect != "deny" and self._would_change_kept(claims, cwd):
+            return replace(decision, effect="deny", policy="default", reason=WORKING, grant=())
+        is_command = any(claim.op == "execute" for claim in claims)
+        if not self._only_looks or decision.effect == "allow" or not is_command:
+            return decision
+        return replace(
+            decision,
+            effect="deny",
+            reason=f"{decision.reason}: {LOOKING}",
+            grant=(),
+            wider=(),
+            wanted=(),
+        )
+
+    def _would_change_kept(self, claims: Sequence[Claim], cwd: str | None) -> bool:
+        if not self._kept.rules:
+            return False
+        try:
+            return (
+                decide(self._request(claims, cwd or self._workspace.cwd), self._kept).effect
+                == "deny"
+            )
+        except Exception:
+            return False  # Then it was not judged above either, and asks.
+
+    def trial(self, claims: Sequence[Claim], cwd: str, *, tool: str = "") -> SimulatedCall | None:
+        self._follow()
+        return super().trial(claims, cwd, tool=tool)
+
+    def withholds(self, real: str) -> bool:
+        self._follow()
+        return super().withholds(real)
+
+    def _follow(self) -> None:
+        parent, is_shut = self._parent, self._only_looks
+        self.denied_tools = parent.denied_tools
+        self._policy = replace(
+            self._policy,
+            rules=(*self._first, *parent.rules),
+            mode="plan" if is_shut else parent.mode,
+            grants=(*(() if is_shut else parent.grants), *self._granted),
+        )
+
+
+def _keeping(folders: Sequence[str]) -> PolicySet:
+    patterns = [each for one in folders for each in (quoted_path(one), f"{quoted_path(one)}/**")]
+    rules = tuple(Rule("edit", pattern, "deny") for pattern in patterns)
+    return PolicySet(rules=rules, mode="yolo")

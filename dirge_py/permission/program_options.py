@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dirge_py.permission.words import Word, listed
+from dirge_py.permission.shell_lexer import Word, listed
 
 OperandRule = Literal["path", "text", "revision", "none"]
 """`revision`: a git revision or a path, nobody can tell which."""
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-\d+")
 _MOST_COLONS = 8
 
 
-class Refused(Exception):
+class NotReadOnly(Exception):
     """The command is not one that may run unasked; the message says what is wrong with it."""
 
 
@@ -150,7 +150,7 @@ def paths_behind_colons(word: Word) -> Iterator[Word]:
     if text.startswith((":!", ":^")):
         return
     if text.count(":") > _MOST_COLONS:
-        raise Refused(f"one of its arguments has more than {_MOST_COLONS} colons")
+        raise NotReadOnly(f"one of its arguments has more than {_MOST_COLONS} colons")
     text = text.removeprefix(":/") if text.startswith(":/") else text
     if text != word.text:
         yield Word(text or ".", word.has_glob)
@@ -162,41 +162,41 @@ def paths_behind_colons(word: Word) -> Iterator[Word]:
 def _check_operands(row: Program, given: Given) -> None:
     count = len(given.operands)
     if count and row.operands == "none":
-        raise Refused("it takes no arguments when it runs unasked")
+        raise NotReadOnly("it takes no arguments when it runs unasked")
     if count and row.needs and not given.names & row.needs:
-        raise Refused("its arguments could change something")
+        raise NotReadOnly("its arguments could change something")
     if row.most is not None and count > row.most:
-        raise Refused(f"it has more than {row.most} arguments")
+        raise NotReadOnly(f"it has more than {row.most} arguments")
     for index, word in enumerate(given.operands):
         if not word.has_glob:
             continue
         if row.most is not None:
-            raise Refused(f"{word.text} could become more than one argument")
+            raise NotReadOnly(f"{word.text} could become more than one argument")
         is_behind_dashes = given.guarded is not None and index >= given.guarded
         if word.text[0] in "*?[" and not row.takes_globs and not is_behind_dashes:
-            raise Refused(f"{word.text} could become an option; put `--` before it")
+            raise NotReadOnly(f"{word.text} could become an option; put `--` before it")
 
 
 def _long_option(row: Program, word: Word, rest: Iterator[Word]) -> tuple[str, Word | None]:
     name, has_value, value = word.text[2:].partition("=")
     if "*" in name or "?" in name or "[" in name:
-        raise Refused(f"{word.text} could become another option")
+        raise NotReadOnly(f"{word.text} could become another option")
     if has_value and (name in row.long_values or name in row.long_optional):
         if word.has_glob and name in row.paths:
-            raise Refused(f"{word.text} is a pattern")
+            raise NotReadOnly(f"{word.text} is a pattern")
         return name, Word(value)
     if not has_value and (name in row.long_flags or name in row.long_optional):
         return name, None
     if not has_value and name in row.long_values:
         return name, _next_value(word, rest)
-    raise Refused(f"its option --{name} is not on the list of harmless ones")
+    raise NotReadOnly(f"its option --{name} is not on the list of harmless ones")
 
 
 def _short_options(
     row: Program, word: Word, rest: Iterator[Word]
 ) -> Iterator[tuple[str, Word | None]]:
     if word.has_glob:
-        raise Refused(f"{word.text} could become another option")
+        raise NotReadOnly(f"{word.text} could become another option")
     letters = word.text[1:]
     for index, letter in enumerate(letters):
         attached = letters[index + 1 :]
@@ -207,17 +207,17 @@ def _short_options(
             yield letter, Word(attached)
             return
         if letter not in row.flags:
-            raise Refused(f"its option -{letter} is not on the list of harmless ones")
+            raise NotReadOnly(f"its option -{letter} is not on the list of harmless ones")
         yield letter, None
 
 
 def _next_value(option: Word, rest: Iterator[Word]) -> Word:
     value = next(rest, None)
     if value is None:
-        raise Refused(f"{option.text} has no value")
+        raise NotReadOnly(f"{option.text} has no value")
     # Were the table wrong about this option, its "value" would be read as an option.
     if value.text.startswith("-") and value.text != "-" and not _NUMBER.fullmatch(value.text):
-        raise Refused(f"the value of {option.text} looks like an option")
+        raise NotReadOnly(f"the value of {option.text} looks like an option")
     if value.has_glob:
-        raise Refused(f"the value of {option.text} is a pattern")
+        raise NotReadOnly(f"the value of {option.text} is a pattern")
     return value

@@ -3,40 +3,154 @@
 Unlike `words`, this reader never refuses: it looks into substitutions, control structures, wrappers
 (`sudo`, `xargs`, `bash -c`, …) and strings, and rather finds a command too many. Nothing it finds
 may ever be used to allow something.
+
+What the unknown words of a removal could be, as far as the command line spells it.
+
+Guessed high, for commands that would destroy something: a variable may hold whatever the line gives
+it anywhere, a parameter whatever the line gives to any function or shell, and what is read from
+input may be any text that stands in the line.
 """
 
 import contextlib
+import itertools
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from dirge_py.permission.flows import Flows
-from dirge_py.permission.fork_bombs import is_fork_bomb
-from dirge_py.permission.launchers import inner_commands
-from dirge_py.permission.marks import (
+from dirge_py.permission.blocklist import is_fork_bomb
+from dirge_py.permission.command_splitter import (
+    ASSIGNMENT,
+    CommandSplitter,
+    ShellVariables,
+    SplitCommand,
+    is_unknown,
+)
+from dirge_py.permission.launchers import REMOVERS, SHELLS, inner_commands
+from dirge_py.permission.shell_lexer import (
     ANYTHING,
     FED,
+    MAX_BYTES,
+    MAX_PARTS,
+    MAX_WORDS,
     REFERENCE,
     UNRUN,
+    Word,
     clean,
+    listed,
     plain,
     plain_text,
     quoted,
     revived,
     variable_of,
 )
-from dirge_py.permission.scanner import Command, Scanner
-from dirge_py.permission.variables import ASSIGNMENT, Variables, is_unknown
-from dirge_py.permission.words import MAX_BYTES, MAX_PARTS, MAX_WORDS, Word, listed
+
+_RELEVANT = REMOVERS | listed(
+    "chmod chown chgrp chattr setfacl chcon mv cp install tee ln dd find rsync tar bsdtar zip 7z"
+    " git wipefs shred mkfs blkdiscard"
+)
+_WORDS_BEFORE_PROGRAM = listed("if then elif else while until do ! { time command builtin")
+_FUNCTION = re.compile(r"(?<![\w.:-])([\w.:-]+)\s*\(\s*\)|\bfunction\s+([\w.:-]+)")
+_ARRAY = re.compile(r"(?<!\w)([A-Za-z_]\w*)\+?=\(([^()]*)\)")
+_INNERMOST = re.compile(r"\$\{[^{}]*\}|\$(?:[A-Za-z_]\w*|[0-9@*])|\$\(\)|`")
+_PARAMETER = re.compile(r"\$\{?([A-Za-z_]\w*|[0-9]+|[@*])(.*?)\}?", re.DOTALL)
+_DEFAULT = re.compile(r"(?:\[[^\]]*\])?:?[-=+](.*)", re.DOTALL)
+_MOST_TEXTS = 256
+_MOST_FORMS = 64
+
+
+class RemovalGuesses:
+    """What the commands of one line hand to variables, parameters and input."""
+
+    def __init__(self, text: str) -> None:
+        self._functions = {one or other for one, other in _FUNCTION.findall(text)}
+        self._held: dict[str, dict[str, None]] = {}
+        self._given: dict[str, None] = {}
+        self._fed: dict[str, None] = {}
+        for name, inner in _ARRAY.findall(text):
+            for value in re.sub(r"['\"\\]", "", inner).split()[:_MOST_TEXTS]:
+                self._hold(name, value)
+
+    def note(self, words: SplitCommand) -> None:
+        """Take what this command hands on."""
+        if UNRUN in words:
+            for text in plain(words)[:_MOST_TEXTS]:
+                self._fed.update(dict.fromkeys((text, *text.split()[:_MOST_TEXTS])))
+            return
+        words = plain(words)
+        for word in words:
+            if found := ASSIGNMENT.match(word):
+                self._assign(found.group(1), word[found.end() :], is_added=bool(found.group(3)))
+        name, *rest = (*itertools.dropwhile(_stands_before_program, words), "")
+        rest = rest[:-1]
+        if name == "set" or name in SHELLS or name in self._functions:
+            self._given.update(dict.fromkeys(one for one in rest if not one.startswith("-")))
+        elif name in ("for", "select") and rest:
+            for value in rest[2:] if "in" in rest[1:2] else ("$@",):
+                self._hold(rest[0], value)
+        elif name in ("read", "mapfile", "readarray"):
+            for one in (*rest, "REPLY", "MAPFILE"):
+                self._hold(one, ANYTHING)
+        elif name == "printf" and rest[:1] == ["-v"] and len(rest) > 1:
+            for value in rest[2:]:
+                self._hold(rest[1], value)
+
+    def spelled(self, commands: Iterable[SplitCommand]) -> Iterator[SplitCommand]:
+        """The commands that remove or overwrite, with what their unknown words could be."""
+        for words in commands:
+            name = words[0].rsplit("/", 1)[-1] if words else ""
+            if name not in _RELEVANT and not name.startswith(("mkfs.", "newfs")):
+                continue
+            for at, word in enumerate(words[1:], start=1):
+                for form in self._forms(word):
+                    yield (*words[:at], form, *words[at + 1 :])
+
+    def _assign(self, name: str, value: str, *, is_added: bool) -> None:
+        before = tuple(self._held.get(name, ())) if is_added else ()
+        for start in (*before, ""):
+            self._hold(name, start + value)
+
+    def _hold(self, name: str, value: str) -> None:
+        held = self._held.setdefault(name, {})
+        if len(held) < _MOST_TEXTS:
+            held[value] = None
+
+    def _forms(self, word: str) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        waiting = [word]
+        while waiting and len(found) < _MOST_FORMS:
+            text = waiting.pop()
+            for reference in dict.fromkeys(_INNERMOST.findall(text)):
+                for value in self._values(reference):
+                    form = text.replace(reference, value)
+                    if form not in found and form != word and len(form) < 4096:
+                        found[form] = None
+                        waiting.append(form)
+        return tuple(found)
+
+    def _values(self, reference: str) -> Iterable[str]:
+        if reference in (ANYTHING, "`"):
+            return self._fed
+        parameter = _PARAMETER.fullmatch(reference)
+        if not parameter:
+            return ()
+        name, rest = parameter.groups()
+        is_given = name.isdigit() or name in ("@", "*")
+        values = self._given if is_given else self._held.get(name, {})
+        default = _DEFAULT.fullmatch(rest)
+        return (*values, default.group(1)) if default else values
+
+
+def _stands_before_program(word: str) -> bool:
+    return word in _WORDS_BEFORE_PROGRAM or bool(ASSIGNMENT.match(word))
+
 
 MAX_COMMANDS = 256
 MAX_DEPTH = 8
 MAX_WORK = 1_500
 """How often something is read for one command line, over all that it nests; long texts count more.
 """
-
 _LEADERS = listed("if then elif else while until do ! { } time in function")
 _IFS = re.compile(r"\$\{IFS[^}]*\}")
 _BARE_IFS = re.compile(r"\$IFS\b")
@@ -49,7 +163,7 @@ _NAMES_PROGRAMS = ("BASH_ALIASES", "BASH_CMDS")
 
 
 @dataclass(frozen=True, slots=True)
-class LooseReading:
+class CommandScan:
     """`targets` are files it might write to.
 
     `sources` are files it would be fed with. `run` are the commands without those that only
@@ -62,35 +176,35 @@ class LooseReading:
     with what their unknown words could be.
     """
 
-    commands: tuple[Command, ...]
-    run: tuple[Command, ...] = ()
-    open: tuple[Command, ...] = ()
+    commands: tuple[SplitCommand, ...]
+    run: tuple[SplitCommand, ...] = ()
+    open: tuple[SplitCommand, ...] = ()
     targets: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     open_targets: tuple[str, ...] = ()
     open_sources: tuple[str, ...] = ()
     is_torn: bool = False
     is_bomb: bool = False
-    listed: tuple[tuple[Command, tuple[Command, ...]], ...] = ()
-    emptied: tuple[tuple[Command, tuple[str, ...]], ...] = ()
-    spelled: tuple[Command, ...] = ()
+    listed: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
+    emptied: tuple[tuple[SplitCommand, tuple[str, ...]], ...] = ()
+    spelled: tuple[SplitCommand, ...] = ()
 
 
-def read_loosely(text: str) -> LooseReading:
+def scan_command(text: str) -> CommandScan:
     """All commands that `text` might run, wrappers opened."""
     return _twice(text, partial(_read_text, clean(text), depth=0))
 
 
-def open_command(words: Sequence[Word]) -> LooseReading:
+def open_command(words: Sequence[Word]) -> CommandScan:
     """The command itself and all that it would run in turn, as far as its words tell."""
     literal = ((word, quoted(clean(word.text))) for word in words)
     marked = tuple(revived(text) if word.has_glob else text for word, text in literal)
     return _twice(" ".join(word.text for word in words), partial(_open, marked, depth=0))
 
 
-def _twice(text: str, read: Callable[["_Found"], None]) -> LooseReading:
-    variables = Variables(text)
-    found = _Found(variables, Flows(text))
+def _twice(text: str, read: Callable[["_Found"], None]) -> CommandScan:
+    variables = ShellVariables(text)
+    found = _Found(variables, RemovalGuesses(text))
     read(found)
     if variables.is_late:
         found = _Found(variables, found.flows)
@@ -114,17 +228,17 @@ def _without_ifs(text: str) -> str:
 class _Found:
     """Everything with its marks; `unrun` are the commands that only stand in text."""
 
-    variables: Variables
-    flows: Flows
-    commands: dict[Command, None] = field(default_factory=dict)
-    run: dict[Command, None] = field(default_factory=dict)
-    open: dict[Command, None] = field(default_factory=dict)
+    variables: ShellVariables
+    flows: RemovalGuesses
+    commands: dict[SplitCommand, None] = field(default_factory=dict)
+    run: dict[SplitCommand, None] = field(default_factory=dict)
+    open: dict[SplitCommand, None] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    order: list[Command] = field(default_factory=list)
-    substituted: list[Command] = field(default_factory=list)
-    before: tuple[Command, ...] = ()
-    listed: dict[tuple[Command, tuple[Command, ...]], None] = field(default_factory=dict)
-    emptied: dict[Command, tuple[str, ...]] = field(default_factory=dict)
+    order: list[SplitCommand] = field(default_factory=list)
+    substituted: list[SplitCommand] = field(default_factory=list)
+    before: tuple[SplitCommand, ...] = ()
+    listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
+    emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     is_torn: bool = False
@@ -132,7 +246,7 @@ class _Found:
     work_left: int = MAX_WORK
     _read: dict[Hashable, int] = field(default_factory=dict)
 
-    def wants(self, what: Command | str, depth: int, *, is_guess: bool) -> bool:
+    def wants(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
         """Whether this is still to be read: nobody did so before, and there is room for it.
 
         Launchers within launchers reach the same words in many ways. What was read in the same
@@ -156,7 +270,7 @@ class _Found:
         if not is_guess:
             self.open[(ANYTHING,)] = None
 
-    def add(self, words: Command, *, is_guess: bool, is_unrun: bool) -> None:
+    def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
         spelled = plain(words)
         self.commands[spelled] = None
         self.order.append(spelled)
@@ -167,10 +281,10 @@ class _Found:
         if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
             self.open[words] = None
 
-    def reading(self) -> LooseReading:
+    def reading(self) -> CommandScan:
         is_open = [one for one in dict.fromkeys(self.targets) if _WITH_MEANING.search(one)]
         open_sources = [one for one in dict.fromkeys(self.sources) if _WITH_MEANING.search(one)]
-        return LooseReading(
+        return CommandScan(
             commands=tuple(self.commands),
             run=tuple(self.run),
             open=tuple(self.open),
@@ -193,7 +307,7 @@ def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) 
         return
     if not found.wants(text, depth, is_guess=is_guess):
         return
-    scanner = Scanner(_without_ifs(text))
+    scanner = CommandSplitter(_without_ifs(text))
     # Brackets nested beyond Python's own stack are nothing a person would write.
     with contextlib.suppress(RecursionError):
         scanner.scan("")
@@ -227,12 +341,12 @@ def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) 
     found.is_torn = True
 
 
-def _names_variable(words: Command) -> bool:
+def _names_variable(words: SplitCommand) -> bool:
     references = (one for word in words for one in REFERENCE.findall(word))
     return any(map(variable_of, references))
 
 
-def _open(words: Command, found: _Found, *, depth: int, is_guess: bool = False) -> None:
+def _open(words: SplitCommand, found: _Found, *, depth: int, is_guess: bool = False) -> None:
     if len(found.commands) > MAX_COMMANDS:
         found.is_torn = True
         return
@@ -266,7 +380,7 @@ def _open(words: Command, found: _Found, *, depth: int, is_guess: bool = False) 
             _open(marked, found, depth=depth + 1, is_guess=doubt)
 
 
-def _note_aliases(words: Command, found: _Found) -> None:
+def _note_aliases(words: SplitCommand, found: _Found) -> None:
     if words[0] == "hash" and words[1:2] == ("-p",) and len(words) > 3:
         found.aliases[words[3]] = words[2]
     for word in words[1:] if words[0] == "alias" else ():
@@ -277,7 +391,7 @@ def _note_aliases(words: Command, found: _Found) -> None:
                 found.open[(ANYTHING,)] = None
 
 
-def _unled(words: Command) -> Command:
+def _unled(words: SplitCommand) -> SplitCommand:
     start = 0
     while start < len(words) and (words[start] in _LEADERS or ASSIGNMENT.match(words[start])):
         is_pair = words[start] == "function" or words[start : start + 2] == ("time", "-p")
@@ -285,7 +399,7 @@ def _unled(words: Command) -> Command:
     return words[start:]
 
 
-def _unbraced(words: Command) -> Command:
+def _unbraced(words: SplitCommand) -> SplitCommand:
     if not any("{" in word for word in words):
         return words
     spread = list(words)

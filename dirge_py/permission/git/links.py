@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
-from dirge_py.permission.git_files import read_text
-from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.git.config import Unreadable, read_text
 
 MAX_FOLDERS = 4096
 MAX_ALTERNATES = 16

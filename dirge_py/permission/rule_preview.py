@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
-from dirge_py.permission.gate import Gate, Trial
-from dirge_py.permission.history import DecisionLog
+from dirge_py.permission.decision import DecisionLog
+from dirge_py.permission.engine import PermissionEngine, SimulatedCall
 from dirge_py.permission.rules import Rule, parse_rule
 from dirge_py.types.questions import Reach
 from dirge_py.types.tools import Claim, Command
@@ -22,7 +22,7 @@ _MOST_STILL = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class AskedCall:
     """The call that is asked about. `can_keep`: its rules may go into the settings, too."""
 
     claims: tuple[Claim, ...]
@@ -30,11 +30,11 @@ class Asking:
     can_keep: bool = False
 
 
-_Tried: TypeAlias = tuple[tuple[Claim, ...], Trial]
+_Tried: TypeAlias = tuple[tuple[Claim, ...], SimulatedCall]
 
 
-def reaches(
-    gate: Gate, asking: Asking, grant: Sequence[str], wider: Sequence[str]
+def preview_rules(
+    gate: PermissionEngine, asking: AskedCall, grant: Sequence[str], wider: Sequence[str]
 ) -> tuple[Reach | None, Reach | None]:
     """What the exact and the wider rules of a call stand for; None for those it does not have."""
     trials = list(_earlier(gate, asking, (*_parsed(grant), *_parsed(wider))))
@@ -54,7 +54,7 @@ def _reach(words: str, also: Sequence[str], still: Sequence[str]) -> Reach:
     return Reach(words=words, also=tuple(also[:_MOST_ALSO]), still=tuple(still[:_MOST_STILL]))
 
 
-def alike(log: DecisionLog, family: Sequence[str]) -> int:
+def count_alike(log: DecisionLog, family: Sequence[str]) -> int:
     """How many calls of a family were allowed one by one since the last that was not.
 
     0 while they are too few to suggest a rule for all of them.
@@ -70,7 +70,7 @@ def alike(log: DecisionLog, family: Sequence[str]) -> int:
 
 
 def _tried(
-    gate: Gate, asking: Asking, rules: Sequence[Rule], trials: Sequence[_Tried]
+    gate: PermissionEngine, asking: AskedCall, rules: Sequence[Rule], trials: Sequence[_Tried]
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The calls that these rules would have let pass, and those that they would not."""
     also: list[str] = []
@@ -87,7 +87,7 @@ def _tried(
     return also, still
 
 
-def _earlier(gate: Gate, asking: Asking, rules: Sequence[Rule]) -> Iterator[_Tried]:
+def _earlier(gate: PermissionEngine, asking: AskedCall, rules: Sequence[Rule]) -> Iterator[_Tried]:
     """Other calls that were asked about and that the rules could be about, the newest first."""
     seen = {asking.claims}
     tried = 0
@@ -113,7 +113,7 @@ def _could_match(claims: Sequence[Claim], rules: Sequence[Rule]) -> bool:
     return False
 
 
-def _is_of_kind(claims: Sequence[Claim], asking: Asking) -> bool:
+def _is_of_kind(claims: Sequence[Claim], asking: AskedCall) -> bool:
     """Whether somebody could take one for the other: one operation, and of commands one program."""
     return _kind(claims[0]) == _kind(asking.claims[0])
 

@@ -1,0 +1,426 @@
+"""The places that the words of a command could name, guessed high: for rules that deny.
+
+In which folder each part of a command line runs: follows `cd` as bash does, guessing high.
+
+Programs whose arguments are files they read, move or change; the files a question has to show.
+
+Every file that a command reads, moves, copies, links or deletes is claimed as `read`, and as `edit`
+where its name or content changes: a second name for a secret is as good as its content.
+
+What of dirge's own a command that may change things would touch, as far as its words tell.
+
+What the searches in a command that asks anyway would come upon: for what is denied.
+"""
+
+import os
+import os.path
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, Protocol, TypeAlias
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
+from dirge_py.permission.blocklist import HOME_SIGN
+from dirge_py.permission.facts import ResolvedPath
+from dirge_py.permission.program_options import paths_behind_colons
+from dirge_py.permission.recursive_reads import RecursiveRead, searched_loosely
+from dirge_py.permission.shell_lexer import Joint, Part, Word, listed
+
+_PATTERN = re.compile(r"[*?\[]")
+
+
+class SearchLookups(Protocol):
+    """The looks at the file system that this takes; see `shell.Surroundings`."""
+
+    @property
+    def home(self) -> str: ...
+    def place(self, path: str, /) -> ResolvedPath: ...
+    def is_folder(self, path: str, /) -> bool: ...
+    def expand(self, folder: str, pattern: str, /) -> Sequence[str] | None: ...
+    def kept_beneath(
+        self, search: RecursiveRead, cwd: str, start: str, /
+    ) -> Sequence[ResolvedPath] | None: ...
+
+
+def kept_loosely(
+    commands: Iterable[Sequence[str]],
+    folders: Sequence[str],
+    around: SearchLookups,
+    *,
+    guesses: Collection[str],
+) -> Iterator[ResolvedPath]:
+    """What these commands would come upon: places that rules keep from being read, and dirge's own.
+
+    Of the physical `folders` in which they may run, `guesses` stand for one that nobody knows: that
+    dirge's own lies in there says nothing.
+    """
+    for words in commands:
+        search = searched_loosely(words)
+        if search is None:
+            continue
+        for folder in folders:
+            for start in _search_starts(search, folder, around):
+                is_guess = folder in guesses and start == folder
+                for place in around.kept_beneath(search, folder, start) or ():
+                    yield replace(place, forbidden="") if is_guess else place
+
+
+def leads_anywhere(commands: Iterable[Sequence[str]], home: str) -> bool:
+    """Whether a `cd` among the commands goes where nobody can tell."""
+    targets = (
+        HOME_SIGN.sub(lambda _: home, target)
+        for words in commands
+        if words[0] in MOVERS
+        for target in words[1:]
+    )
+    return any(not target or target.startswith(("-", "$", "`")) for target in targets)
+
+
+def _search_starts(search: RecursiveRead, folder: str, around: SearchLookups) -> Iterator[str]:
+    """The physical folders below which the search may read."""
+    words = [here(word.text) for word in search.starts]
+    named = [HOME_SIGN.sub(lambda _: around.home, word, count=1) for word in words]
+    paths = [os.path.join(folder, text) for text in named] or [folder]
+    for text in named:
+        if _PATTERN.search(text):
+            paths += around.expand(folder, text) or ()
+    reals = (around.place(path).real for path in paths)
+    yield from filter(around.is_folder, dict.fromkeys(reals))
+
+
+_MAX_MENTIONS = 512
+_MAX_FOLDERS = 16
+_MAX_PATTERNS = 16
+_LONGEST_NAME = 255
+_HERE = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
+_CWD = re.compile(r"\A/+proc/+[^/]+/+cwd(?=/|\Z)")
+_ROOT = re.compile(r"\A(?:/+proc/+[^/]+/+root)+/*(?=/|\Z)")
+_FILE_OF = re.compile(r"(?:[^=]*=)?[@<](.+)|file:(?://(?:localhost)?(?=/))?(.+)", re.DOTALL)
+_LETTERS = re.compile(r"-[A-Za-z]{1,4}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """How words become places: where a path leads, and what a pattern could stand for."""
+
+    place: Callable[[str], ResolvedPath]
+    expand: Callable[[str, str], Sequence[str] | None]
+    home: str
+
+
+def mentioned(
+    words: Iterable[str], folders: Sequence[str], naming: Naming
+) -> tuple[ResolvedPath, ...]:
+    """Every place that a word could name, also as the value of an option or by a pattern."""
+    pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
+    named = [
+        HOME_SIGN.sub(lambda _: naming.home, here(piece), count=1)
+        for piece in _first_distinct(_MAX_MENTIONS, filter(_is_name, pieces))
+    ]
+    paths = _first_distinct(
+        _MAX_MENTIONS, (os.path.join(folder, text) for text in named for folder in folders)
+    )
+    is_over = len(paths) > _MAX_MENTIONS
+    patterns = [text for text in named if _PATTERN.search(text)]
+    is_over = is_over or len(patterns) > _MAX_PATTERNS
+    for folder in folders:
+        for text in patterns[:_MAX_PATTERNS]:
+            expanded = naming.expand(folder, text)
+            is_over = is_over or expanded is None
+            paths.update(dict.fromkeys(expanded or ()))
+    found = dict.fromkeys(naming.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
+    return (*found, *([too_many(naming.place)] if is_over else ()))
+
+
+def stored_files(
+    commands: Iterable[Sequence[str]], folders: Sequence[str], git_top: Callable[[str], str]
+) -> Iterator[str]:
+    """What the git commands among these could name in a repository, as `git cat-file HEAD:.env`.
+
+    Git counts that from the top of the work tree, `HEAD:./.env` from the physical `folders`.
+    """
+    for words in commands:
+        if all(os.path.basename(word) != "git" for word in words):
+            continue
+        names = (word for word in words if "://" not in word)
+        paths = [path.text for word in names for path in paths_behind_colons(Word(word))]
+        tops = {git_top(folder) for folder in folders} if paths else ()
+        yield from paths
+        yield from (os.path.join(top, path) for top in tops for path in paths)
+
+
+def _first_distinct(most: int, texts: Iterable[str]) -> dict[str, None]:
+    """The distinct ones among the first, one more than `most` if there are more."""
+    found: dict[str, None] = {}
+    for text in texts:
+        found[text] = None
+        if len(found) > most:
+            break
+    return found
+
+
+def too_many(place: Callable[[str], ResolvedPath]) -> ResolvedPath:
+    """What stands for the places that were not looked at: no rule may allow it."""
+    return replace(place("/"), protected="it names too many files to look at")
+
+
+def folders_entered(
+    commands: Iterable[Sequence[str]], folders: Sequence[str], home: str
+) -> list[str]:
+    """The folders, and those that any `cd` among the commands might lead to from them."""
+    found = list(folders)
+    for words in commands:
+        if words[0] not in MOVERS:
+            continue
+        for target in words[1:] or ("~",):
+            # No path holds a null character, and no look at the files takes one.
+            text = HOME_SIGN.sub(lambda _: home, target).replace("\0", "")
+            if not text or text.startswith(("-", "$", "`")) or len(found) > _MAX_FOLDERS:
+                found += ["/", home]
+            else:
+                found += [os.path.normpath(os.path.join(folder, text)) for folder in found]
+        found = list(dict.fromkeys(found))
+    return found
+
+
+def here(word: str) -> str:
+    """The word, where it begins with a way to name the working folder or the root, without it."""
+    return _ROOT.sub("", _CWD.sub(".", _HERE.sub(".", word, count=1)))
+
+
+def _pieces(word: str) -> Iterator[str]:
+    # `curl -d @file`, `-F name=@file`, `file:///file`
+    if found := _FILE_OF.fullmatch(word):
+        yield found.group(1) or found.group(2)
+    if not word.startswith("-"):
+        yield word
+    yield word.partition("=")[2]
+    letters = _LETTERS.match(word)
+    for end in range(2, letters.end() + 1 if letters else 0):
+        yield word[end:]
+        if word[end : end + 1] == "@":
+            yield word[end + 1 :]
+
+
+def _is_name(piece: str) -> bool:
+    # Longer ones no file system would take: they are no paths.
+    if not piece or "\0" in piece or len(piece) > 4096:
+        return False
+    return all(len(name) <= _LONGEST_NAME for name in piece.split("/"))
+
+
+MOVERS = frozenset(("cd", "pushd", "popd"))
+_MAX_POSSIBLE_FOLDERS = 8
+
+
+class CwdTracker:
+    """Folders as bash keeps them: paths whose links are not followed.
+
+    `possible` are those the part at hand may run in. `is_lost`: nobody can know; then they hold
+    the root and the home folder, too, so that nothing which would be fatal there gets through.
+    """
+
+    def __init__(self, cwd: str, home: str, real: Callable[[str], str]) -> None:
+        self.possible = [cwd]
+        self.is_lost = False
+        self._start = cwd
+        self._home = home
+        self._real = real
+        self._before: list[str] = []
+
+    @property
+    def is_moved(self) -> bool:
+        return self.possible != [self._start]
+
+    def enter(self, joint: Joint) -> None:
+        """Go on to the next part. Only behind `&&` is it sure that the `cd` before went well."""
+        if joint not in ("&&", "|"):
+            self.possible = _distinct([*self.possible, *self._before])
+
+    def follow(self, part: Part, *, is_piped: bool) -> Sequence[str]:
+        """Go where this `cd` leads; the new folders, none if nobody can tell."""
+        target, is_physical = _cd_target(part, self._home)
+        if not target or is_piped:
+            self.lose()
+            return ()
+        joined = [os.path.join(folder, target) for folder in self.possible]
+        moved = _distinct(map(self._real if is_physical else os.path.normpath, joined))
+        if part.joint == "||":
+            self.possible = _distinct([*self.possible, *moved])
+        else:
+            self._before = _distinct([*self._before, *self.possible])
+            self.possible = moved
+        if len(self.possible) + len(self._before) > _MAX_POSSIBLE_FOLDERS:
+            self.lose()
+            return ()
+        return moved
+
+    def lose(self, guesses: Iterable[str] = ()) -> None:
+        """Something went to a folder that nobody can know; it might be one of `guesses`."""
+        self.is_lost = True
+        self.possible = _distinct([*self.possible, *self._before, "/", self._home, *guesses])
+
+
+def _cd_target(part: Part, home: str) -> tuple[str, bool]:
+    """Where a `cd` goes, "" if unknown, and whether it follows links first."""
+    words = part.words[1:]
+    is_physical = False
+    while words and words[0].text in ("-P", "-L"):
+        is_physical = words[0].text == "-P"
+        words = words[1:]
+    if not words:
+        return home, is_physical
+    if len(words) > 1 or words[0].has_glob or words[0].text.startswith("-"):
+        return "", is_physical
+    return words[0].text, is_physical
+
+
+def _distinct(folders: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(folders))
+
+
+_CHANGES_ALL = listed("rmdir mkdir touch truncate tee")
+_DELETES_ALL = listed("rm shred unlink")
+_RENAMES_ALL = listed("rename prename file-rename mmv")
+_COPIES_TO_LAST = listed("cp install ln link scp rsync")
+_PACKS = listed("tar bsdtar zip 7z 7za cpio pax gzip bzip2 xz zstd lz4 gpg")
+_CHANGES_AFTER_FIRST = listed("chmod chown chgrp")
+_TARGET_FOLDER = re.compile(r"-[A-Za-z]*t.*|--t[a-z-]*(=.*)?")
+"""`cp -t DIR a b`: the last operand is then a source, too."""
+TURNS_SHELL = listed(
+    "export declare typeset readonly local set unset shopt alias unalias source . eval exec trap"
+    " enable hash builtin command pushd popd read mapfile readarray let getopts umask ulimit"
+    " function return exit"
+)
+"""Builtins after which the next command of the same line may mean something else."""
+FileUse: TypeAlias = tuple[Literal["read", "edit"], Word]
+
+
+def changed_files(words: Sequence[Word]) -> Iterator[FileUse]:
+    """The files a command would read, move or change, as far as its words tell."""
+    if not words:
+        return
+    name = words[0].text.rsplit("/", 1)[-1]
+    if name == "git" and len(words) > 1 and words[1].text in ("mv", "rm"):
+        name, words = words[1].text, words[1:]
+    operands = list(_operands(words[1:]))
+    if name in _CHANGES_ALL:
+        yield from (("edit", word) for word in operands)
+    elif name in _DELETES_ALL or name in _RENAMES_ALL:
+        yield from _read_and_edited(operands)
+    elif name in _PACKS:
+        yield from (("read", word) for word in operands)
+    elif name in _CHANGES_AFTER_FIRST:
+        yield from (("edit", word) for word in operands[1:])
+    elif (name in _COPIES_TO_LAST or name == "mv") and operands:
+        yield from _copied(words[1:], operands, moves=name == "mv")
+    elif name == "dd":
+        for word in operands:
+            key, _, path = word.text.partition("=")
+            if key in ("if", "of"):
+                yield "read" if key == "if" else "edit", Word(path)
+
+
+def _copied(words: Sequence[Word], operands: Sequence[Word], *, moves: bool) -> Iterator[FileUse]:
+    names_target = any(_TARGET_FOLDER.fullmatch(word.text) for word in words)
+    # `ln SECRET` alone makes a name in the current folder.
+    has_target = len(operands) > 1
+    sources = operands if names_target or not has_target else operands[:-1]
+    yield from _read_and_edited(sources) if moves else (("read", word) for word in sources)
+    # Which of them is the target nobody knows where an option names it.
+    yield from (("edit", word) for word in (operands if names_target else operands[-1:]))
+
+
+def _read_and_edited(words: Sequence[Word]) -> Iterator[FileUse]:
+    for word in words:
+        yield "read", word
+        yield "edit", word
+
+
+def _operands(words: Sequence[Word]) -> Iterator[Word]:
+    is_open = True
+    for word in words:
+        if is_open and word.text == "--":
+            is_open = False
+        elif is_open and word.text.startswith("--target-directory="):
+            yield Word(word.text.partition("=")[2], word.has_glob)
+        elif word.text and not (is_open and word.text.startswith("-")):
+            yield word
+
+
+_TAKES_WHOLE = listed("rm mv unlink shred chmod chown chgrp")
+_PUTS_INTO = listed("cp mv install ln rsync scp")
+_PATH_REST = r"(?![\w.-])[^\s'\"`();,:<>|&\]}]*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPlaces:
+    """Where dirge's own settings, keys and state are, and how a path is looked up."""
+
+    paths: Sequence[str]
+    place: Callable[[str], ResolvedPath]
+    home: str
+
+    def touched(
+        self, commands: Iterable[Sequence[str]], folders: Sequence[str], text: str
+    ) -> tuple[ResolvedPath, ...]:
+        """Places of dirge's own that these commands would touch when they run in the folders.
+
+        `text` is the whole command line: paths in the code of a script count, too.
+        """
+        running = [place for place in map(self.place, folders) if place.own]
+        changed = [place for words in commands for place in self._changed(words, folders)]
+        return tuple(dict.fromkeys([*running, *changed, *self._within(text)]))
+
+    def _changed(self, words: Sequence[str], folders: Sequence[str]) -> Iterator[ResolvedPath]:
+        name = words[0].rsplit("/", 1)[-1] if words else ""
+        if name not in _TAKES_WHOLE | _PUTS_INTO:
+            return
+        operands = [one for one in words[1:] if not one.startswith("-")]
+        targets = [word.text for op, word in changed_files(tuple(map(Word, words))) if op == "edit"]
+        if name in _PUTS_INTO:
+            targets += [one.partition("=")[2] for one in words[1:] if one.startswith("--target")]
+            targets += operands[-1:]
+        for folder in folders:
+            for target in targets:
+                place = self._at(folder, target)
+                if name in _TAKES_WHOLE and self._holds(place.real):
+                    yield replace(place, own=f"{place.asked} holds dirge's own settings or state")
+                if name in _PUTS_INTO:
+                    yield from self._put_into(place, operands)
+
+    def _put_into(self, folder: ResolvedPath, sources: Sequence[str]) -> Iterator[ResolvedPath]:
+        """What copying or moving the sources into a folder would replace."""
+        for source in sources:
+            last = source.rstrip("/").rpartition("/")[2]
+            # Of such a source only what is in it is copied.
+            if last in ("", ".", "..") or source.endswith("/"):
+                if self._holds(folder.real):
+                    yield replace(folder, own=f"{folder.asked} holds dirge's own settings or state")
+                continue
+            inner = self.place(os.path.join(folder.asked, last))
+            if inner.own or inner.forbidden:
+                yield inner
+
+    def _holds(self, real: str) -> bool:
+        # Whoever takes the whole machine or home away is told so elsewhere.
+        return real not in ("/", self.home) and any(is_below_any(one, [real]) for one in self.paths)
+
+    def _at(self, folder: str, word: str) -> ResolvedPath:
+        named = HOME_SIGN.sub(lambda _: self.home, word, count=1)
+        return self.place(os.path.join(folder, named))
+
+    def _within(self, text: str) -> Iterator[ResolvedPath]:
+        for path in self.paths:
+            spellings = [path]
+            if is_below_any(path, [self.home]) and path != self.home:
+                rest = path[len(self.home) :]
+                spellings += [f"~{rest}", f"$HOME{rest}", f"${{HOME}}{rest}"]
+            for spelled in spellings:
+                if spelled not in text:
+                    continue
+                for found in re.finditer(re.escape(spelled) + _PATH_REST, text):
+                    place = self.place(path + found.group()[len(spelled) :])
+                    if place.own or place.forbidden:
+                        yield place
