@@ -3,7 +3,6 @@
 The gate of a fork that works in a room of its own: its parent's rules, and never more.
 """
 
-import importlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -263,10 +262,11 @@ class PermissionEngine:
         return CallFacts(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
 
     def _read(self, command: Command) -> CallFacts:
-        # By name: grammar and tables of programs are loaded with the first command, if one comes.
-        shell = importlib.import_module("dirge_py.permission.shell")
+        # Imported here: grammar and tables of programs are loaded with the first command.
+        from dirge_py.permission.shell import ShellLookups, read_command  # noqa: PLC0415
+
         # One look at each place: a command names the same ones again and again.
-        around = shell.Surroundings(
+        lookups = ShellLookups(
             place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
             expand=Expansions().expand,
@@ -278,8 +278,7 @@ class PermissionEngine:
             home=self._home,
             roots=tuple(self._workspace.roots),
         )
-        request: CallFacts = shell.read_command(command, around)
-        return request
+        return read_command(command, lookups)
 
     def _git_hazard(self, folder: str) -> str:
         # The git folder of a copy leads to that of the original.
@@ -293,8 +292,10 @@ class PermissionEngine:
     def _kept_beneath(
         self, search: "RecursiveRead", cwd: str, start: str
     ) -> Sequence[ResolvedPath] | None:
-        beneath = importlib.import_module("dirge_py.permission.recursive_reads")
-        found: Sequence[ResolvedPath] | None = beneath.kept_beneath(
+        # Imported here: only searches need it.
+        from dirge_py.permission.recursive_reads import kept_beneath  # noqa: PLC0415
+
+        return kept_beneath(
             search,
             cwd,
             start,
@@ -302,7 +303,6 @@ class PermissionEngine:
             policy=self._policy,
             roots=self._workspace.roots,
         )
-        return found
 
 
 class SimulatedCall:
