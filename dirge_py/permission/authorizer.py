@@ -1,8 +1,7 @@
-"""The permission hook: claims judged, questions asked, and what was judged handed on.
+"""The permission hook: judges the claims of each call, asks, and hands on what was judged.
 
-Calls that were refused again and again: they are no longer asked about.
-
-The last look at what an approved command would run, where its call begins.
+`RefusalLoopGuard` stops asking about calls that were refused again and again. `StartCheck` looks
+once more, right before an approved command starts, whether the files it would run have changed.
 """
 
 import asyncio
@@ -11,32 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Literal
-
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine, suggest
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.llm_judge import PermissionJudge
-from dirge_py.permission.questions import (
-    AnsweredCall,
-    HeldAnswers,
-    JudgedCall,
-    PendingQuestion,
-    change_words,
-    family_of,
-    files_of,
-    is_no_to,
-    judge_call,
-    kept_words,
-    later_questions,
-    objection_to,
-    pin_preview,
-    remembered,
-    request_for,
-    verdict_on,
-)
+from dirge_py.permission.questions import AnsweredCall, HeldAnswers, JudgedCall, PendingQuestion, change_words, family_of, files_of, is_no_to, judge_call, kept_words, later_questions, objection_to, pin_preview, remembered, request_for, verdict_on
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
@@ -46,6 +25,9 @@ from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, To
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
 from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
+from types import MappingProxyType
+from typing import Literal
+
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]

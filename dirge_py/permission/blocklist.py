@@ -1,8 +1,7 @@
 """Commands refused in every mode.
 
-They destroy the machine, the home folder or a folder above the workspace.
-
-Functions that start themselves twice in the background: `:(){ :|:& };:`.
+They destroy the machine, the home folder or a folder above the workspace, or they are functions
+that start themselves twice in the background (`:(){ :|:& };:`).
 """
 
 import fnmatch

@@ -1,14 +1,13 @@
-"""Every command a command line might run, guessed high: what deny rules are compared with.
+"""Every command that a command line might run, overestimated: what deny rules are compared with.
 
-Unlike `words`, this reader never refuses: it looks into substitutions, control structures, wrappers
-(`sudo`, `xargs`, `bash -c`, …) and strings, and rather finds a command too many. Nothing it finds
-may ever be used to allow something.
+Unlike `shell_lexer`, this reader never refuses: it looks into substitutions, control structures,
+wrappers (`sudo`, `xargs`, `bash -c`, …) and strings, and finds a command too many rather than one
+too few. Nothing it finds may ever be used to allow something.
 
-What the unknown words of a removal could be, as far as the command line spells it.
-
-Guessed high, for commands that would destroy something: a variable may hold whatever the line gives
-it anywhere, a parameter whatever the line gives to any function or shell, and what is read from
-input may be any text that stands in the line.
+For commands that would destroy something it also guesses what their unknown words could be, as far
+as the command line spells it: a variable may hold whatever the line gives it anywhere, a parameter
+whatever the line gives to any function or shell, and what is read from input may be any text that
+stands in the line.
 """
 
 import contextlib

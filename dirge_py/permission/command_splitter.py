@@ -1,11 +1,11 @@
-"""Splits a command line at everything that could end a command, looking into substitutions.
+"""Splits a command line at everything that could end a command, and tracks its variables.
 
-It never refuses, and rather finds a command too many. Words carry the marks of `marks`.
+`CommandSplitter` looks into substitutions and never refuses: it finds a command too many rather
+than one too few. Words carry the marks of `shell_lexer`.
 
-What the variables of a command line hold, as far as it says so itself.
-
-Only assignments of plain text count, and of the home and the working folder. Whatever else could
-set a variable makes all of them unknown.
+`ShellVariables` knows what variables hold as far as the command line says so itself: only
+assignments of plain text count, and those of the home and the working folder. Anything else that
+could set a variable makes all of them unknown.
 """
 
 import codecs

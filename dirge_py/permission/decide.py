@@ -1,11 +1,9 @@
 """The decision itself: pure, so that `/why` can replay it.
 
-What happens when no rule speaks: the table of operations and modes.
-
-Rules wider than one call that a person may want: a family of commands, or a folder.
-
-Only programs are listed whose subcommands are a thing of their own. Left out on purpose:
-interpreters, shells and wrappers, and the subcommands that run whatever they are told.
+Every policy casts a vote on every claim. Where no rule votes, the table of operations and modes
+below decides. `wider_rule` offers a rule for a family of commands or a folder; only programs whose
+subcommands are a thing of their own have a family. Left out on purpose: interpreters, shells and
+wrappers, and the subcommands that run whatever they are given.
 """
 
 import os.path

@@ -1,18 +1,15 @@
-"""A decision as a value: its effect, who said so, and every vote that was cast.
-
-The decisions of one session: what was judged, who answered, and every vote.
-"""
+"""Decisions as values: the effect, the policy behind it, every vote, and the log of a session."""
 
 import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast, get_args
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.facts import ArgvPlan
 from dirge_py.permission.rules import Effect
 from dirge_py.types.tools import Claim, Command, Operation
+from typing import Any, Literal, cast, get_args
+
 
 Policy = Literal[
     "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",

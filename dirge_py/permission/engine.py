@@ -1,6 +1,7 @@
-"""The one place where it is decided what may happen: looks paths up, then asks `decide`.
+"""The permission engine: looks up what claims refer to, then asks `decide` what may happen.
 
-The gate of a fork that works in a room of its own: its parent's rules, and never more.
+`ForkPermissionEngine` is the one of a fork that works in a copy or may only look: it follows the
+rules of its parent and never allows more.
 """
 
 import logging

@@ -1,9 +1,8 @@
-"""Patterns by which searches leave files out, read so that no file is taken for left out wrongly.
+"""Ignore patterns and folder listings, read so that no file is wrongly taken for left out.
 
-Only patterns of plain characters are trusted to leave something out: about the others programs
-differ. Those that take something back in count for every file where they are not plain.
-
-Folders as a search for secrets sees them. One that has not changed is not listed again.
+Only patterns of plain characters are trusted to leave a file out: programs differ about the others.
+Patterns that take something back in count for every file where they are not plain. A folder that
+has not changed is not listed again.
 """
 
 import os

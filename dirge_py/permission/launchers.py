@@ -1,12 +1,9 @@
-"""Programs that run what they are given: which of their words are commands of their own.
+"""Programs that run what they are given, and the commands in their words.
 
-Code in the words of a command (`python -c …`, `awk '…'`): the programs it would start.
-
-Only what stands in it as text is found. Code that starts programs otherwise could start any.
-
-Commands and files that stand within one word, in the own language of a program.
-
-For rules that deny: found too often rather than too seldom.
+A command can stand in words of its own (`sudo rm x`), in inline code (`python -c …`, `awk '…'`), or
+within one word in the program's own language (`sed 'e …'`, `ssh -o ProxyCommand=…`). In code, only
+commands that stand there as text are found. For rules that deny: found too often rather than too
+seldom.
 """
 
 import re

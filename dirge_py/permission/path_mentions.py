@@ -1,15 +1,9 @@
-"""The places that the words of a command could name, guessed high: for rules that deny.
+"""The paths that the words of a command could name, overestimated: for rules that deny.
 
-In which folder each part of a command line runs: follows `cd` as bash does, guessing high.
-
-Programs whose arguments are files they read, move or change; the files a question has to show.
-
-Every file that a command reads, moves, copies, links or deletes is claimed as `read`, and as `edit`
-where its name or content changes: a second name for a secret is as good as its content.
-
-What of dirge's own a command that may change things would touch, as far as its words tell.
-
-What the searches in a command that asks anyway would come upon: for what is denied.
+`CwdTracker` follows `cd` as bash does. `changed_files` lists the files that a program reads, moves,
+copies, links or deletes: each is claimed as `read`, and as `edit` where its name or content
+changes, since a second name for a secret is as good as its content. `OwnPlaces` finds what of
+dirge's own files a command would touch, `kept_loosely` what a search in it would come upon.
 """
 
 import os
@@ -31,7 +25,7 @@ _PATTERN = re.compile(r"[*?\[]")
 
 
 class SearchLookups(Protocol):
-    """The looks at the file system that this takes; see `shell.Surroundings`."""
+    """The looks at the file system that this takes; see `shell.ShellLookups`."""
 
     @property
     def home(self) -> str: ...

@@ -1,6 +1,7 @@
 """Paths as they are found on this machine: where they lead, and why touching them is special.
 
-Paths that mean something else in every process, so nothing can be said about them from here.
+Paths below `/proc/self` and the like lead elsewhere in every process, so nothing can be said about
+them from here.
 """
 
 import os

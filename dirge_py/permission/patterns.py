@@ -1,4 +1,4 @@
-"""What a rule's pattern matches: words of a command, a path, a name.
+"""What patterns match: words of a command, paths, names, and the files behind a glob.
 
 Commands: the pattern is split into words as a shell would (quotes and backslash make what they hold
 literal). A word `*` or `**` stands for any number of words, also none; inside a word `*` is any
@@ -6,12 +6,11 @@ text and `?` one character. Paths: `*` and `?` stay within one component, a comp
 number of them, so `src/**` is `src` and all beneath it; backslash makes the next character literal.
 Names: `*` and `?` over the whole text.
 
-The files an unquoted pattern could stand for, guessed high and within limits.
+Some words are covered only by a pattern that spells them (`escapes`): those by which a program runs
+another one or writes anywhere. A rule that allows `git *` was not meant for
+`git -c core.sshCommand=… fetch`. The commands that such words start are compared with deny rules.
 
-Words by which a program does more than its name says: runs another one, or writes anywhere.
-
-A rule that allows `git *` was not meant for `git -c core.sshCommand=… fetch`: it covers such a word
-only if it spells it. The commands that these words start are compared with rules that deny.
+`Expansions` gives the files that an unquoted glob could stand for, overestimated and within limits.
 """
 
 import os

@@ -100,7 +100,7 @@ def read_options(row: Program, arguments: Sequence[Word]) -> Given:
     """The arguments told apart.
 
     Raises:
-        Refused: an option is not in the row, or has no value.
+        NotReadOnly: an option is not in the row, or has no value.
     """
     given = Given()
     rest = iter(arguments)
@@ -123,7 +123,7 @@ def files_read(row: Program, given: Given) -> Iterator[Word]:
     """The operands and option values that name files.
 
     Raises:
-        Refused: there are more operands than the program may have, or a glob could be an option.
+        NotReadOnly: it has too many operands, or a glob could become an option.
     """
     _check_operands(row, given)
     for name, value in given.seen:

@@ -253,7 +253,7 @@ def judge(words: Sequence[Word]) -> ProgramJudgement:
     """What a plain command reads.
 
     Raises:
-        Refused: it could do more than look.
+        NotReadOnly: it could do more than look.
     """
     head, arguments = words[0].text, words[1:]
     special = _SPECIAL.get(head)

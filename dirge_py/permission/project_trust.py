@@ -1,9 +1,7 @@
-"""The trust gate: what a project brings along is neither parsed nor run before a person agreed.
+"""The trust gate: nothing a project brings along is parsed or run before a person agreed.
 
-Reading what a project brings along: once, bounded, and nothing through a link.
-
-The bytes that are hashed are kept and are what is loaded later, so nothing can be exchanged
-between the question and the loading.
+Its files are read once, within limits, and never through a link. The bytes that are hashed are kept
+and are what is loaded later, so nothing can be exchanged between the question and the loading.
 """
 
 import hashlib
@@ -312,13 +310,13 @@ def look_at_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
     home = _home(environment)
     root = project_root(cwd, home)
     try:
-        luggage = read_project_files(root)
+        found = read_project_files(root)
     except OSError as error:
         # A folder that cannot be opened has nothing to load; working in it fails soon enough.
         return ProjectTrust(root=root, obstacle=error.strerror or "it cannot be opened")
-    if not (luggage.files or luggage.refused or luggage.too_much):
+    if not (found.files or found.refused or found.too_much):
         return ProjectTrust(root=root)
-    obstacle = luggage.too_much or why_never(root, home)
+    obstacle = found.too_much or why_never(root, home)
     record = None
     if not obstacle:
         try:
@@ -328,13 +326,13 @@ def look_at_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
     whole = ProjectTrust(
         root=root,
         obstacle=obstacle,
-        refused=luggage.refused,
-        device=luggage.device,
-        inode=luggage.inode,
-        contents={file.path: file.content for file in luggage.files},
+        refused=found.refused,
+        device=found.device,
+        inode=found.inode,
+        contents={file.path: file.content for file in found.files},
         environment=environment,
     )
-    return _judged(whole, luggage.files, record)
+    return _judged(whole, found.files, record)
 
 
 def accept(project: ProjectTrust) -> ProjectTrust:

@@ -1,6 +1,7 @@
-"""Commands that read whole folders: where they begin, and which files they leave out.
+"""Commands that read whole folders, and which of those files may not be read unasked.
 
-What lies below a folder that a search would come upon, though reading it is not allowed.
+`RecursiveRead` says where such a command begins and which files it leaves out; `kept_beneath` lists
+what it would come upon although reading it is not allowed.
 """
 
 import os
@@ -112,7 +113,7 @@ def searched(words: Sequence[Word]) -> RecursiveRead | None:
     """What this command searches, if it is one that may run unasked; None: it is no search.
 
     Raises:
-        Refused: it reads what cannot be looked at from here.
+        NotReadOnly: it reads what cannot be looked at from here.
     """
     match words[0].text:
         case "grep":
@@ -147,7 +148,7 @@ def filter_of(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
     """What this search leaves out below the physical folder `start`; it runs in `cwd`.
 
     Raises:
-        Refused: it cannot be told.
+        NotReadOnly: it cannot be told.
     """
     if not search.is_known:
         return _Nothing()
@@ -414,7 +415,7 @@ def kept_beneath(
     dirge's own state, what rules keep from being read, and secrets. None: too many to tell.
 
     Raises:
-        Refused: it cannot be told what the search reads.
+        NotReadOnly: it cannot be told what the search reads.
     """
     reach = _Reach(filter_of(search, cwd, start), start)
     state = [one for one in places.state if is_below_any(one, [start]) and os.path.lexists(one)]

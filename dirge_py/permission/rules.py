@@ -1,7 +1,4 @@
-"""Rules (`op:pattern`), how they are written, and what they match.
-
-Rules in Claude's spelling (`Bash(npm test)`, `Edit(src/**)`), for `--allowedTools`.
-"""
+"""Rules (`op:pattern`, or `Bash(npm test)` as Claude Code spells them), and what they match."""
 
 import difflib
 import re

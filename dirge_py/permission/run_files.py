@@ -1,9 +1,8 @@
 """The files that a command would run, or that its words name, and which version of them is there.
 
-An approval is about them as they were when the question was asked. What a script loads in turn and
-what a build file includes cannot be known from the words, so they are not among them.
-
-Which files build tools and test runners take their orders from, by the name of the tool.
+An approval is about them as they were when the question was asked. Build tools and test runners
+count with the files they take their orders from. What a script loads in turn and what a build file
+includes cannot be known from the words, so they are not among them.
 """
 
 import os

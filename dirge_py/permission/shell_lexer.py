@@ -1,12 +1,11 @@
-"""A plain command line as words: the strict lexer. What it does not know, it refuses.
+"""The strict lexer: a plain command line as words. It refuses what it does not know.
 
 It reads the small part of bash in which a word is exactly what is written: no expansion but file
 name globs, no control structure, no redirection that matters. Everything else is `NotPlain`.
 
-Marks in the words of a command line: which letters still mean something to the shell.
-
-A `$` that expands, an unquoted `*` and the like stand for themselves; where quotes or a backslash
-took their meaning away, a mark stands in their place. Marks are letters of a private area.
+The marks below serve the readers that never refuse: they say which letters of a word still mean
+something to the shell. A `$` that expands, an unquoted `*` and the like stand for themselves; where
+quotes or a backslash took their meaning away, a mark, a letter of a private area, stands instead.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The second opinion on a plain command line: tree-sitter must see the same words.
 
 Import this module only when a decision hangs on it: it loads the parser. Never give it text that
-has not passed `words.lex`: some characters crash the parser, and the process with it.
+has not passed `shell_lexer.lex`: some characters crash the parser, and the process with it.
 """
 
 import tree_sitter

@@ -1,8 +1,7 @@
-"""What a project brings along that would act, and whether a person has said that it may.
+"""What a project brings along that would act, and `trust.json`: what a person said about it.
 
-Pure: who reads the files, asks the person and keeps the answers is `permission/project_trust.py`.
-
-`trust.json` in the state folder: what a person said about the projects they opened.
+`TrustStore` reads and writes that file in the state folder; everything else here is pure.
+`project_trust` reads the project's files and asks the person.
 """
 
 import contextlib

@@ -343,12 +343,12 @@ CRASHERS = """
 import sys
 from dirge_py.types.tools import Claim, Command
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.engine import Gate
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet
 from dirge_py.permission.shell_lexer import NotPlain, lex
 
 folder, step = sys.argv[1], int(sys.argv[2])
-gate = Gate(Workspace([folder], folder), PolicySet(), home=folder)
+gate = PermissionEngine(Workspace([folder], folder), PolicySet(), home=folder)
 tried = wrong = 0
 for point in range(0x10000, 0x110000, step):
     text = "{" + chr(point)

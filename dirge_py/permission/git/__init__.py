@@ -1,0 +1,1 @@
+"""What git would run, read and show, found without running it."""

@@ -6,11 +6,10 @@ Left out on purpose: `--output` (writes a file, in thirteen subcommands), `--ext
 repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` and
 `%(describe)` (start another git), `--remerge-diff` (merges into the repository's own objects).
 
-Which secret files a pattern of git's own is after, as in `git grep x HEAD -- '.e*'`.
-
-Git matches these patterns with what it has stored, which nobody can list without running it.
-
-Tracked secret files that a git command would show without naming them.
+Secrets that a subcommand would show are found, too: tracked secret files that it shows without
+naming them (`shown_secrets`), and those that a pattern of git's own is after, as in
+`git grep x HEAD -- '.e*'`. Git matches such a pattern with what it has stored, which nobody can
+list without running it.
 """
 
 import hashlib
@@ -215,7 +214,7 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     """The files a git command names, if it only looks.
 
     Raises:
-        Refused: it could do more than look.
+        NotReadOnly: it could do more than look.
     """
     if arguments and arguments[0].text in ("--no-pager", "-P"):
         arguments = arguments[1:]

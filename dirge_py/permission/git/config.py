@@ -1,14 +1,11 @@
-"""Reads git's own settings files the way git does, letter by letter.
+"""Reads git's own settings files the way git does, and knows which settings act.
 
 What git takes for a comment, a continued line or a section must be the same here: a difference
 would hide a setting from us that git obeys.
 
-Reads files of a git folder: regular ones of a sane size, and nothing else.
-
-Every git setting that names a program or a file, and what holds it where git only looks.
-
-From the documentation of git 2.39 and the release notes of later versions. A test compares the
-table with the settings that the installed git knows.
+The table of every setting that names a program or a file, with what holds it where git only looks,
+is from the documentation of git 2.39 and the release notes of later versions. A test compares it
+with the settings that the installed git knows.
 """
 
 import re

@@ -1,10 +1,8 @@
-"""What a repository's own settings would make git run or read, found without running git.
+"""What a repository's own settings and hooks would make git run or read, found without running git.
 
-`.git/config` belongs to whoever made the repository. `git_acting_settings` says which settings
-act; before git runs unasked this reader looks for those that the environment does not override, in
-the repository and in each submodule that git could enter.
-
-The hooks of a repository that a git command would run: what a person is told before it does.
+`.git/config` belongs to whoever made the repository. `git/config.py` says which settings act;
+before git runs unasked this reader looks for those that the environment does not override, in the
+repository and in each submodule that git could enter.
 """
 
 import os
