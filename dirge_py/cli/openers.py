@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dirge_py.sdk.options import BuildOptions
 
 
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Openers:
     """What a start of a front end asks for: see `talk.starting`.
@@ -82,9 +84,9 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
         from dirge_py.config.key_files import key_file_notices
-        from dirge_py.permission.project_trust import with_project
         from dirge_py.sdk.build import build
         from dirge_py.sdk.model_notices import choice_notices
+        from dirge_py.sdk.options import with_project
 
         config, wanted = with_project(settings(), wanted, project().project)
         config = nearby.added_to(config)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dirge_py.config.paths import state_dir
-from dirge_py.config.schema import Config
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
 from dirge_py.files.beneath import FOLDER as AS_FOLDER
 from dirge_py.files.resolve import reason_of
@@ -36,7 +35,6 @@ from dirge_py.permission.trust import (
     may_hold,
     why_never,
 )
-from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError, DirgeError, FileError
 from dirge_py.types.questions import ActingFile, TrustOffer
 
@@ -373,24 +371,6 @@ def decline(project: ProjectTrust) -> ProjectTrust:
 def forget(project: ProjectTrust) -> None:
     """Take back all that was said about this folder."""
     TrustStore(state_dir(project.environment)).put(project.root, None)
-
-
-def with_project(
-    config: Config, options: BuildOptions, project: ProjectTrust
-) -> tuple[Config, BuildOptions]:
-    """Settings and options of a start in this project.
-
-    Raises:
-        ConfigError: its trusted settings hold something that a project may not set.
-    """
-    settings = project.settings
-    if settings is not None:
-        changed: dict[str, object] = {"reminder": [*config.reminder, *settings.reminder]}
-        if settings.ui.theme:
-            changed["ui"] = config.ui.model_copy(update={"theme": settings.ui.theme})
-        config = config.model_copy(update=changed)
-    notices = (*options.notices, *project.notices)
-    return config, replace(options, project=project, notices=notices)
 
 
 class TrustGate:

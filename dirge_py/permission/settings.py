@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dirge_py.config.key_files import key_files
 from dirge_py.config.paths import config_dir, config_file, state_dir
@@ -13,7 +13,6 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Anchors, PolicySet, Rule, from_claude, make_rule, parse_rule
-from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,9 +24,29 @@ _NO_ANCHORS = Anchors()
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
+class RuleOptions(Protocol):
+    """The rules that flags add to those of the settings; `sdk.options.BuildOptions` has them."""
+
+    @property
+    def allow(self) -> Sequence[str]:
+        """`op:pattern` rules that allow."""
+
+    @property
+    def deny(self) -> Sequence[str]:
+        """`op:pattern` rules that deny."""
+
+    @property
+    def allowed_tools(self) -> Sequence[str]:
+        """Rules that allow, as Claude Code spells them."""
+
+    @property
+    def disallowed_tools(self) -> Sequence[str]:
+        """Rules that deny, as Claude Code spells them."""
+
+
 def open_gate(
     config: Config,
-    options: BuildOptions,
+    options: RuleOptions,
     workspace: Workspace,
     output_dir: Path | None,
     *,
@@ -105,7 +124,7 @@ def _refuse_allowing(rules: Sequence[Rule]) -> None:
             )
 
 
-def _rules(config: Config, options: BuildOptions) -> tuple[Rule, ...]:
+def _rules(config: Config, options: RuleOptions) -> tuple[Rule, ...]:
     """The settings' rules first, then those of the flags, in the order they were given."""
     source = config.origin.path or "settings"
     rules = [

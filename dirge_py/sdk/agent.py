@@ -10,10 +10,6 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeAlias
-
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -21,32 +17,15 @@ from dirge_py.conversation.deps import PlanTerms
 from dirge_py.conversation.durable import Engine
 from dirge_py.conversation.run import Run
 from dirge_py.guards.limits import Limits
-from dirge_py.permission.project_trust import look_at_project, with_project
+from dirge_py.permission.project_trust import look_at_project
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.desk import Accept, AcceptsAll, Drop, KeepsAll, PlanAnswer, PlanDesk
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start
-from dirge_py.sdk.agent_inputs import (
-    AgentInput,
-    Asking,
-    Continue,
-    Prompt,
-    Resume,
-    as_asker,
-    as_message,
-)
-from dirge_py.sdk.assembly import (
-    Blueprint,
-    Checks,
-    Clock,
-    HookSource,
-    WallClock,
-    assemble,
-    distinct,
-    store_in,
-)
+from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message
+from dirge_py.sdk.assembly import Blueprint, Checks, Clock, HookSource, WallClock, assemble, distinct, store_in
 from dirge_py.sdk.build import build
-from dirge_py.sdk.options import BuildOptions, SessionChoice
+from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.steps import Steps
@@ -59,12 +38,12 @@ from dirge_py.types.events import Sink
 from dirge_py.types.hooks import CallDecision, Hooks
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
-from dirge_py.types.outcomes import (
-    AgentResult,
-    Done,
-    Outcome,
-)
+from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.tools import Interceptor, LoopTool
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]

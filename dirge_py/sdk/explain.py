@@ -3,9 +3,6 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
 from dirge_py.config.schema import Config
 from dirge_py.context.prompt_source import open_prompts
 from dirge_py.extensions.memory.providers import open_memory
@@ -14,18 +11,21 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision, explain
 from dirge_py.permission.engine import PermissionEngine
-from dirge_py.permission.project_trust import look_at_project, with_project
+from dirge_py.permission.project_trust import look_at_project
 from dirge_py.permission.settings import open_gate
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.sdk.environment import would_be_sandboxed
-from dirge_py.sdk.options import BuildOptions
+from dirge_py.sdk.options import BuildOptions, with_project
 from dirge_py.tools.base import Services
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Question
+from pathlib import Path
+from typing import Any
+
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:

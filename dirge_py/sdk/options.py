@@ -1,15 +1,18 @@
 """What one start asks for besides its settings: which session, which folders, which rules."""
 
-from typing import TYPE_CHECKING, Literal
-
+from dataclasses import replace
 from dirge_py.context.system_prompt import PromptEdit
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.continuation import Continuation
+from typing import Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import ProjectTrust
     from dirge_py.permission.rules import Rule
     from dirge_py.providers.recording.file import HttpRecording
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +58,21 @@ class BuildOptions:
     def project_rules(self) -> "tuple[Rule, ...]":
         """The rules of a trusted project, which ask or deny. Raises ConfigError."""
         return self.project.rules if self.project is not None else ()
+
+
+def with_project(
+    config: "Config", options: BuildOptions, project: "ProjectTrust"
+) -> "tuple[Config, BuildOptions]":
+    """Settings and options of a start in this project.
+
+    Raises:
+        ConfigError: its trusted settings hold something that a project may not set.
+    """
+    settings = project.settings
+    if settings is not None:
+        changed: dict[str, object] = {"reminder": [*config.reminder, *settings.reminder]}
+        if settings.ui.theme:
+            changed["ui"] = config.ui.model_copy(update={"theme": settings.ui.theme})
+        config = config.model_copy(update=changed)
+    notices = (*options.notices, *project.notices)
+    return config, replace(options, project=project, notices=notices)

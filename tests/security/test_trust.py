@@ -349,8 +349,8 @@ def test_what_a_trusted_project_forbids_holds_whatever_the_user_allows(hostile: 
 
 def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: Hostile) -> None:
     from dirge_py.config.load import load
-    from dirge_py.permission.project_trust import accept, look_at_project, with_project
-    from dirge_py.sdk.options import BuildOptions
+    from dirge_py.permission.project_trust import accept, look_at_project
+    from dirge_py.sdk.options import BuildOptions, with_project
 
     product = hostile.product
     hostile.good()
