@@ -4,6 +4,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from dirge_py import slash
 from dirge_py.cli.checks import has_folder
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
@@ -11,13 +14,13 @@ from dirge_py.config.key_files import key_file_notices
 from dirge_py.frontend.print.asker import PolicyAsker
 from dirge_py.frontend.print.json_lines import one_line
 from dirge_py.frontend.print.print_mode import print_all, print_prompt, print_stream
-from dirge_py.frontend.print.printer import PrintOptions, Printer, complain
+from dirge_py.frontend.print.printer import Printer, PrintOptions, complain
 from dirge_py.frontend.print.prompt import Prompt
 from dirge_py.frontend.print.result import error_object
 from dirge_py.frontend.print.stdin import read_prompt
 from dirge_py.frontend.print.turns import print_decision, print_interrupted, print_turn
 from dirge_py.lib.late import late
-from dirge_py.permission.project_trust import look_at_project
+from dirge_py.permission.project_trust import inspect_project
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.build import build
 from dirge_py.sdk.model_notices import choice_notices
@@ -27,9 +30,6 @@ from dirge_py.session.continuation import Continuation, check_call, load_continu
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
-from pathlib import Path
-from typing import Any, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.sdk.structured import schema_of
@@ -97,7 +97,7 @@ def resume_run(flags: Namespace, file: Path) -> int:
 def _run(
     flags: Namespace, key: str | None, work: Work, continuation: Continuation | None = None
 ) -> int:
-    project = look_at_project(Path.cwd())
+    project = inspect_project(Path.cwd())
     config, options = with_project(load_settings(flags, key), build_options(flags), project)
     config = with_local_servers(config)
     if continuation is not None:

@@ -44,14 +44,14 @@ def trust(rest: Sequence[str]) -> int:
     flags = build_trust_parser().parse_args(list(rest))
     if flags.json and not flags.show:
         raise UsageError("--json needs --show.")
-    from dirge_py.permission.project_trust import forget, look_at_project
+    from dirge_py.permission.project_trust import forget_project, inspect_project
 
-    project = look_at_project(_folder(flags))
+    project = inspect_project(_folder(flags))
     if flags.show:
         sys.stdout.write(as_json(project) if flags.json else as_text(project))
         return 0
     if flags.forget:
-        forget(project)
+        forget_project(project)
         sys.stdout.write(f"Nothing is known of {visible(str(project.root))} any more.\n")
         return 0
     if flags.accept is not None:
@@ -104,7 +104,7 @@ _STATES = {
 
 
 def _accept(project: "ProjectTrust", digest: str) -> int:
-    from dirge_py.permission.project_trust import accept
+    from dirge_py.permission.project_trust import trust_project
 
     if not project.files and not project.obstacle:
         return _refuse("there is nothing to trust.")
@@ -113,7 +113,7 @@ def _accept(project: "ProjectTrust", digest: str) -> int:
             f"{digest} is not what is there now: that is {project.digest}.",
             "`dirge trust --show` lists it.",
         )
-    accept(project)
+    trust_project(project)
     sys.stdout.write(f"Trusted: {visible(str(project.root))} as {project.digest}\n")
     return 0
 
@@ -127,14 +127,14 @@ def _ask(project: "ProjectTrust") -> int:
     sys.stdout.write(as_text(project))
     if project.state != "restricted" or project.obstacle or not project.files:
         return 0
-    from dirge_py.permission.project_trust import accept
+    from dirge_py.permission.project_trust import trust_project
 
     sys.stdout.write("Plugins run with your rights. Trust these files as they are now? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         sys.stdout.write("It stays restricted.\n")
         return 1
-    accept(project)
+    trust_project(project)
     sys.stdout.write("Trusted. A file that is changed or added is asked about again.\n")
     return 0
 

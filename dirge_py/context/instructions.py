@@ -19,8 +19,8 @@ from dirge_py.context.project_files import (
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_work_of_others
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.protected import comparable
-from dirge_py.permission.settings import open_gate
+from dirge_py.permission.protected import comparable_name
+from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
@@ -102,7 +102,7 @@ class Instructions:
                 roots = [root, own] if own.is_dir() else [root]
                 workspace = Workspace(roots, root)
                 stack.callback(workspace.close)
-                opened = open_gate(
+                opened = open_engine(
                     self._config,
                     self._options,
                     workspace,
@@ -114,7 +114,7 @@ class Instructions:
 
             def withholds(real: str) -> bool:
                 parts = os.path.relpath(real, root).split("/")
-                if not _NEVER_READ.isdisjoint(map(comparable, parts)):
+                if not _NEVER_READ.isdisjoint(map(comparable_name, parts)):
                     return True
                 if not judged:
                     judged.append(gate())

@@ -10,12 +10,32 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal
+
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
-from dirge_py.permission.engine import PermissionEngine, suggest
+from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.llm_judge import PermissionJudge
-from dirge_py.permission.questions import AnsweredCall, HeldAnswers, JudgedCall, PendingQuestion, change_words, family_of, files_of, is_no_to, judge_call, kept_words, later_questions, objection_to, pin_preview, remembered, request_for, verdict_on
+from dirge_py.permission.questions import (
+    AnsweredCall,
+    HeldAnswers,
+    JudgedCall,
+    PendingQuestion,
+    answered_family,
+    batch_questions,
+    describe_changes,
+    files_of,
+    is_denied_unchanged,
+    judge_call,
+    objection_to,
+    pin_preview,
+    request_for,
+    rules_to_store,
+    stored_rules_notice,
+    verdict_on,
+)
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
@@ -25,9 +45,6 @@ from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, To
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
 from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
-from types import MappingProxyType
-from typing import Literal
-
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
@@ -107,7 +124,7 @@ class Authorizer:
         held = self._held.take(info, call)
         if decision.effect == "deny":
             return self._refuse(info, judged, decision.policy, decision.reason)
-        if held is not None and is_no_to(held, judged):
+        if held is not None and is_denied_unchanged(held, judged):
             return self._follow(info, self._taken(info, held))
         if decision.effect == "allow":
             self._note(judged, "allow", decision.policy, decision.reason)
@@ -167,7 +184,7 @@ class Authorizer:
             return "its arguments were changed"
         if waited is None or waited.files is None or decided.arguments is not None:
             return ""
-        return change_words(waited.files, files, self._cwd)
+        return describe_changes(waited.files, files, self._cwd)
 
     async def _ask(self, info: TurnInfo, judged: JudgedCall, changed: str = "") -> AnsweredCall:
         """Ask until what is allowed is what is there; `changed` is why it is asked about again."""
@@ -175,7 +192,7 @@ class Authorizer:
             answered = await self._ask_once(info, judged, changed, is_first=attempt == 0)
             if answered.by != "answer" or answered.answer.effect != "allow":
                 return answered
-            changed = change_words(answered.files, await files_of(judged), self._cwd)
+            changed = describe_changes(answered.files, await files_of(judged), self._cwd)
             if not changed:
                 return answered
             judged = judge_call(self._gate, judged.call, self._cwd) or judged
@@ -202,7 +219,7 @@ class Authorizer:
             self._tell_asked(info, judged)
         later = [
             one
-            for one in later_questions(info, judged, self._gate, self._cwd)
+            for one in batch_questions(info, judged, self._gate, self._cwd)
             if not self._held.has(info, one.call)
             and not self._guard.stops(info.run_id, one.call.name, one.claims)
         ]
@@ -249,8 +266,8 @@ class Authorizer:
                 reason = answer.comment or "the user said no"
             if answered.by != "loop-guard":
                 self._guard.note_denial(info.run_id, call.name, judged.claims)
-            return self._refuse(info, judged, answered.by, reason, family_of(answered))
-        family = family_of(answered)
+            return self._refuse(info, judged, answered.by, reason, answered_family(answered))
+        family = answered_family(answered)
         self._report(info, judged, answer.effect, answered.by, reason, family, files=answered.files)
         match answer.effect:
             case "allow":
@@ -266,7 +283,7 @@ class Authorizer:
                 raise StopRun(Cancelled(reason="on-ask"))
 
     def _remember(self, info: TurnInfo, answered: AnsweredCall) -> None:
-        rules = remembered(answered)
+        rules = rules_to_store(answered)
         if answered.answer.remember == "always" and rules and self._keep_rules is not None:
             try:
                 where = self._keep_rules(rules)
@@ -276,13 +293,13 @@ class Authorizer:
             else:
                 for rule in rules:
                     self._gate.add_rule(rule, where)
-                info.emit(SystemNotice(kept_words(rules, where)))
+                info.emit(SystemNotice(stored_rules_notice(rules, where)))
                 return
         for rule in rules:
             self._gate.add_grant(rule)
             self._on_grant(rule)
         if rules:
-            info.emit(SystemNotice(kept_words(rules)))
+            info.emit(SystemNotice(stored_rules_notice(rules)))
 
     def _hand_on(self, judged: JudgedCall) -> None:
         call_id, decision = judged.call.id, judged.decision
@@ -377,7 +394,7 @@ class Authorizer:
                 effect=effect,
                 policy=policy,
                 reason=reason,
-                suggestion=suggest(judged.decision) if effect == "deny" else "",
+                suggestion=suggest_flags(judged.decision) if effect == "deny" else "",
                 tool_input=judged.call.arguments,
             )
         )
@@ -451,7 +468,7 @@ class StartCheck:
         if held is None:
             return await proceed()
         judged, files, cwd = held
-        changed = change_words(files, await files_of(judged), cwd)
+        changed = describe_changes(files, await files_of(judged), cwd)
         if not changed:
             return await proceed()
         return text_result(

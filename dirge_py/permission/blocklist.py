@@ -16,14 +16,14 @@ from itertools import takewhile
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.launchers import REMOVERS, find_starts
 from dirge_py.permission.protected import SYSTEM_FOLDERS
-from dirge_py.permission.shell_lexer import listed
+from dirge_py.permission.shell_lexer import word_set
 
-_NEVER_REMOVED = SYSTEM_FOLDERS | listed(
+_NEVER_REMOVED = SYSTEM_FOLDERS | word_set(
     "/home /media /mnt /opt /root /run /snap /srv /var /Applications /Users /Volumes /private"
     " /usr/bin /usr/lib /usr/lib64 /usr/libexec /usr/local /usr/sbin /usr/share /var/lib"
     " /private/var"
 )
-_DISK_TOOLS = listed(
+_DISK_TOOLS = word_set(
     "fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs badblocks"
 )
 _LOOKS = {
@@ -35,16 +35,16 @@ _ERASES = {
     "cryptsetup": ("luksFormat", "erase", "luksErase"), "nvme": ("format", "sanitize"),
     "hdparm": ("--security-erase", "--security-erase-enhanced", "--trim-sector-ranges"),
 }  # fmt: skip
-_CHANGES_ALL = listed("chmod chown chgrp chattr setfacl chcon")
-_WRITES_TO_LAST = listed("cp mv install tee ln")
-_LISTERS = listed("find ls echo printf fd fdfind tree du")
+_CHANGES_ALL = word_set("chmod chown chgrp chattr setfacl chcon")
+_WRITES_TO_LAST = word_set("cp mv install tee ln")
+_LISTERS = word_set("find ls echo printf fd fdfind tree du")
 _PACKERS = {
     **dict.fromkeys(("tar", "bsdtar", "gtar"), re.compile(r"--remove-f[a-z]*")),
     "zip": re.compile(r"-[A-Za-z]*m[A-Za-z]*|--move"),
     **dict.fromkeys(("7z", "7za", "7zz"), re.compile(r"-sdel")),
 }
-_NARROWING = listed("-name -iname -path -ipath -wholename -iwholename -regex -iregex -samefile")
-_WIDENING = listed("-o -or ! -not ,")
+_NARROWING = word_set("-name -iname -path -ipath -wholename -iwholename -regex -iregex -samefile")
+_WIDENING = word_set("-o -or ! -not ,")
 _REACH = 32
 _MAX_STARTS = 20_000
 _SOUND = re.compile(
@@ -63,7 +63,7 @@ _NEVER_EMPTY = re.compile(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class CommandFolders:
     """Where commands might run, and what is theirs to keep: the home folder and the workspace."""
 
     folders: Collection[str]
@@ -71,14 +71,14 @@ class Ground:
     roots: tuple[str, ...] = ()
 
 
-def destruction(
+def why_destructive(
     commands: Sequence[Sequence[str]],
-    ground: Ground,
+    ground: CommandFolders,
     listed: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]] = (),
 ) -> str:
     """Why these commands of one line must not run, or "".
 
-    `listed` are those of them that get as arguments what other commands give out, with these.
+    `word_set` are those of them that get as arguments what other commands give out, with these.
     """
     found = (_of_one(words, ground) for words in commands if words)
     why = next(filter(None, found), "")
@@ -86,7 +86,7 @@ def destruction(
     return why or next(filter(None, lists), "") or _of_a_listed_device(commands)
 
 
-def collapse(commands: Sequence[Sequence[str]], ground: Ground) -> str:
+def dangerous_if_empty(commands: Sequence[Sequence[str]], ground: CommandFolders) -> str:
     """What would be everything if a variable in it were empty (`rm -rf $X/`), or ""."""
     for words in commands:
         if _base(words) not in REMOVERS | _CHANGES_ALL | {"mv"}:
@@ -100,7 +100,7 @@ def collapse(commands: Sequence[Sequence[str]], ground: Ground) -> str:
     return ""
 
 
-def windows(words: Sequence[str]) -> list[Sequence[str]]:
+def dangerous_tails(words: Sequence[str]) -> list[Sequence[str]]:
     """What follows each name that could be fatal, in text that cannot be taken apart."""
     starts = (at for at, word in enumerate(words) if _is_fatal(word.rsplit("/", 1)[-1]))
     found = (tuple(words[at : at + _REACH]) for at in starts)
@@ -123,7 +123,7 @@ def _base(words: Sequence[str]) -> str:
     return words[0].rsplit("/", 1)[-1] if words else ""
 
 
-def _of_one(words: Sequence[str], ground: Ground) -> str:
+def _of_one(words: Sequence[str], ground: CommandFolders) -> str:
     name = _base(words)
     operands = [word for word in words[1:] if word and not word.startswith("-")]
     told = f"`{name}` on {{}}"
@@ -153,7 +153,7 @@ def _of_one(words: Sequence[str], ground: Ground) -> str:
     return ""
 
 
-def _with_options_folder(words: Sequence[str], ground: Ground) -> Ground:
+def _with_options_folder(words: Sequence[str], ground: CommandFolders) -> CommandFolders:
     """The ground with the folders that `-C` leads to."""
     named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in ("-C", "--directory")]
     homed = [HOME_SIGN.sub(lambda _: ground.home, one, count=1) for one in named]
@@ -161,7 +161,7 @@ def _with_options_folder(words: Sequence[str], ground: Ground) -> Ground:
     return replace(ground, folders=[*ground.folders, *entered])
 
 
-def _git_clean(words: Sequence[str], ground: Ground) -> str:
+def _git_clean(words: Sequence[str], ground: CommandFolders) -> str:
     at = words.index("clean")
     options = [word for word in words[at + 1 :] if word.startswith("-")]
     is_forced = any(re.fullmatch(r"-[A-Za-z]*f[A-Za-z]*|--force", word) for word in options)
@@ -174,7 +174,9 @@ def _git_clean(words: Sequence[str], ground: Ground) -> str:
     return _first("`git clean` of {}", operands or ["."], _with_options_folder(words[:at], ground))
 
 
-def _first(told: str, operands: Sequence[str], ground: Ground, *, devices: bool = False) -> str:
+def _first(
+    told: str, operands: Sequence[str], ground: CommandFolders, *, devices: bool = False
+) -> str:
     bad = (word for word in operands if (devices and is_device(word)) or _is_all(word, ground))
     return next((told.format(word) for word in bad), "")
 
@@ -183,7 +185,9 @@ def _device(told: str, operands: Sequence[str]) -> str:
     return next((told.format(word) for word in operands if is_device(word)), "")
 
 
-def _change_of_all(name: str, words: Sequence[str], operands: Sequence[str], ground: Ground) -> str:
+def _change_of_all(
+    name: str, words: Sequence[str], operands: Sequence[str], ground: CommandFolders
+) -> str:
     if "--no-preserve-root" in words:
         return "`--no-preserve-root`"
     removes = name in REMOVERS
@@ -220,7 +224,9 @@ _LISTED = re.compile(r"\$\(\)|`|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}")
 """A word that is wholly what a command gave out, now or when a variable was set."""
 
 
-def _of_a_list(words: Sequence[str], listers: Sequence[Sequence[str]], ground: Ground) -> str:
+def _of_a_list(
+    words: Sequence[str], listers: Sequence[Sequence[str]], ground: CommandFolders
+) -> str:
     """A removal of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
     if _base(words) in ("xargs", "parallel"):
         is_fed = any(map(_names_remover, words))
@@ -248,7 +254,7 @@ def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
     return next((f"`dd` on the device {one}" for one in told if is_device(one)), "")
 
 
-def _is_all(operand: str, ground: Ground) -> bool:
+def _is_all(operand: str, ground: CommandFolders) -> bool:
     """Whether `operand` is one of the folders that must stay, or all that is in one."""
     # A function, so that a backslash in the home folder's name is no group reference.
     target = (
@@ -270,7 +276,7 @@ def _past_proc(path: str, cwd: str) -> str:
     return os.path.normpath(path)
 
 
-def _must_stay(path: str, ground: Ground) -> bool:
+def _must_stay(path: str, ground: CommandFolders) -> bool:
     names = [name for name in path.split("/") if name]
     while names and _ANY_NAME.fullmatch(names[-1]):
         names.pop()

@@ -24,7 +24,7 @@ from dirge_py.permission.command_splitter import (
     CommandSplitter,
     ShellVariables,
     SplitCommand,
-    is_unknown,
+    is_unresolved,
 )
 from dirge_py.permission.launchers import REMOVERS, SHELLS, inner_commands
 from dirge_py.permission.shell_lexer import (
@@ -36,20 +36,20 @@ from dirge_py.permission.shell_lexer import (
     REFERENCE,
     UNRUN,
     Word,
-    clean,
-    listed,
-    plain,
-    plain_text,
-    quoted,
-    revived,
+    mark_quoted,
+    replace_marks,
+    unmarked,
+    unmarked_words,
+    unquoted_value,
     variable_of,
+    word_set,
 )
 
-_RELEVANT = REMOVERS | listed(
+_RELEVANT = REMOVERS | word_set(
     "chmod chown chgrp chattr setfacl chcon mv cp install tee ln dd find rsync tar bsdtar zip 7z"
     " git wipefs shred mkfs blkdiscard"
 )
-_WORDS_BEFORE_PROGRAM = listed("if then elif else while until do ! { time command builtin")
+_WORDS_BEFORE_PROGRAM = word_set("if then elif else while until do ! { time command builtin")
 _FUNCTION = re.compile(r"(?<![\w.:-])([\w.:-]+)\s*\(\s*\)|\bfunction\s+([\w.:-]+)")
 _ARRAY = re.compile(r"(?<!\w)([A-Za-z_]\w*)\+?=\(([^()]*)\)")
 _INNERMOST = re.compile(r"\$\{[^{}]*\}|\$(?:[A-Za-z_]\w*|[0-9@*])|\$\(\)|`")
@@ -74,10 +74,10 @@ class RemovalGuesses:
     def note(self, words: SplitCommand) -> None:
         """Take what this command hands on."""
         if UNRUN in words:
-            for text in plain(words)[:_MOST_TEXTS]:
+            for text in unmarked_words(words)[:_MOST_TEXTS]:
                 self._fed.update(dict.fromkeys((text, *text.split()[:_MOST_TEXTS])))
             return
-        words = plain(words)
+        words = unmarked_words(words)
         for word in words:
             if found := ASSIGNMENT.match(word):
                 self._assign(found.group(1), word[found.end() :], is_added=bool(found.group(3)))
@@ -150,7 +150,7 @@ MAX_DEPTH = 8
 MAX_WORK = 1_500
 """How often something is read for one command line, over all that it nests; long texts count more.
 """
-_LEADERS = listed("if then elif else while until do ! { } time in function")
+_LEADERS = word_set("if then elif else while until do ! { } time in function")
 _IFS = re.compile(r"\$\{IFS[^}]*\}")
 _BARE_IFS = re.compile(r"\$IFS\b")
 _BRACES = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
@@ -169,7 +169,7 @@ class CommandScan:
     stand in text, `open` those of which something is known only when they run, with the marks of
     `marks`; `open_targets` and `open_sources` likewise. `is_torn`: there may be more, for quotes
     do not match up, it is nested too deeply, or larger than what is taken apart at all. `is_bomb`:
-    a function starts itself twice without end. `listed` are commands with those whose output they
+    a function starts itself twice without end. `word_set` are commands with those whose output they
     might get as arguments: what stands before them in their pipeline or in their substitutions.
     `emptied` are commands with the variables in them that count as empty. `spelled` are removals
     with what their unknown words could be.
@@ -184,20 +184,20 @@ class CommandScan:
     open_sources: tuple[str, ...] = ()
     is_torn: bool = False
     is_bomb: bool = False
-    listed: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
+    word_set: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
     emptied: tuple[tuple[SplitCommand, tuple[str, ...]], ...] = ()
     spelled: tuple[SplitCommand, ...] = ()
 
 
 def scan_command(text: str) -> CommandScan:
     """All commands that `text` might run, wrappers opened."""
-    return _twice(text, partial(_read_text, clean(text), depth=0))
+    return _twice(text, partial(_read_text, replace_marks(text), depth=0))
 
 
-def open_command(words: Sequence[Word]) -> CommandScan:
+def scan_words(words: Sequence[Word]) -> CommandScan:
     """The command itself and all that it would run in turn, as far as its words tell."""
-    literal = ((word, quoted(clean(word.text))) for word in words)
-    marked = tuple(revived(text) if word.has_glob else text for word, text in literal)
+    literal = ((word, mark_quoted(replace_marks(word.text))) for word in words)
+    marked = tuple(unquoted_value(text) if word.has_glob else text for word, text in literal)
     return _twice(" ".join(word.text for word in words), partial(_open, marked, depth=0))
 
 
@@ -236,7 +236,9 @@ class _Found:
     order: list[SplitCommand] = field(default_factory=list)
     substituted: list[SplitCommand] = field(default_factory=list)
     before: tuple[SplitCommand, ...] = ()
-    listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
+    word_set: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(
+        default_factory=dict
+    )
     emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
@@ -270,7 +272,7 @@ class _Found:
             self.open[(ANYTHING,)] = None
 
     def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
-        spelled = plain(words)
+        spelled = unmarked_words(words)
         self.commands[spelled] = None
         self.order.append(spelled)
         if self.before:
@@ -287,8 +289,8 @@ class _Found:
             commands=tuple(self.commands),
             run=tuple(self.run),
             open=tuple(self.open),
-            targets=tuple(dict.fromkeys(map(plain_text, self.targets))),
-            sources=tuple(dict.fromkeys(map(plain_text, self.sources))),
+            targets=tuple(dict.fromkeys(map(unmarked, self.targets))),
+            sources=tuple(dict.fromkeys(map(unmarked, self.sources))),
             open_targets=tuple(is_open),
             open_sources=tuple(open_sources),
             is_torn=self.is_torn,
@@ -366,7 +368,7 @@ def _open(words: SplitCommand, found: _Found, *, depth: int, is_guess: bool = Fa
         found.add(words, is_guess=is_guess, is_unrun=is_unrun)
     _note_aliases(words, found)
     if name in found.aliases:
-        text = " ".join((found.aliases[name], *map(plain_text, words[1:])))
+        text = " ".join((found.aliases[name], *map(unmarked, words[1:])))
         _read_text(text, found, depth=depth + 1, is_guess=is_guess)
     for inner in inner_commands(name, words, is_fed=is_fed):
         if found.work_left < 0:
@@ -385,8 +387,8 @@ def _note_aliases(words: SplitCommand, found: _Found) -> None:
     for word in words[1:] if words[0] == "alias" else ():
         name, equals, value = word.partition("=")
         if equals:
-            found.aliases[plain_text(name)] = plain_text(value)
-            if is_unknown(name):
+            found.aliases[unmarked(name)] = unmarked(value)
+            if is_unresolved(name):
                 found.open[(ANYTHING,)] = None
 
 

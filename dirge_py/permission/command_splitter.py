@@ -22,10 +22,10 @@ from dirge_py.permission.shell_lexer import (
     QUOTED,
     REFERENCE,
     UNRUN,
-    listed,
-    quoted,
-    revived,
+    mark_quoted,
+    unquoted_value,
     variable_of,
+    word_set,
 )
 
 SplitCommand = tuple[str, ...]
@@ -98,13 +98,13 @@ class CommandSplitter:
         elif char in "<>&":
             self._redirect(line)
         elif char == "'":
-            line.add(quoted(self._until("'")))
+            line.add(mark_quoted(self._until("'")))
         elif char == '"':
             self._double_quoted(line)
         elif char == "\\":
             escaped = self._peek()
             self.position += 1
-            line.add("" if escaped == "\n" else quoted(escaped))
+            line.add("" if escaped == "\n" else mark_quoted(escaped))
         elif char == "$":
             self._dollar(line)
         else:
@@ -123,7 +123,7 @@ class CommandSplitter:
         self.position = end
 
     def _apart(self, text: str, *, is_literal: bool, is_script: bool = False) -> None:
-        text = quoted(text) if is_literal and not is_script else text
+        text = mark_quoted(text) if is_literal and not is_script else text
         inner = CommandSplitter(text, is_text=not is_script, depth=self.depth_left)
         inner.scan("")
         self.pipelines += (len(self.commands) + at for at in inner.pipelines)
@@ -179,7 +179,7 @@ class CommandSplitter:
             if char == '"':
                 return
             if char == "\\":
-                line.add(quoted(self._peek()))
+                line.add(mark_quoted(self._peek()))
                 self.position += 1
             elif char == "`":
                 self._substitution("`")
@@ -187,7 +187,7 @@ class CommandSplitter:
             elif char == "$":
                 self._dollar(line, is_quoted=True)
             else:
-                line.add(quoted(char))
+                line.add(mark_quoted(char))
         self.is_torn = True
 
     def _dollar(self, line: "_Line", *, is_quoted: bool = False) -> None:
@@ -201,7 +201,7 @@ class CommandSplitter:
             line.add(f"{QUOTED}()" if is_quoted else ANYTHING)
         elif follower == "'" and not is_quoted:
             self.position += 1
-            line.add(quoted(_ansi_decoded(self._until_unescaped_quote())))
+            line.add(mark_quoted(_ansi_decoded(self._until_unescaped_quote())))
         elif follower == '"' and not is_quoted:
             line.add("")
         else:
@@ -326,8 +326,8 @@ def _ansi_decoded(text: str) -> str:
 
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=", re.DOTALL)
-_DECLARERS = listed("export declare typeset readonly local")
-_SETTERS = listed("read mapfile readarray getopts unset select printf let coproc")
+_DECLARERS = word_set("export declare typeset readonly local")
+_SETTERS = word_set("read mapfile readarray getopts unset select printf let coproc")
 _FROM_OUTSIDE = ("TMPDIR", "USER", "LOGNAME", "VIRTUAL_ENV")
 _SET_BY_PROGRAMS = re.compile(
     r"BASH.*|DIRGE.*|GIT_.*|.*PAGER|.*EDITOR|VISUAL|.*_PROXY|.*_proxy|COMP_.*|COPROC|DIRSTACK|EPOCH.*"
@@ -381,7 +381,7 @@ class ShellVariables:
                 if ASSIGNMENT.match(word):
                     self._assign(word, is_known=True)
                 else:
-                    self._is_open |= is_unknown(word) or bool(re.match(r"-[^xrgp]", word))
+                    self._is_open |= is_unresolved(word) or bool(re.match(r"-[^xrgp]", word))
         elif name == "for" and len(rest) > 1 and rest[1] == "in":
             self._hold(rest[0], rest[2:] or ("",))
         elif name == "for" and rest:
@@ -485,12 +485,12 @@ def _substituted(text: str, reference: str, value: str) -> list[str]:
     if reference.startswith(QUOTED):
         value = value.replace("$", QUOTED)
         return [REFERENCE.sub(put, text)]
-    value = revived(value)
+    value = unquoted_value(value)
     placed = REFERENCE.sub(put, text)
     return placed.split() if not value or re.search(r"\s", value) else [placed]
 
 
-def is_unknown(word: str) -> bool:
+def is_unresolved(word: str) -> bool:
     """Whether something in the word is not known before it runs. A number can name nothing else."""
     return any(
         variable_of(reference) not in _NOT_UNKNOWN and reference[1:] not in ("$", "?", "#")
@@ -498,7 +498,7 @@ def is_unknown(word: str) -> bool:
     )
 
 
-def with_places(word: str, home: str, cwd: str) -> str:
+def with_folders_spelled(word: str, home: str, cwd: str) -> str:
     """The word with the home folder and the working folder written out."""
 
     def place(found: re.Match[str]) -> str:

@@ -16,14 +16,14 @@ from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceL
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_name, quoted_path
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
-from dirge_py.permission.shell_lexer import Word, listed
+from dirge_py.permission.shell_lexer import Word, word_set
 
-Row = Literal[
+TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",
     "remember", "recall",
 ]  # fmt: skip
 _MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
-_TABLE: dict[Row, str] = {
+_TABLE: dict[TableRow, str] = {
     # in the order of       standard accept restrictive plan yolo
     "read": "               allow    allow  allow       allow allow",
     "read outside": "       ask      ask    ask         ask   allow",
@@ -36,12 +36,12 @@ _TABLE: dict[Row, str] = {
     "remember": "           ask      allow  ask         deny  allow",
     "recall": "             allow    allow  allow       allow allow",
 }  # fmt: skip
-_EFFECTS: dict[tuple[Row, Mode], Effect] = {
+_EFFECTS: dict[tuple[TableRow, Mode], Effect] = {
     (row, mode): cast(Effect, effect)
     for row, line in _TABLE.items()
     for mode, effect in zip(_MODES, line.split(), strict=True)
 }
-_REASONS: dict[Row, str] = {
+_REASONS: dict[TableRow, str] = {
     "read": "reading in the workspace",
     "read outside": "reading outside of the workspace",
     "edit": "changing a file in the workspace",
@@ -56,7 +56,7 @@ _REASONS: dict[Row, str] = {
 _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
 
 
-def row_of(fact: Fact, *, is_sandboxed: bool) -> Row:
+def table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
     """The line of the table that this falls under."""
     if isinstance(fact, CommandFact):
         if not fact.refusal:
@@ -78,11 +78,11 @@ def row_of(fact: Fact, *, is_sandboxed: bool) -> Row:
     return "remember"
 
 
-def default_effect(row: Row, mode: Mode) -> Effect:
+def default_effect(row: TableRow, mode: Mode) -> Effect:
     return _EFFECTS[row, mode]
 
 
-def in_words(row: Row, fact: Fact) -> str:
+def default_reason(row: TableRow, fact: Fact) -> str:
     """The line of the table as a reason."""
     if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
@@ -298,9 +298,9 @@ def _rule_vote(name: Policy, rule: Rule | None) -> _Vote:
 
 
 def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
-    row = row_of(fact, is_sandboxed=policy.is_sandboxed)
+    row = table_row(fact, is_sandboxed=policy.is_sandboxed)
     effect, usual = default_effect(row, policy.mode), default_effect(row, "standard")
-    reason = in_words(row, fact)
+    reason = default_reason(row, fact)
     speaker: Policy = "builtin" if effect == "allow" else "default"
     if effect != usual:
         speaker, reason = "mode", f"{policy.mode} mode: {reason}"
@@ -374,7 +374,7 @@ def _said(rule: Rule, what: str) -> str:
     return f"the rule `{rule}`{where} {what}"
 
 
-_PROGRAMS_WITH_SUBCOMMANDS = listed(
+_PROGRAMS_WITH_SUBCOMMANDS = word_set(
     "git gh glab npm yarn pnpm cargo go docker podman kubectl helm pip pip3 uv poetry pdm hatch"
     " brew apt apt-get dnf systemctl terraform dotnet mix bundle gem composer gradle mvn rustup"
     " conda mamba aws gcloud az flutter dart swift bazel nx turbo"

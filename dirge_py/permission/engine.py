@@ -17,10 +17,10 @@ from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
 from dirge_py.permission.decision import ClaimDecision, Decision, DecisionLog
 from dirge_py.permission.facts import ArgvPlan, CallFacts, Fact, NameFact, PathFact, ResolvedPath
-from dirge_py.permission.git.repository import git_dirs_of, hazard, hooks_at, is_bare_repository
+from dirge_py.permission.git.repository import git_dirs_of, git_hazard, hooks_at, is_bare_repository
 from dirge_py.permission.path_resolver import PathResolver
-from dirge_py.permission.patterns import Expansions, quoted_path
-from dirge_py.permission.protected import protection, secrecy
+from dirge_py.permission.patterns import GlobExpander, quoted_path
+from dirge_py.permission.protected import why_protected, why_secret
 from dirge_py.permission.rules import (
     Effect,
     Mode,
@@ -146,7 +146,7 @@ class PermissionEngine:
         parsed = parse_rule(rule, "allow")
         if parsed.op not in ("read", "edit"):
             return ""
-        look = protection if parsed.op == "edit" else secrecy
+        look = why_protected if parsed.op == "edit" else why_secret
         last = parsed.pattern.rsplit("/", 1)[-1]
         # What a star in the last name leaves open may be a name that is free, as `.env.example`.
         if parsed.op == "read" and last.startswith(".env") and any(c in last for c in "*?"):
@@ -270,7 +270,7 @@ class PermissionEngine:
         lookups = ShellLookups(
             place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
-            expand=Expansions().expand,
+            expand=GlobExpander().expand,
             git_hazard=cache(self._git_hazard),
             git_hooks=hooks_at,
             kept_beneath=cache(self._kept_beneath),
@@ -284,7 +284,7 @@ class PermissionEngine:
     def _git_hazard(self, folder: str) -> str:
         # The git folder of a copy leads to that of the original.
         originals = [original for _copy, original in self._policy.anchors.copies]
-        return hazard(folder, (*self._workspace.roots, *originals, *git_dirs_of(originals)))
+        return git_hazard(folder, (*self._workspace.roots, *originals, *git_dirs_of(originals)))
 
     def _program_problem(self, name: str) -> str:
         closed = remembered_closed_folders(self._workspace.roots, self._home)
@@ -323,7 +323,7 @@ class SimulatedCall:
         return decide(self._request, policy).effect
 
 
-def suggest(decision: Decision) -> str:
+def suggest_flags(decision: Decision) -> str:
     """The flags that would have allowed it (`--allow 'execute:make'`), or "" if none could.
 
     None for what cannot be seen: a screen would show, and a person copy, a rule for something else.

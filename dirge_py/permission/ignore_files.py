@@ -15,9 +15,9 @@ from dirge_py.files.regular_file import read_regular
 from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
-from dirge_py.permission.git.config import Unreadable
+from dirge_py.permission.git.config import UnreadableRepository
 from dirge_py.permission.git.repository import git_dir_of
-from dirge_py.permission.patterns import starred
+from dirge_py.permission.patterns import regex_with_gaps
 from dirge_py.permission.protected import may_be_secret
 
 MAX_IGNORE_BYTES = 1 << 20
@@ -189,7 +189,7 @@ def _place_of(folder: str, kind: str) -> str:
     if kind == ".git/info/exclude" and os.path.isfile(os.path.join(folder, ".git")):
         try:
             return f"{git_dir_of(folder)}/info/exclude"
-        except (OSError, Unreadable):
+        except (OSError, UnreadableRepository):
             return path
     return path
 
@@ -253,7 +253,7 @@ def _regex(pattern: str, flags: int) -> re.Pattern[str] | None:
 
 def _component(text: str) -> str:
     pieces = [re.escape(piece).replace(r"\?", "[^/]") for piece in text.split("*")]
-    return starred(pieces, "[^/]")
+    return regex_with_gaps(pieces, "[^/]")
 
 
 MAX_FOLDERS_KNOWN = 100_000

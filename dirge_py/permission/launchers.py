@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unknown
+from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unresolved
 from dirge_py.permission.patterns import escapes
-from dirge_py.permission.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, listed, plain_text
+from dirge_py.permission.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
 
-WRAPPERS = listed(
+WRAPPERS = word_set(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"
     " watch parallel busybox toybox chroot unshare nsenter script strace ltrace gdb su runuser ssh"
     " flock taskset caffeinate unbuffer trap coproc setarch firejail bwrap systemd-run prlimit"
     " setpriv fakeroot proot pkexec sg eatmydata faketime valgrind perf xvfb-run dbus-run-session"
     " direnv tmux screen rlwrap chpst numactl npx uv poetry pipenv"
 )
-SHELLS = listed("sh bash zsh dash ksh mksh ash fish eval")
-REMOVERS = listed("rm shred srm unlink rimraf trash trash-put")
-READERS = listed(
+SHELLS = word_set("sh bash zsh dash ksh mksh ash fish eval")
+REMOVERS = word_set("rm shred srm unlink rimraf trash trash-put")
+READERS = word_set(
     "cat tac head tail less more most bat batcat nl wc sort uniq cut paste tr rev fold fmt pr"
     " column comm join diff cmp grep egrep fgrep zgrep rg ag ack sed awk gawk mawk jq yq od xxd"
     " hexdump strings base64 base32 md5sum sha1sum sha256sum sha512sum cp mv ln install rsync scp"
@@ -40,19 +40,19 @@ _VALUED = {
     "chroot": "", "caffeinate": "tw",
 }  # fmt: skip
 _OPERANDS = {"timeout": 1, "flock": 1, "ssh": 1, "chroot": 1}
-_LONG_VALUED = listed(
+_LONG_VALUED = word_set(
     "--user --group --signal --kill-after --chdir --unset --adjustment --max-args --max-procs"
     " --max-lines --max-chars --arg-file --delimiter --eof --host --prompt --class --classdata"
     " --interval --timeout --userspec"
 )
-_TAKES_TEXT = listed("eval ssh watch trap parallel coproc tmux screen")
+_TAKES_TEXT = word_set("eval ssh watch trap parallel coproc tmux screen")
 _GLUED = re.compile(r"-[A-Za-z]|--[a-z-]+=")
 _FROM_INPUT = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-self|\d+)/fd/\d+")
-_GIT_VALUED = listed(
+_GIT_VALUED = word_set(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source --super-prefix"
 )
 _GIT_ALIAS = re.compile(r"alias\.[^=]+=", re.IGNORECASE)
-_GIT_COMMANDS = listed(
+_GIT_COMMANDS = word_set(
     "absorb add am annex annotate apply archive bisect blame branch bundle cat-file"
     " check-attr check-ignore check-ref-format checkout checkout-index cherry cherry-pick"
     " clean cliff clone column commit commit-graph commit-tree config count-objects"
@@ -72,7 +72,7 @@ _GIT_COMMANDS = listed(
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerCommand:
     """What a command runs in turn: words, or a text that a shell reads.
 
     `is_guess`: perhaps it is only an argument; then what is unknown in it means nothing.
@@ -83,7 +83,7 @@ class Inner:
     is_guess: bool = False
 
 
-def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[Inner]:
+def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[InnerCommand]:
     """All that a command would run; `is_fed`: its input stands in the command line."""
     if name in WRAPPERS or name in SHELLS or _LOADER.fullmatch(name):
         yield from _tails(name, words)
@@ -91,21 +91,21 @@ def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[
     if name in ("xargs", "parallel"):
         yield from _fed_with_words(name, words)
     if _reads_commands(name, words) and not is_fed:
-        yield Inner((ANYTHING,))
+        yield InnerCommand((ANYTHING,))
     if name == "find":
         yield from _of_find(words)
     if name == "git":
         yield from _of_git(words)
     for escape in escapes(words):
         if escape.text and name != "find":
-            yield Inner(text=plain_text(escape.text))
+            yield InnerCommand(text=unmarked(escape.text))
     for found in commands_in_code(name, words):
-        yield Inner(found)
-    for text in texts_run(name, words):
-        yield Inner(text=text, is_guess=True)
-    for tail in run_elsewhere(name, words):
+        yield InnerCommand(found)
+    for text in command_lines_in_words(name, words):
+        yield InnerCommand(text=text, is_guess=True)
+    for tail in commands_run_elsewhere(name, words):
         # Not on this machine, or not surely: it destroys nothing here.
-        yield Inner((*tail, UNRUN), is_guess=True)
+        yield InnerCommand((*tail, UNRUN), is_guess=True)
 
 
 def after_git_options(words: SplitCommand) -> SplitCommand:
@@ -113,7 +113,7 @@ def after_git_options(words: SplitCommand) -> SplitCommand:
     start = 0
     while start < len(words) and words[start].startswith("-"):
         start += 2 if words[start] in _GIT_VALUED else 1
-    if any(is_unknown(word) and QUOTED not in word for word in words[:start]):
+    if any(is_unresolved(word) and QUOTED not in word for word in words[:start]):
         return (ANYTHING, *words[start:])
     return words[start:]
 
@@ -130,13 +130,13 @@ def find_starts(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(starts) or (".",)
 
 
-def _tails(name: str, words: SplitCommand) -> Iterator[Inner]:
+def _tails(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
     # Which words are options of a wrapper and which of its options take a value need not be known:
     # the wrapped command is one of the tails.
     start = _command_start(name, words)
     for at in range(1, min(len(words), _MAX_TAILS)):
         if not words[at].startswith("-") and not _is_wrapper(words[at - 1], at):
-            yield Inner(words[at:], is_guess=start is not None and at != start)
+            yield InnerCommand(words[at:], is_guess=start is not None and at != start)
 
 
 def _is_wrapper(word: str, start: int) -> bool:
@@ -153,7 +153,7 @@ def _command_start(name: str, words: SplitCommand) -> int | None:
     at, operands = 1, _OPERANDS.get(name, 0)
     while at < len(words):
         word = words[at]
-        if is_unknown(word) and QUOTED not in word and not ASSIGNMENT.match(word):
+        if is_unresolved(word) and QUOTED not in word and not ASSIGNMENT.match(word):
             return None if word.startswith("-") or operands else at
         if word.startswith("-") and (word != "-" or name == "env"):
             takes_next = word[-1] in _VALUED[name] and len(word) == 2
@@ -168,19 +168,21 @@ def _command_start(name: str, words: SplitCommand) -> int | None:
     return 0
 
 
-def _texts(name: str, words: SplitCommand) -> Iterator[Inner]:
+def _texts(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
     for at, word in enumerate(words[1:], start=1):
-        text = plain_text(word)
+        text = unmarked(word)
         if not re.search(r"[\s;&|`$<>]", text):
             continue
         is_code = name in _TAKES_TEXT or _is_code_flag(name, words[at - 1])
-        yield Inner(text=text, is_guess=not is_code)
+        yield InnerCommand(text=text, is_guess=not is_code)
         # `env -S'git push'`: the text is glued to its option.
         glued = _GLUED.match(text)
         if glued:
-            yield Inner(text=text[glued.end() :], is_guess=not _is_code_flag(name, glued.group()))
+            yield InnerCommand(
+                text=text[glued.end() :], is_guess=not _is_code_flag(name, glued.group())
+            )
     if name == "eval":
-        yield Inner(text=" ".join(map(plain_text, words[1:])))
+        yield InnerCommand(text=" ".join(map(unmarked, words[1:])))
 
 
 def _is_code_flag(name: str, flag: str) -> bool:
@@ -191,7 +193,7 @@ def _is_code_flag(name: str, flag: str) -> bool:
     return False
 
 
-def _fed_with_words(name: str, words: SplitCommand) -> Iterator[Inner]:
+def _fed_with_words(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
     """The command that words are put to which come from input."""
     sign = "{}" if name == "parallel" else ""
     for at, word in enumerate(words[1:], start=1):
@@ -208,13 +210,13 @@ def _fed_with_words(name: str, words: SplitCommand) -> Iterator[Inner]:
         tail = words[at:] if at else ()
         if not tail and name == "xargs":
             continue
-        plain = tuple(map(plain_text, tail))
+        plain = tuple(map(unmarked, tail))
         if sign and any(sign in word for word in plain):
-            yield Inner(tuple(word.replace(sign, ANYTHING) for word in plain))
+            yield InnerCommand(tuple(word.replace(sign, ANYTHING) for word in plain))
         elif tail[-1:] != (ANYTHING,):
-            yield Inner((*tail, ANYTHING))
+            yield InnerCommand((*tail, ANYTHING))
     if name == "parallel" and len(words) == 1:
-        yield Inner((ANYTHING,))
+        yield InnerCommand((ANYTHING,))
 
 
 def _reads_commands(name: str, words: SplitCommand) -> bool:
@@ -235,41 +237,41 @@ def _reads_commands(name: str, words: SplitCommand) -> bool:
     return at >= len(words) or bool(_FROM_INPUT.fullmatch(words[at]))
 
 
-def _of_find(words: SplitCommand) -> Iterator[Inner]:
+def _of_find(words: SplitCommand) -> Iterator[InnerCommand]:
     for index, word in enumerate(words[:-1]):
         if word not in _EXEC_FLAGS:
             continue
         rest = words[index + 1 :]
-        yield Inner(rest, is_guess=True)
+        yield InnerCommand(rest, is_guess=True)
         ends = [at for at, one in enumerate(rest) if one in (";", "+")]
         own = rest[: ends[0]] if ends else rest
-        for start in find_starts(words) if any("{}" in plain_text(one) for one in own) else (".",):
-            yield Inner(tuple(_with_found(one, start) for one in own))
+        for start in find_starts(words) if any("{}" in unmarked(one) for one in own) else (".",):
+            yield InnerCommand(tuple(_with_found(one, start) for one in own))
 
 
 def _with_found(word: str, start: str) -> str:
-    text = plain_text(word)
+    text = unmarked(word)
     if "{}" not in text:
         return word
     return text.replace("{}", ANYTHING if re.search(r"\s", text) else f"{start}{FOUND}")
 
 
-def _of_git(words: SplitCommand) -> Iterator[Inner]:
+def _of_git(words: SplitCommand) -> Iterator[InnerCommand]:
     rest = after_git_options(words[1:])
-    yield Inner(("git", *rest))
+    yield InnerCommand(("git", *rest))
     for word in words[1:]:
         if alias := _GIT_ALIAS.match(word):
             # `git -c alias.x=push x`, and with a `!` any command.
-            yield Inner(text=_aliased(plain_text(word[alias.end() :])))
+            yield InnerCommand(text=_aliased(unmarked(word[alias.end() :])))
     if not rest or (len(rest) == len(words) - 1 and rest[0] == words[0]):
         return
     sub, arguments = rest[0], rest[1:]
-    if not is_unknown(sub) and sub not in _GIT_COMMANDS:
+    if not is_unresolved(sub) and sub not in _GIT_COMMANDS:
         # It may be an alias of the repository or of the person: for anything git can do.
-        yield Inner(("git", ANYTHING))
+        yield InnerCommand(("git", ANYTHING))
     for at, word in enumerate(arguments[:-1]):
         if sub == "config" and word.lower().startswith("alias."):
-            yield Inner(text=_aliased(plain_text(arguments[at + 1])))
+            yield InnerCommand(text=_aliased(unmarked(arguments[at + 1])))
 
 
 def _aliased(value: str) -> str:
@@ -303,14 +305,14 @@ _MOST_TEXTS = 16
 
 def commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]:
     """Commands that the code in these words would start, as far as it spells them out."""
-    code = code_in(name, words)
+    code = inline_code(name, words)
     if not code:
         return
-    text = plain_text(code)
+    text = unmarked(code)
     texts = tuple("".join(found) for found in _QUOTED_TEXT.findall(text))[:_MOST_TEXTS]
     is_awk = bool(_AWK.fullmatch(name))
     starts = _AWK_STARTS if is_awk else _STARTS
-    if starts.search(text) or (not is_awk and is_unknown(code)):
+    if starts.search(text) or (not is_awk and is_unresolved(code)):
         yield (ANYTHING,)
     if starts.search(text) or (is_awk and re.search(r"system|\|", text)):
         for at, one in enumerate(texts):
@@ -335,7 +337,7 @@ def runs_inline_code(words: Sequence[str]) -> bool:
     )
 
 
-def code_in(name: str, words: Sequence[str]) -> str:
+def inline_code(name: str, words: Sequence[str]) -> str:
     """The code that stands in the words of an interpreter or of `awk`, or ""."""
     if _AWK.fullmatch(name):
         operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
@@ -350,29 +352,29 @@ def code_in(name: str, words: Sequence[str]) -> str:
     return next((one.group(1) or one.group(2) for one in glued if one), "")
 
 
-_SSH = listed("ssh scp sftp rsync")
+_SSH = word_set("ssh scp sftp rsync")
 _SSH_RUNS = re.compile(
     r"(?:-o)?\s*(?:Proxy|Local|Remote|KnownHosts)Command\s*[= ]\s*(.+)", re.IGNORECASE | re.DOTALL
 )
-_EDITORS = listed("vi vim nvim ex view vimdiff ed")
-_SED = listed("sed gsed")
+_EDITORS = word_set("vi vim nvim ex view vimdiff ed")
+_SED = word_set("sed gsed")
 _SED_RUNS = re.compile(r"(?:^|[\s;{}0-9$/!])e\s+([^\n]+)")
 _SED_RESULT = re.compile(r"s([^\w\s])(?:(?!\1).)*\1((?:(?!\1).)*)\1\w*e")
 _SED_FILES = re.compile(r"[rRwW]\s*([^\s;{}'\"]+)")
 _QUOTED_WORD = re.compile(r"'([^'\\\s]+)'|\"([^\"\\\s]+)\"")
-_PUTS_INTO = listed("cp mv install ln rsync scp")
+_PUTS_INTO = word_set("cp mv install ln rsync scp")
 _FOLDER = re.compile(r"(?:\A|/)\.{0,2}\Z|\A~\Z")
 _RUNS_IN = {
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), listed("exec x dlx")),
-    **dict.fromkeys(("docker", "podman", "nerdctl"), listed("exec run")),
-    **dict.fromkeys(("kubectl", "oc"), listed("exec debug run")),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx")),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), word_set("exec run")),
+    **dict.fromkeys(("kubectl", "oc"), word_set("exec debug run")),
 }
 _MOST = 64
 
 
-def texts_run(name: str, words: Sequence[str]) -> Iterator[str]:
+def command_lines_in_words(name: str, words: Sequence[str]) -> Iterator[str]:
     """Command lines that a program is told within its words."""
-    for word in map(plain_text, words[1:]):
+    for word in map(unmarked, words[1:]):
         if name in _SSH and (found := _SSH_RUNS.fullmatch(word)):
             yield found.group(1)
         elif name in _EDITORS and "!" in word:
@@ -387,7 +389,7 @@ def texts_run(name: str, words: Sequence[str]) -> Iterator[str]:
                 yield word.partition("=")[2]
 
 
-def run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def commands_run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """What may be the command that a program runs in a container, or out of a package."""
     verbs = _RUNS_IN.get(name, frozenset())
     at = next((at for at, word in enumerate(words) if word in verbs), 0)
@@ -396,11 +398,11 @@ def run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
             yield tuple(words[start:])
 
 
-def files_told(commands: Sequence[Sequence[str]]) -> Iterator[str]:
+def files_named_in_code(commands: Sequence[Sequence[str]]) -> Iterator[str]:
     """Files that the code in the words of commands names, or that copying puts in a folder."""
     for words in commands:
         name = words[0].rsplit("/", 1)[-1]
-        code = code_in(name, words)
+        code = inline_code(name, words)
         for found in list(_QUOTED_WORD.finditer(code))[:_MOST]:
             yield found.group(1) or found.group(2)
         if name in _SED:

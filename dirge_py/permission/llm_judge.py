@@ -53,7 +53,7 @@ PermissionJudge: TypeAlias = Callable[[JudgeInput], Awaitable[JudgeVerdict]]
 """Looks at one call. It keeps its own time limit, and may raise: that changes nothing."""
 
 
-def prompt_of(call: JudgeInput) -> str:
+def judge_prompt(call: JudgeInput) -> str:
     """The call as data: JSON, so that nothing in it can end its own quotation."""
     shown = {
         "tool": call.tool_name,
@@ -78,11 +78,11 @@ def parse_verdict(answer: str) -> JudgeVerdict:
     return JudgeVerdict("allow")
 
 
-def judging_with(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
+def model_judge(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
     """A judge that asks a model: `ask` takes a system prompt and a prompt."""
 
     async def judge(call: JudgeInput) -> JudgeVerdict:
-        return parse_verdict(await ask(SYSTEM, prompt_of(call)))
+        return parse_verdict(await ask(SYSTEM, judge_prompt(call)))
 
     return judge
 

@@ -3,7 +3,7 @@
 `CwdTracker` follows `cd` as bash does. `changed_files` lists the files that a program reads, moves,
 copies, links or deletes: each is claimed as `read`, and as `edit` where its name or content
 changes, since a second name for a secret is as good as its content. `OwnPlaces` finds what of
-dirge's own files a command would touch, `kept_loosely` what a search in it would come upon.
+dirge's own files a command would touch, `withheld_from_searches` what a search in it would come upon.
 """
 
 import os
@@ -18,8 +18,8 @@ from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.program_options import paths_behind_colons
-from dirge_py.permission.recursive_reads import RecursiveRead, searched_loosely
-from dirge_py.permission.shell_lexer import Joint, Part, Word, listed
+from dirge_py.permission.recursive_reads import RecursiveRead, possible_recursive_read
+from dirge_py.permission.shell_lexer import Joint, Part, Word, word_set
 
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -37,7 +37,7 @@ class SearchLookups(Protocol):
     ) -> Sequence[ResolvedPath] | None: ...
 
 
-def kept_loosely(
+def withheld_from_searches(
     commands: Iterable[Sequence[str]],
     folders: Sequence[str],
     around: SearchLookups,
@@ -50,7 +50,7 @@ def kept_loosely(
     dirge's own lies in there says nothing.
     """
     for words in commands:
-        search = searched_loosely(words)
+        search = possible_recursive_read(words)
         if search is None:
             continue
         for folder in folders:
@@ -60,7 +60,7 @@ def kept_loosely(
                     yield replace(place, forbidden="") if is_guess else place
 
 
-def leads_anywhere(commands: Iterable[Sequence[str]], home: str) -> bool:
+def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
     """Whether a `cd` among the commands goes where nobody can tell."""
     targets = (
         HOME_SIGN.sub(lambda _: home, target)
@@ -73,7 +73,7 @@ def leads_anywhere(commands: Iterable[Sequence[str]], home: str) -> bool:
 
 def _search_starts(search: RecursiveRead, folder: str, around: SearchLookups) -> Iterator[str]:
     """The physical folders below which the search may read."""
-    words = [here(word.text) for word in search.starts]
+    words = [without_cwd_prefix(word.text) for word in search.starts]
     named = [HOME_SIGN.sub(lambda _: around.home, word, count=1) for word in words]
     paths = [os.path.join(folder, text) for text in named] or [folder]
     for text in named:
@@ -95,7 +95,7 @@ _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
+class PathLookups:
     """How words become places: where a path leads, and what a pattern could stand for."""
 
     place: Callable[[str], ResolvedPath]
@@ -103,13 +103,13 @@ class Naming:
     home: str
 
 
-def mentioned(
-    words: Iterable[str], folders: Sequence[str], naming: Naming
+def mentioned_paths(
+    words: Iterable[str], folders: Sequence[str], naming: PathLookups
 ) -> tuple[ResolvedPath, ...]:
     """Every place that a word could name, also as the value of an option or by a pattern."""
     pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
     named = [
-        HOME_SIGN.sub(lambda _: naming.home, here(piece), count=1)
+        HOME_SIGN.sub(lambda _: naming.home, without_cwd_prefix(piece), count=1)
         for piece in _first_distinct(_MAX_MENTIONS, filter(_is_name, pieces))
     ]
     paths = _first_distinct(
@@ -124,10 +124,10 @@ def mentioned(
             is_over = is_over or expanded is None
             paths.update(dict.fromkeys(expanded or ()))
     found = dict.fromkeys(naming.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
-    return (*found, *([too_many(naming.place)] if is_over else ()))
+    return (*found, *([too_many_paths(naming.place)] if is_over else ()))
 
 
-def stored_files(
+def files_in_git_objects(
     commands: Iterable[Sequence[str]], folders: Sequence[str], git_top: Callable[[str], str]
 ) -> Iterator[str]:
     """What the git commands among these could name in a repository, as `git cat-file HEAD:.env`.
@@ -154,7 +154,7 @@ def _first_distinct(most: int, texts: Iterable[str]) -> dict[str, None]:
     return found
 
 
-def too_many(place: Callable[[str], ResolvedPath]) -> ResolvedPath:
+def too_many_paths(place: Callable[[str], ResolvedPath]) -> ResolvedPath:
     """What stands for the places that were not looked at: no rule may allow it."""
     return replace(place("/"), protected="it names too many files to look at")
 
@@ -178,7 +178,7 @@ def folders_entered(
     return found
 
 
-def here(word: str) -> str:
+def without_cwd_prefix(word: str) -> str:
     """The word, where it begins with a way to name the working folder or the root, without it."""
     return _ROOT.sub("", _CWD.sub(".", _HERE.sub(".", word, count=1)))
 
@@ -274,15 +274,15 @@ def _distinct(folders: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(folders))
 
 
-_CHANGES_ALL = listed("rmdir mkdir touch truncate tee")
-_DELETES_ALL = listed("rm shred unlink")
-_RENAMES_ALL = listed("rename prename file-rename mmv")
-_COPIES_TO_LAST = listed("cp install ln link scp rsync")
-_PACKS = listed("tar bsdtar zip 7z 7za cpio pax gzip bzip2 xz zstd lz4 gpg")
-_CHANGES_AFTER_FIRST = listed("chmod chown chgrp")
+_CHANGES_ALL = word_set("rmdir mkdir touch truncate tee")
+_DELETES_ALL = word_set("rm shred unlink")
+_RENAMES_ALL = word_set("rename prename file-rename mmv")
+_COPIES_TO_LAST = word_set("cp install ln link scp rsync")
+_PACKS = word_set("tar bsdtar zip 7z 7za cpio pax gzip bzip2 xz zstd lz4 gpg")
+_CHANGES_AFTER_FIRST = word_set("chmod chown chgrp")
 _TARGET_FOLDER = re.compile(r"-[A-Za-z]*t.*|--t[a-z-]*(=.*)?")
 """`cp -t DIR a b`: the last operand is then a source, too."""
-TURNS_SHELL = listed(
+TURNS_SHELL = word_set(
     "export declare typeset readonly local set unset shopt alias unalias source . eval exec trap"
     " enable hash builtin command pushd popd read mapfile readarray let getopts umask ulimit"
     " function return exit"
@@ -343,8 +343,8 @@ def _operands(words: Sequence[Word]) -> Iterator[Word]:
             yield word
 
 
-_TAKES_WHOLE = listed("rm mv unlink shred chmod chown chgrp")
-_PUTS_INTO = listed("cp mv install ln rsync scp")
+_TAKES_WHOLE = word_set("rm mv unlink shred chmod chown chgrp")
+_PUTS_INTO = word_set("cp mv install ln rsync scp")
 _PATH_REST = r"(?![\w.-])[^\s'\"`();,:<>|&\]}]*"
 
 

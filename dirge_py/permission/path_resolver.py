@@ -16,7 +16,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import is_bare_repository
-from dirge_py.permission.protected import comparable_path, is_of_system, protection, secrecy
+from dirge_py.permission.protected import comparable_path, is_of_system, why_protected, why_secret
 from dirge_py.types.errors import FileError
 
 MAX_OWN_FILES = 2_000
@@ -76,11 +76,11 @@ class PathResolver:
             protected = "it holds what dirge itself wrote"
         elif not elsewhere:
             protected = (
-                protection(real, roots)
-                or protection(asked, roots)
+                why_protected(real, roots)
+                or why_protected(asked, roots)
                 or _bare_above(real, roots, is_bare)
             )
-            secret = secrecy(real, roots) or secrecy(asked, roots)
+            secret = why_secret(real, roots) or why_secret(asked, roots)
             secret = "" if secret and is_public(real) else secret
         return ResolvedPath(
             asked=located.path,

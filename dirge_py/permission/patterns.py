@@ -10,7 +10,7 @@ Some words are covered only by a pattern that spells them (`escapes`): those by 
 another one or writes anywhere. A rule that allows `git *` was not meant for
 `git -c core.sshCommand=… fetch`. The commands that such words start are compared with deny rules.
 
-`Expansions` gives the files that an unquoted glob could stand for, overestimated and within limits.
+`GlobExpander` gives the files that an unquoted glob could stand for, overestimated and within limits.
 """
 
 import os
@@ -22,7 +22,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.shell_lexer import Word, listed
+from dirge_py.permission.shell_lexer import Word, word_set
 
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
@@ -131,7 +131,7 @@ def path_pattern(text: str) -> re.Pattern[str]:
             stretches.append("")
         else:
             stretches[-1] += "/" + _component(component)
-    return re.compile(starred(stretches, "(?:/[^/]+)"), re.DOTALL)
+    return re.compile(regex_with_gaps(stretches, "(?:/[^/]+)"), re.DOTALL)
 
 
 def match_path(pattern: re.Pattern[str], path: str, *, is_strict: bool) -> bool:
@@ -155,7 +155,7 @@ def quoted_path(path: str) -> str:
     return re.sub(r"([*?\\]|\A\s|\s\Z)", r"\\\1", path)
 
 
-def starred(pieces: Sequence[str], step: str) -> str:
+def regex_with_gaps(pieces: Sequence[str], step: str) -> str:
     """A regex for `pieces` with any number of `step` between each two of them.
 
     A piece between two stars is taken where it first fits, and kept there. That is never wrong for
@@ -209,7 +209,7 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
             f"`{spelled}` joins commands; a rule is compared with one command at a time"
         )
     return WordPattern(
-        re.compile(starred(pieces, "."), re.DOTALL),
+        re.compile(regex_with_gaps(pieces, "."), re.DOTALL),
         is_literal,
         not quoted and spelled in ("*", "**"),
         is_open=text[position - 1] == "*" and text[position - 2 : position - 1] != "\\",
@@ -237,7 +237,7 @@ def _wildcards(text: str, *, one: str) -> str:
             continue
         _add(char, pieces, one=one)
         position += 1
-    return starred(pieces, one)
+    return regex_with_gaps(pieces, one)
 
 
 def _add(char: str, pieces: list[str], *, one: str) -> None:
@@ -252,7 +252,7 @@ MAX_FOUND = 400
 _GLOB = re.compile(r"[*?\[]")
 
 
-class Expansions:
+class GlobExpander:
     """What patterns could become. The limits hold for all patterns of one decision together."""
 
     def __init__(self) -> None:
@@ -301,7 +301,7 @@ class Expansions:
 
 def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
     """What `pattern` becomes in any of the folders, as a program is given it; None: too many."""
-    expansions = Expansions()
+    expansions = GlobExpander()
     found: dict[str, None] = {}
     for folder in folders:
         paths = expansions.expand(folder, pattern)
@@ -331,7 +331,7 @@ def _name_regex(component: str) -> re.Pattern[str]:
     # What stands in brackets is not looked at: any text there counts as a match.
     before, bracket, _ = component.partition("[")
     pieces = [re.escape(piece).replace(r"\?", ".") for piece in before.split("*")]
-    return re.compile(starred([*pieces, ""] if bracket else pieces, "."), re.DOTALL)
+    return re.compile(regex_with_gaps([*pieces, ""] if bracket else pieces, "."), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,42 +344,42 @@ class Escape:
 
 
 _RUNNING: Mapping[str, frozenset[str]] = {
-    "fd": listed("-x -X --exec --exec-batch"),
-    "fdfind": listed("-x -X --exec --exec-batch"),
-    "find": listed("-exec -execdir -ok -okdir"),
-    "rg": listed("--pre --hostname-bin"),
-    "rsync": listed("-e --rsh --rsync-path"),
-    "sort": listed("--compress-program"),
-    "tar": listed(
+    "fd": word_set("-x -X --exec --exec-batch"),
+    "fdfind": word_set("-x -X --exec --exec-batch"),
+    "find": word_set("-exec -execdir -ok -okdir"),
+    "rg": word_set("--pre --hostname-bin"),
+    "rsync": word_set("-e --rsh --rsync-path"),
+    "sort": word_set("--compress-program"),
+    "tar": word_set(
         "-F -I --checkpoint-action --info-script --new-volume-script --rmt-command --rsh-command"
         " --to-command --use-compress-program"
     ),
 }
 _WRITING: Mapping[str, frozenset[str]] = {
-    "find": listed("-delete -fls -fprint -fprint0 -fprintf"),
-    "sort": listed("-o --output"),
+    "find": word_set("-delete -fls -fprint -fprint0 -fprintf"),
+    "sort": word_set("-o --output"),
 }
-_GIT_GLOBAL = listed("-c --config-env --exec-path --git-dir --work-tree")
-_GIT_VALUED = listed(
+_GIT_GLOBAL = word_set("-c --config-env --exec-path --git-dir --work-tree")
+_GIT_VALUED = word_set(
     "-c -C --config-env --exec-path --git-dir --work-tree --namespace --attr-source --super-prefix"
 )
-_GIT_RUNNING = listed(
+_GIT_RUNNING = word_set(
     "--exec --extcmd --upload-pack --receive-pack --open-files-in-pager --ext-diff"
     " --separate-git-dir --to-cmd --cc-cmd --sendmail-cmd --smtp-server --env-filter --tree-filter"
     " --index-filter --parent-filter --msg-filter --commit-filter --tag-name-filter --unsafe-paths"
 )
-_GIT_SUBCOMMANDS = listed(
+_GIT_SUBCOMMANDS = word_set(
     "filter-branch difftool mergetool for-each-repo daemon hook instaweb send-email remote-ext"
     " remote-fd upload-pack receive-pack upload-archive shell cvsserver p4 svn"
 )
 _GIT_SHORT: Mapping[str, frozenset[str]] = {
-    "archive": listed("-o"),
-    "difftool": listed("-x"),
-    "clone": listed("-c -u --config --template"),
-    "format-patch": listed("-o"),
-    "grep": listed("-O"),
-    "init": listed("--template"),
-    "rebase": listed("-x"),
+    "archive": word_set("-o"),
+    "difftool": word_set("-x"),
+    "clone": word_set("-c -u --config --template"),
+    "format-patch": word_set("-o"),
+    "grep": word_set("-O"),
+    "init": word_set("--template"),
+    "rebase": word_set("-x"),
 }
 _GIT_READS_SETTINGS = re.compile(r"--get\S*|--list|-l|--show-\S+|get|list|--name-only")
 _LEAST_SHORTENED = 5
@@ -421,7 +421,7 @@ def _of_git(words: Sequence[str]) -> Iterator[Escape]:
         option = _escape_of_option(word, _GIT_RUNNING | short)
         if option:
             yield Escape(place, option, _setting_of(words, place, option))
-        elif _escape_of_option(word, listed("--output --output-directory")):
+        elif _escape_of_option(word, word_set("--output --output-directory")):
             yield Escape(place, "--output")
         elif re.match(r"(?:ext|fd)::", word):
             yield Escape(place, word, word.partition("::")[2])

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dirge_py.permission.shell_lexer import Word, listed
+from dirge_py.permission.shell_lexer import Word, word_set
 
 OperandRule = Literal["path", "text", "revision", "none"]
 """`revision`: a git revision or a path, nobody can tell which."""
@@ -68,14 +68,14 @@ def program(
         flags=flags,
         values=values,
         attached=attached,
-        long_flags=listed(long) | {"help", "version"},
-        long_values=listed(long_values),
-        long_optional=listed(long_optional),
-        paths=listed(paths),
+        long_flags=word_set(long) | {"help", "version"},
+        long_values=word_set(long_values),
+        long_optional=word_set(long_optional),
+        paths=word_set(paths),
         operands=operands,
         lead=lead,
-        lead_options=listed(lead_options),
-        needs=listed(needs),
+        lead_options=word_set(lead_options),
+        needs=word_set(needs),
         most=most,
         takes_globs=takes_globs,
         takes_numbers=takes_numbers,
@@ -83,7 +83,7 @@ def program(
 
 
 @dataclass(slots=True)
-class Given:
+class ParsedOptions:
     """What was given to a program: option names with their values, and operands in order."""
 
     seen: list[tuple[str, Word | None]] = field(default_factory=list)
@@ -96,13 +96,13 @@ class Given:
         return frozenset(name for name, _ in self.seen)
 
 
-def read_options(row: Program, arguments: Sequence[Word]) -> Given:
+def parse_options(row: Program, arguments: Sequence[Word]) -> ParsedOptions:
     """The arguments told apart.
 
     Raises:
         NotReadOnly: an option is not in the row, or has no value.
     """
-    given = Given()
+    given = ParsedOptions()
     rest = iter(arguments)
     for word in rest:
         text = word.text
@@ -119,7 +119,7 @@ def read_options(row: Program, arguments: Sequence[Word]) -> Given:
     return given
 
 
-def files_read(row: Program, given: Given) -> Iterator[Word]:
+def files_read(row: Program, given: ParsedOptions) -> Iterator[Word]:
     """The operands and option values that name files.
 
     Raises:
@@ -159,7 +159,7 @@ def paths_behind_colons(word: Word) -> Iterator[Word]:
             yield Word(text[index + 1 :] or ".", word.has_glob)
 
 
-def _check_operands(row: Program, given: Given) -> None:
+def _check_operands(row: Program, given: ParsedOptions) -> None:
     count = len(given.operands)
     if count and row.operands == "none":
         raise NotReadOnly("it takes no arguments when it runs unasked")

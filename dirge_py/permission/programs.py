@@ -14,11 +14,11 @@ from dirge_py.permission.git.commands import judge_git
 from dirge_py.permission.program_options import (
     NotReadOnly,
     files_read,
+    parse_options,
     paths_behind_colons,
     program,
-    read_options,
 )
-from dirge_py.permission.shell_lexer import Word, listed
+from dirge_py.permission.shell_lexer import Word, word_set
 
 _CONTEXT = "context before-context after-context max-count"
 
@@ -199,11 +199,11 @@ SHELL_BUILTINS = frozenset(("cd", "echo", "true", "false", ":", "pwd", "test", "
 
 _FREE_TEXT = frozenset(("echo", "true", "false", ":"))
 
-_FIND_PLAIN = listed(
+_FIND_PLAIN = word_set(
     "-print -print0 -ls -prune -depth -xdev -mount -quit -true -false -empty -readable -writable"
     " -executable -nouser -nogroup -daystart -noleaf -not -a -and -o -or ( ) ! ,"
 )
-_FIND_TEXT = listed(
+_FIND_TEXT = word_set(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -lname -ilname"
     " -type -xtype -maxdepth -mindepth -size -mtime -mmin -atime -amin -ctime -cmin -newermt -perm"
     " -user -group -uid -gid -links -inum -printf -used -fstype"
@@ -249,7 +249,7 @@ class ProgramJudgement:
     wants_files: bool = False
 
 
-def judge(words: Sequence[Word]) -> ProgramJudgement:
+def judge_program(words: Sequence[Word]) -> ProgramJudgement:
     """What a plain command reads.
 
     Raises:
@@ -263,7 +263,7 @@ def judge(words: Sequence[Word]) -> ProgramJudgement:
     if row is None:
         raise NotReadOnly(f"`{head}` is not on the list of programs that only look")
     return ProgramJudgement(
-        reads=tuple(files_read(row, read_options(row, arguments))), wants_files=head == "diff"
+        reads=tuple(files_read(row, parse_options(row, arguments))), wants_files=head == "diff"
     )
 
 
@@ -299,7 +299,7 @@ def _sed(arguments: Sequence[Word]) -> ProgramJudgement:
 
 
 def _date(arguments: Sequence[Word]) -> ProgramJudgement:
-    given = read_options(_DATE, arguments)
+    given = parse_options(_DATE, arguments)
     if any(not word.text.startswith("+") for word in given.operands):
         raise NotReadOnly("it would set the clock")
     return ProgramJudgement(reads=tuple(files_read(_DATE, given)))

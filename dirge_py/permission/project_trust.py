@@ -24,16 +24,16 @@ from dirge_py.permission.rules import Rule, make_rule
 from dirge_py.permission.trust import (
     FOLDER,
     SETTINGS,
-    ProjectFile,
+    ActingFileContent,
     TrustDamaged,
     TrustRecord,
     TrustStore,
-    digest_of,
+    acting_kind,
+    files_digest,
     is_answered,
-    judged,
-    kind_of,
-    may_hold,
-    why_never,
+    judge_files,
+    may_hold_acting_files,
+    why_untrustable,
 )
 from dirge_py.types.errors import ConfigError, DirgeError, FileError
 from dirge_py.types.questions import ActingFile, TrustOffer
@@ -59,7 +59,7 @@ class RefusedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectFiles:
+class ActingFiles:
     """What was found in a project. `device` and `inode` are those of the folder it was found in.
 
     `too_much` says why nobody could be expected to judge it; then nothing else is there.
@@ -67,7 +67,7 @@ class ProjectFiles:
 
     device: int
     inode: int
-    files: tuple[ProjectFile, ...] = ()
+    files: tuple[ActingFileContent, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
     too_much: str = ""
 
@@ -78,11 +78,11 @@ class _TooMuch(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finds:
-    files: list[ProjectFile] = field(default_factory=list)
+    files: list[ActingFileContent] = field(default_factory=list)
     refused: list[RefusedFile] = field(default_factory=list)
 
 
-def read_project_files(root: Path) -> ProjectFiles:
+def read_acting_files(root: Path) -> ActingFiles:
     """Everything below `.dirge` of the folder `root` (a physical path) that would act.
 
     Raises:
@@ -96,7 +96,7 @@ def read_project_files(root: Path) -> ProjectFiles:
             _read_all(anchor, finds)
         except _TooMuch as problem:
             finds, too_much = _Finds(), str(problem)
-        return ProjectFiles(
+        return ActingFiles(
             device=status.st_dev,
             inode=status.st_ino,
             files=tuple(sorted(finds.files, key=lambda file: file.path)),
@@ -117,12 +117,12 @@ def _read_all(anchor: int, finds: _Finds) -> None:
             if left < 0:
                 raise _TooMuch(f"{FOLDER} holds more than {_MOST_ENTRIES} entries")
             path = f"{folder}/{name}"
-            is_folder = may_hold(path)
+            is_folder = may_hold_acting_files(path)
             if stat.S_ISDIR(mode):
                 if is_folder and path.count("/") > _MOST_LEVELS:
                     raise _TooMuch(f"{path} lies too deep")
                 folders += [path] if is_folder else []
-            elif kind_of(path) or (is_folder and stat.S_ISLNK(mode)):
+            elif acting_kind(path) or (is_folder and stat.S_ISLNK(mode)):
                 room -= _take(anchor, path, mode, finds)
                 if len(finds.files) > _MOST_FILES:
                     raise _TooMuch(f"{FOLDER} holds more than {_MOST_FILES} files that would act")
@@ -169,7 +169,7 @@ def _take(anchor: int, path: str, mode: int, finds: _Finds) -> int:
         finds.refused.append(RefusedFile(path=path, reason="it is larger than 1 MiB"))
         return 0
     sha256 = hashlib.sha256(content).hexdigest()
-    finds.files.append(ProjectFile(path=path, content=content, sha256=sha256))
+    finds.files.append(ActingFileContent(path=path, content=content, sha256=sha256))
     return len(content)
 
 
@@ -269,7 +269,7 @@ class ProjectTrust:
     def _are_plugins_whole(self) -> bool:
         """Whether all that a plugin may find beside it was agreed to, and is as it was then."""
         found = [file.state == "trusted" for file in self.files if file.kind == "plugin"]
-        return all(found) and not any(kind_of(each.path) == "plugin" for each in self.refused)
+        return all(found) and not any(acting_kind(each.path) == "plugin" for each in self.refused)
 
     def trusted(self, kind: str) -> Mapping[str, bytes]:
         """The bytes of its trusted files of this kind, by path; the very bytes that were hashed.
@@ -296,25 +296,25 @@ def project_root(start: Path, home: Path) -> Path:
     """
     real = Path(os.path.realpath(start))
     for folder in (real, *real.parents):
-        if why_never(folder, home):
+        if why_untrustable(folder, home):
             break
         if os.path.lexists(folder / ".git"):
             return folder
     return real
 
 
-def look_at_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> ProjectTrust:
+def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> ProjectTrust:
     """The project around `cwd`: its acting files read and hashed, none of them parsed or run."""
     home = _home(environment)
     root = project_root(cwd, home)
     try:
-        found = read_project_files(root)
+        found = read_acting_files(root)
     except OSError as error:
         # A folder that cannot be opened has nothing to load; working in it fails soon enough.
         return ProjectTrust(root=root, obstacle=error.strerror or "it cannot be opened")
     if not (found.files or found.refused or found.too_much):
         return ProjectTrust(root=root)
-    obstacle = found.too_much or why_never(root, home)
+    obstacle = found.too_much or why_untrustable(root, home)
     record = None
     if not obstacle:
         try:
@@ -333,7 +333,7 @@ def look_at_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
     return _judged(whole, found.files, record)
 
 
-def accept(project: ProjectTrust) -> ProjectTrust:
+def trust_project(project: ProjectTrust) -> ProjectTrust:
     """Trust exactly what was looked at; returns the project as it is from now on.
 
     Raises:
@@ -354,7 +354,7 @@ def accept(project: ProjectTrust) -> ProjectTrust:
     return trusted
 
 
-def decline(project: ProjectTrust) -> ProjectTrust:
+def decline_project(project: ProjectTrust) -> ProjectTrust:
     """Remember a no to what is offered now, until one of its files changes."""
     record = TrustRecord(
         device=project.device,
@@ -368,7 +368,7 @@ def decline(project: ProjectTrust) -> ProjectTrust:
     return replace(project, offer=None)
 
 
-def forget(project: ProjectTrust) -> None:
+def forget_project(project: ProjectTrust) -> None:
     """Take back all that was said about this folder."""
     TrustStore(state_dir(project.environment)).put(project.root, None)
 
@@ -384,7 +384,7 @@ class TrustGate:
     @property
     def project(self) -> ProjectTrust:
         if self._project is None:
-            self._project = look_at_project(self._cwd, self._environment)
+            self._project = inspect_project(self._cwd, self._environment)
         return self._project
 
     @property
@@ -397,37 +397,37 @@ class TrustGate:
         return self.project.theme
 
     def answer(self, *, is_trusted: bool) -> None:
-        """Take a person's answer. Raises as `accept`; until then nothing is trusted."""
+        """Take a person's answer. Raises as `trust_project`; until then nothing is trusted."""
         project = self.project
         self._project = replace(project, offer=None)
-        self._project = accept(project) if is_trusted else decline(project)
+        self._project = trust_project(project) if is_trusted else decline_project(project)
 
 
 def _judged(
-    project: ProjectTrust, brought: Sequence[ProjectFile], record: TrustRecord | None
+    project: ProjectTrust, brought: Sequence[ActingFileContent], record: TrustRecord | None
 ) -> ProjectTrust:
     at = {"device": project.device, "inode": project.inode}
-    files = judged(brought, record, **at)
+    files = judge_files(brought, record, **at)
     waiting = tuple(file for file in files if file.state != "trusted")
     is_open = bool(waiting) and not is_answered(waiting, record, **at) and not project.obstacle
     is_trusted = bool(files) and not waiting and not project.obstacle
     offer = TrustOffer(
         project=str(project.root),
         files=waiting,
-        digest=digest_of((file.path, file.sha256) for file in waiting),
+        digest=files_digest((file.path, file.sha256) for file in waiting),
     )
     return replace(
         project,
         state="trusted" if is_trusted else "restricted",
         files=files,
-        digest=digest_of((file.path, file.sha256) for file in files),
+        digest=files_digest((file.path, file.sha256) for file in files),
         offer=offer if is_open else None,
     )
 
 
-def _brought(project: ProjectTrust) -> tuple[ProjectFile, ...]:
+def _brought(project: ProjectTrust) -> tuple[ActingFileContent, ...]:
     return tuple(
-        ProjectFile(path=file.path, content=project.contents[file.path], sha256=file.sha256)
+        ActingFileContent(path=file.path, content=project.contents[file.path], sha256=file.sha256)
         for file in project.files
     )
 

@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from dirge_py.permission.shell_lexer import listed
+from dirge_py.permission.shell_lexer import word_set
 
-SYSTEM_FOLDERS = listed(
+SYSTEM_FOLDERS = word_set(
     "/bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /nix /proc /sbin /sys /usr"
     " /Library /System /private/etc"
 )
@@ -97,7 +97,7 @@ _SECRET = (
     " .config/google-chrome .config/chromium .local/share/keyrings library/keychains"
 )
 """Folders all of whose files are secret."""
-_SECRET_FILES = listed(
+_SECRET_FILES = word_set(
     ".netrc _netrc .npmrc .pypirc .pgpass .my.cnf .mylogin.cnf .git-credentials .htpasswd .s3cfg"
     " .boto .vault-token .databrickscfg .terraformrc .authinfo .authinfo.gpg .msmtprc .claude.json"
     " .bash_history .zsh_history .python_history .psql_history .mysql_history .node_repl_history"
@@ -120,8 +120,8 @@ SECRET_NAMES = tuple(
     )
 )
 """A path for every kind of secret that the tables above name."""
-_EXAMPLES = listed(".env.example .env.sample .env.template .env.dist")
-_PUBLISHED = listed("node_modules site-packages dist-packages")
+_EXAMPLES = word_set(".env.example .env.sample .env.template .env.dist")
+_PUBLISHED = word_set("node_modules site-packages dist-packages")
 """Packages that everybody can download: keys in them are made for tests, and no secret."""
 
 _IGNORED_BY_HFS = dict.fromkeys(
@@ -132,7 +132,7 @@ _IGNORED_BY_HFS = dict.fromkeys(
 
 
 @lru_cache(maxsize=4096)
-def protection(path: str, roots: tuple[str, ...]) -> str:
+def why_protected(path: str, roots: tuple[str, ...]) -> str:
     """Why changing the absolute `path` needs a person's word, or "".
 
     Below a root only the names beneath it count; a workspace may lie in any folder.
@@ -153,7 +153,7 @@ def protection(path: str, roots: tuple[str, ...]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def secrecy(path: str, roots: tuple[str, ...]) -> str:
+def why_secret(path: str, roots: tuple[str, ...]) -> str:
     """Why reading the absolute `path` needs a person's word, or ""."""
     names = _names_of(path, roots)
     for index, name in enumerate(names):
@@ -184,8 +184,8 @@ def is_of_system(real: str, roots: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=65536)
 def may_be_secret(name: str) -> bool:
-    """Whether a path that ends in this name could be a secret: a quick look before `secrecy`."""
-    spelled = comparable(name)
+    """Whether a path that ends in this name could be a secret: a quick look before `why_secret`."""
+    spelled = comparable_name(name)
     return (
         spelled.startswith(".env")
         or spelled in _SECRET_LAST
@@ -195,7 +195,7 @@ def may_be_secret(name: str) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def comparable(name: str) -> str:
+def comparable_name(name: str) -> str:
     """The form in which two names of one file on any file system are equal."""
     if name.isascii():
         return name.lower().rstrip(". ")
@@ -206,7 +206,7 @@ def comparable(name: str) -> str:
 @lru_cache(maxsize=4096)
 def comparable_path(path: str) -> str:
     """The absolute path with every name in its comparable form."""
-    return "/".join(map(comparable, path.split("/")))
+    return "/".join(map(comparable_name, path.split("/")))
 
 
 def _names_of(path: str, roots: Sequence[str]) -> list[str]:
@@ -215,7 +215,7 @@ def _names_of(path: str, roots: Sequence[str]) -> list[str]:
         if path == base or path.startswith(base + "/"):
             path = path[len(base) :]
             break
-    return [comparable(name) for name in path.split("/") if name not in ("", ".")]
+    return [comparable_name(name) for name in path.split("/") if name not in ("", ".")]
 
 
 def _follows(names: Sequence[str], index: int, tail: Sequence[str]) -> bool:
@@ -229,7 +229,7 @@ def _by_name(rows: Iterable[tuple[str, str]], at: int) -> _Tails:
     """Names with why, as components, to be found by the first (0) or the last (-1) of them."""
     found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for spelled, why in rows:
-        tail = tuple(map(comparable, spelled.split("/")))
+        tail = tuple(map(comparable_name, spelled.split("/")))
         found.setdefault(tail[at], []).append((tail, why))
     return found
 

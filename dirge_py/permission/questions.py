@@ -13,7 +13,7 @@ from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.spelled import visible_name
 from dirge_py.permission.decision import Decision, call_digest
-from dirge_py.permission.engine import PermissionEngine, suggest
+from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict, PermissionJudge
 from dirge_py.permission.rule_preview import AskedCall, count_alike, preview_rules
 from dirge_py.types.errors import DirgeError
@@ -123,7 +123,7 @@ def judge_call(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall |
     )
 
 
-def later_questions(
+def batch_questions(
     info: TurnInfo, first: JudgedCall, gate: PermissionEngine, cwd: str
 ) -> Iterator[JudgedCall]:
     """The calls after `first` in its batch that would ask, too, as they stand now.
@@ -164,7 +164,7 @@ async def files_of(judged: JudgedCall) -> Mapping[str, str]:
     return await asyncio.to_thread(files_run, commands, home=home, path=path)
 
 
-def change_words(then: Mapping[str, str], now: Mapping[str, str], cwd: str) -> str:
+def describe_changes(then: Mapping[str, str], now: Mapping[str, str], cwd: str) -> str:
     """What changed between two results of `files_of`, as words; "" if nothing did."""
     changed = changed_files(then, now)
     if not changed:
@@ -179,7 +179,7 @@ async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str
     """What changed since the question, so that its answer does not hold; "" if nothing did."""
     if not answered.is_about(now):
         return "the call was changed"
-    words = change_words(answered.files, await files_of(now), cwd)
+    words = describe_changes(answered.files, await files_of(now), cwd)
     if words or not answered.shown:
         return words
     try:
@@ -191,7 +191,7 @@ async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str
     return "what it would change was changed"
 
 
-def is_no_to(held: AnsweredCall, judged: JudgedCall) -> bool:
+def is_denied_unchanged(held: AnsweredCall, judged: JudgedCall) -> bool:
     """Whether it was refused as it stands: then no rule that came about since allows it."""
     return held.answer.effect == "deny" and held.judged.call.arguments == judged.call.arguments
 
@@ -218,7 +218,7 @@ async def request_for(
         wider_reach=wide,
         alike=count_alike(gate.history, decision.wider),
         can_keep=can_keep,
-        suggestion=suggest(decision),
+        suggestion=suggest_flags(decision),
         preview=await preview_of(judged.call),
         cwd=cwd,
     )
@@ -276,7 +276,7 @@ def pin_preview(workspace: Workspace, answered: AnsweredCall) -> None:
         workspace.hold_to(call_id, answered.shown, answered.answer.changes)
 
 
-def remembered(answered: AnsweredCall) -> Sequence[str]:
+def rules_to_store(answered: AnsweredCall) -> Sequence[str]:
     """The rules that an answer wants to be stored, exactly as they were shown."""
     request, answer = answered.request, answered.answer
     if request is None or answer.effect != "allow" or answer.remember == "once":
@@ -284,7 +284,7 @@ def remembered(answered: AnsweredCall) -> Sequence[str]:
     return request.wider if answer.is_wide and request.wider else request.grant
 
 
-def kept_words(rules: Sequence[str], where: str = "") -> str:
+def stored_rules_notice(rules: Sequence[str], where: str = "") -> str:
     """What a person is told of rules that were stored in the file `where`, or for the session."""
     shown = ", ".join(f"`{visible_name(rule)}`" for rule in rules)
     if not where:
@@ -292,7 +292,7 @@ def kept_words(rules: Sequence[str], where: str = "") -> str:
     return f"Stored: allow {shown} in {shorter(where)}"
 
 
-def family_of(answered: AnsweredCall) -> Sequence[str]:
+def answered_family(answered: AnsweredCall) -> Sequence[str]:
     """The wider rules of a call that was answered alone; none where they were stored."""
     answer = answered.answer
     is_stored = answer.remember != "once" and answer.is_wide

@@ -28,15 +28,15 @@ from dirge_py.permission.ignore_files import (
     unbraced,
 )
 from dirge_py.permission.path_resolver import PathResolver, is_public
-from dirge_py.permission.program_options import Given, NotReadOnly, read_options
+from dirge_py.permission.program_options import NotReadOnly, ParsedOptions, parse_options
 from dirge_py.permission.programs import PROGRAMS
-from dirge_py.permission.protected import secrecy
+from dirge_py.permission.protected import why_secret
 from dirge_py.permission.rules import PolicySet, Rule, anchored, forbids
-from dirge_py.permission.shell_lexer import Word, listed
+from dirge_py.permission.shell_lexer import Word, word_set
 
-_ALWAYS = listed("rg ag ack ripgrep tar zip rsync 7z")
-_WITH_FLAG = listed("grep egrep fgrep zgrep bzgrep xzgrep cp scp diff")
-_SEARCHES = listed("rg ag ack ripgrep grep egrep fgrep zgrep bzgrep xzgrep")
+_ALWAYS = word_set("rg ag ack ripgrep tar zip rsync 7z")
+_WITH_FLAG = word_set("grep egrep fgrep zgrep bzgrep xzgrep cp scp diff")
+_SEARCHES = word_set("rg ag ack ripgrep grep egrep fgrep zgrep bzgrep xzgrep")
 _RECURSIVE = re.compile(
     r"-[A-Za-z]*[rRa][A-Za-z]*|--recursive|--dereference-recursive|--archive|-d|--directories=.*"
 )
@@ -109,7 +109,7 @@ class FileFilter(Protocol):
     def leaves_out(self, path: str, *, is_folder: bool) -> bool: ...
 
 
-def searched(words: Sequence[Word]) -> RecursiveRead | None:
+def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
     """What this command searches, if it is one that may run unasked; None: it is no search.
 
     Raises:
@@ -117,10 +117,10 @@ def searched(words: Sequence[Word]) -> RecursiveRead | None:
     """
     match words[0].text:
         case "grep":
-            given = read_options(PROGRAMS["grep"], words[1:])
+            given = parse_options(PROGRAMS["grep"], words[1:])
             return _given("grep", given) if given.names & {"r", "recursive"} else None
         case "rg":
-            given = read_options(PROGRAMS["rg"], words[1:])
+            given = parse_options(PROGRAMS["rg"], words[1:])
             # These list names, and read nothing.
             return None if given.names & {"files", "type-list"} else _given("rg", given)
         case "git":
@@ -129,7 +129,7 @@ def searched(words: Sequence[Word]) -> RecursiveRead | None:
     return None
 
 
-def searched_loosely(words: Sequence[str]) -> RecursiveRead | None:
+def possible_recursive_read(words: Sequence[str]) -> RecursiveRead | None:
     """What a command may search that nothing is known about; None: it reads no whole folders."""
     name = words[0].rsplit("/", 1)[-1]
     if name == "git":
@@ -144,7 +144,7 @@ def searched_loosely(words: Sequence[str]) -> RecursiveRead | None:
     return RecursiveRead(program=name, starts=tuple(starts), is_known=False)
 
 
-def filter_of(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
+def file_filter(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
     """What this search leaves out below the physical folder `start`; it runs in `cwd`.
 
     Raises:
@@ -316,12 +316,12 @@ def _is_meant(pathspec: str, relative: str, *, is_folder: bool = False) -> bool:
     return is_named or (not is_folder and fnmatchcase(relative, spec))
 
 
-def suspects_of(found: FileFilter) -> list[str] | None:
+def only_files_of(found: FileFilter) -> list[str] | None:
     """The only files worth looking at, where the filter knows them all; else None."""
     return found.suspects if isinstance(found, _TrackedFilter) else None
 
 
-def _given(program: str, given: Given) -> RecursiveRead:
+def _given(program: str, given: ParsedOptions) -> RecursiveRead:
     lead = 0 if given.names & PROGRAMS[program].lead_options else 1
     return RecursiveRead(
         program=program,
@@ -417,7 +417,7 @@ def kept_beneath(
     Raises:
         NotReadOnly: it cannot be told what the search reads.
     """
-    reach = _Reach(filter_of(search, cwd, start), start)
+    reach = _Reach(file_filter(search, cwd, start), start)
     state = [one for one in places.state if is_below_any(one, [start]) and os.path.lexists(one)]
     found = [places.find(one) for one in state if reach.includes(one)]
     by_rules = _kept_by_rules(reach, policy)
@@ -438,7 +438,7 @@ def _as_secret(place: ResolvedPath, path: str) -> ResolvedPath:
     return place if place.secret else replace(place, secret=f"{path} may hold secrets")
 
 
-def worded(
+def with_reasons(
     found: Sequence[ResolvedPath], search: RecursiveRead, cwd: str
 ) -> Sequence[ResolvedPath]:
     """The places with reasons that name them all, and what to do instead; `cwd` is physical."""
@@ -490,7 +490,7 @@ class _Reach:
 
 
 def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) -> list[str] | None:
-    suspects = suspects_of(reach.filter)
+    suspects = only_files_of(reach.filter)
     if suspects is not None:
         inner = (one for one in suspects if one.startswith(reach.start + "/"))
         found = (one for one in inner if _is_secret(one, roots) and reach.includes(one))
@@ -523,12 +523,12 @@ def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) 
 
 
 def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
-    return bool(secrecy(path, roots)) and not is_public(path)
+    return bool(why_secret(path, roots)) and not is_public(path)
 
 
 def _is_secret_folder(path: str, roots: tuple[str, ...]) -> bool:
     """Whether everything in this folder is secret, whatever its name."""
-    return bool(secrecy(f"{path}/x", roots))
+    return bool(why_secret(f"{path}/x", roots))
 
 
 def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:

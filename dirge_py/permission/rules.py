@@ -289,7 +289,9 @@ _TOOL_WITH_PATTERN = re.compile(
 )
 
 
-def from_claude(text: str, effect: Effect = "allow", *, source: str = "") -> tuple[Rule, ...]:
+def parse_claude_rules(
+    text: str, effect: Effect = "allow", *, source: str = ""
+) -> tuple[Rule, ...]:
     """The rules of a list separated by commas or blanks.
 
     `Bash(npm run test:*)` is `execute:npm run test *`; a bare name covers everything of its kind.

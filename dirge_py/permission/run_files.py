@@ -16,12 +16,17 @@ from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command
-from dirge_py.permission.git.config import Unreadable
-from dirge_py.permission.git.repository import EVERY_HOOK, git_dir_of, setting, work_tree_of
+from dirge_py.permission.git.config import UnreadableRepository
+from dirge_py.permission.git.repository import (
+    EVERY_HOOK,
+    git_dir_of,
+    repository_setting,
+    work_tree_of,
+)
 from dirge_py.permission.launchers import SHELLS, WRAPPERS
 from dirge_py.permission.path_mentions import folders_entered
-from dirge_py.permission.patterns import Expansions
-from dirge_py.permission.shell_lexer import listed
+from dirge_py.permission.patterns import GlobExpander
+from dirge_py.permission.shell_lexer import word_set
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS
 from dirge_py.types.tools import Command
 
@@ -37,15 +42,15 @@ _INTERPRETER = re.compile(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|Rscript|tclsh|expect|awk|gawk|mawk|osascript"
     r"|java|julia|pwsh)[0-9.]*"
 )
-_READERS = listed(". source xargs parallel trap coproc run-parts")
+_READERS = word_set(". source xargs parallel trap coproc run-parts")
 # What they are given is named in the question and changed or shown by them, but never run.
-_NEVER_RUNS = listed(
+_NEVER_RUNS = word_set(
     "rm rmdir unlink touch mkdir chmod chown chgrp truncate shred cat head tail wc ls grep egrep"
     " fgrep rg sort uniq cut tr diff cmp stat file du df echo printf cd pushd popd test [ basename"
     " dirname realpath readlink sqlite3 sleep kill"
 )
-_GIT_RUNS = listed("apply am bisect rebase filter-branch submodule")
-_FOLDER_OPTIONS = listed(
+_GIT_RUNS = word_set("apply am bisect rebase filter-branch submodule")
+_FOLDER_OPTIONS = word_set(
     "-C -d --chdir --directory --cwd --dir --prefix --project --project-directory --root"
     " --working-directory --rootdir"
 )
@@ -54,7 +59,7 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(.+)")
 _HOOKS_PATH = re.compile(r"core\.hookspath=(.+)", re.IGNORECASE | re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\(|`")
 _PATTERN = re.compile(r"[*?\[]")
-_SKIPPED = listed("node_modules __pycache__ venv site-packages target dist build")
+_SKIPPED = word_set("node_modules __pycache__ venv site-packages target dist build")
 
 
 def files_run(commands: Iterable[Command], *, home: str, path: str = "") -> Mapping[str, str]:
@@ -81,7 +86,7 @@ class _Look:
         self._cwd = command.cwd
         self._home = home
         self._path = path
-        self._expansions = Expansions()
+        self._expansions = GlobExpander()
         reading = scan_command(command.text)
         self._reading = reading
         raw = raw_words(command.text)
@@ -271,8 +276,8 @@ def _hooks(folder: str, named: Iterable[str]) -> Iterator[str]:
         if git_dir is None:
             return
         main = os.path.dirname(git_dir) if os.path.basename(git_dir) == ".git" else folder
-        chosen = [setting(git_dir, "core.hookspath"), *named]
-    except (OSError, Unreadable, UnicodeError, ValueError):
+        chosen = [repository_setting(git_dir, "core.hookspath"), *named]
+    except (OSError, UnreadableRepository, UnicodeError, ValueError):
         return
     places = [f"{git_dir}/hooks", f"{main}/.husky"]
     for text in chosen:
@@ -384,7 +389,7 @@ _FILES = {
 _FILES_OF = {
     tool: tuple(files.split()) for tools, files in _FILES.items() for tool in tools.split()
 }
-_TEST_RUNNERS = listed("pytest py.test unittest tox nox jest vitest mocha rspec phpunit ctest")
+_TEST_RUNNERS = word_set("pytest py.test unittest tox nox jest vitest mocha rspec phpunit ctest")
 _TEST_WORDS = ("test", "check", "ci", "spec")
 _TEST_FILE = re.compile(
     r"conftest\.py|tests?[_.-].+|.+[_.-](?:tests?|spec)\.[A-Za-z]+", re.IGNORECASE

@@ -12,7 +12,14 @@ from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.permission.engine import PermissionEngine
-from dirge_py.permission.rules import Anchors, PolicySet, Rule, from_claude, make_rule, parse_rule
+from dirge_py.permission.rules import (
+    Anchors,
+    PolicySet,
+    Rule,
+    make_rule,
+    parse_claude_rules,
+    parse_rule,
+)
 from dirge_py.types.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,7 +51,7 @@ class RuleOptions(Protocol):
         """Rules that deny, as Claude Code spells them."""
 
 
-def open_gate(
+def open_engine(
     config: Config,
     options: RuleOptions,
     workspace: Workspace,
@@ -133,10 +140,10 @@ def _rules(config: Config, options: RuleOptions) -> tuple[Rule, ...]:
     ]
     rules += [parse_rule(text, "allow", source="--allow") for text in options.allow]
     for text in options.allowed_tools:
-        rules += from_claude(text, "allow", source="--allowedTools")
+        rules += parse_claude_rules(text, "allow", source="--allowedTools")
     rules += [parse_rule(text, "deny", source="--deny") for text in options.deny]
     for text in options.disallowed_tools:
-        rules += from_claude(text, "deny", source="--disallowedTools")
+        rules += parse_claude_rules(text, "deny", source="--disallowedTools")
     return tuple(rules)
 
 

@@ -11,36 +11,48 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 
-from dirge_py.permission.blocklist import Ground, collapse, destruction, is_device, windows
-from dirge_py.permission.command_scan import CommandScan, open_command, raw_words, scan_command
+from dirge_py.permission.blocklist import (
+    CommandFolders,
+    dangerous_if_empty,
+    dangerous_tails,
+    is_device,
+    why_destructive,
+)
+from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command, scan_words
 from dirge_py.permission.facts import ArgvPlan, CallFacts, CommandFact, Fact, PathFact, ResolvedPath
 from dirge_py.permission.git.commands import judge_git, shown_secrets
 from dirge_py.permission.git.repository import work_tree_of
-from dirge_py.permission.launchers import files_told, runs_inline_code
+from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
 from dirge_py.permission.path_mentions import (
     MOVERS,
     TURNS_SHELL,
     CwdTracker,
-    Naming,
     OwnPlaces,
+    PathLookups,
     changed_files,
+    enters_unknown_folder,
+    files_in_git_objects,
     folders_entered,
-    here,
-    kept_loosely,
-    leads_anywhere,
-    mentioned,
-    stored_files,
-    too_many,
+    mentioned_paths,
+    too_many_paths,
+    withheld_from_searches,
+    without_cwd_prefix,
 )
 from dirge_py.permission.patterns import names_in
 from dirge_py.permission.program_options import NotReadOnly
-from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge
-from dirge_py.permission.recursive_reads import NARROWER, Beneath, RecursiveRead, searched, worded
+from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge_program
+from dirge_py.permission.recursive_reads import (
+    NARROWER,
+    Beneath,
+    RecursiveRead,
+    recursive_read_of,
+    with_reasons,
+)
 from dirge_py.permission.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
 from dirge_py.permission.unresolved_words import (
     UnresolvedCommand,
-    searches_of_finds,
-    searches_of_lists,
+    reads_of_finds,
+    reads_of_listers,
     unresolved_commands,
     unresolved_paths,
     unresolved_targets,
@@ -81,8 +93,8 @@ class ShellLookups:
     roots: tuple[str, ...] = ()
 
     @property
-    def naming(self) -> Naming:
-        return Naming(place=self.place, expand=self.expand, home=self.home)
+    def naming(self) -> PathLookups:
+        return PathLookups(place=self.place, expand=self.expand, home=self.home)
 
     @property
     def own(self) -> OwnPlaces:
@@ -153,9 +165,9 @@ class _Walk:
         reads: tuple[PathFact, ...] = ()
         refusal = ""
         try:
-            judgement = judge(part.words)
+            judgement = judge_program(part.words)
             refusal = self._program_refusal(part.argv[0]) or self._git_refusal(judgement)
-            search = searched(part.words)
+            search = recursive_read_of(part.words)
             reads = tuple(self._reads(judgement, search.excluded if search else ()))
             reads += tuple(self._kept(part, search))
             reads += tuple(self._shown_by_git(part) if judgement.uses_git else ())
@@ -177,26 +189,26 @@ class _Walk:
 
     def _secrets_in_folders(self, part: Part) -> Iterator[PathFact]:
         """The secrets in folders that a command reads as a whole, such as `tar` and `cp -r`."""
-        places = self._kept_if_known(open_command(part.words).commands)
+        places = self._kept_if_known(scan_words(part.words).commands)
         yield from (PathFact("read", place) for place in places if place.secret)
 
     def _notice_changes(self, part: Part) -> None:
         if part.words[0].text not in TURNS_SHELL:
             return
         self._altered_by = part.words[0].text
-        commands = open_command(part.words).commands
+        commands = scan_words(part.words).commands
         if any(words[0] in MOVERS for words in commands):
             folders = self._folders
             folders.lose(folders_entered(commands, folders.possible, self._around.home))
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         loose = self._loosely(part)
-        listed = searches_of_lists(self._listers(part), part.argv) if refusal else None
-        read = (*loose.commands, *searches_of_finds(loose.commands), *(listed or ()))
+        listed = reads_of_listers(self._listers(part), part.argv) if refusal else None
+        read = (*loose.commands, *reads_of_finds(loose.commands), *(listed or ()))
         kept = self._kept_if_known(read) if refusal else ()
         # What a command line in quotes is redirected to is in none of its commands.
         fed = [*loose.targets, *loose.sources]
-        stored = stored_files(loose.commands, self._reals(), self._around.git_top)
+        stored = files_in_git_objects(loose.commands, self._reals(), self._around.git_top)
         places = self._mentioned([*_all_words(loose.commands), *fed, *stored]) if refusal else ()
         touched: tuple[ResolvedPath, ...] = ()
         if refusal:
@@ -213,7 +225,7 @@ class _Walk:
             may_run=_as_words(loose.commands),
             raw_words=tuple(map(Word, raw_words(part.text))) if loose.is_torn else (),
             forbidden=_destruction(loose, part.text, self._ground(), self._listers(part)),
-            collapses=collapse(loose.run, self._ground()) if refusal else "",
+            collapses=dangerous_if_empty(loose.run, self._ground()) if refusal else "",
             open=_open(loose, self._folders.possible, self._around),
             open_reads=() if listed is not None else unresolved_paths(loose.open, ()),
             open_edits=unresolved_targets(loose.open, ()) if refusal else (),
@@ -239,7 +251,7 @@ class _Walk:
                 found = self._around.kept_beneath(kind, folder, place.real)
                 if found is None:
                     raise NotReadOnly(f"it reads more files than can be looked at: {NARROWER}")
-                yield from (PathFact("read", one) for one in worded(found, search, folder))
+                yield from (PathFact("read", one) for one in with_reasons(found, search, folder))
 
     def _check_options(self, part: Part, folder: str) -> None:
         """A pattern in an option must stand for itself: else a file's name takes its place."""
@@ -266,13 +278,13 @@ class _Walk:
     def _loosely(self, part: Part) -> CommandScan:
         """The part read widely; once all of the line, if its words may have been renamed before."""
         if self._altered_by in ("", *MOVERS) or self._is_reread:
-            return open_command(part.words)
+            return scan_words(part.words)
         self._is_reread = True
         return scan_command(self._command.text)
 
-    def _ground(self) -> Ground:
+    def _ground(self) -> CommandFolders:
         around = self._around
-        return Ground(folders=self._folders.possible, home=around.home, roots=around.roots)
+        return CommandFolders(folders=self._folders.possible, home=around.home, roots=around.roots)
 
     def _listers(self, part: Part) -> list[tuple[str, ...]]:
         """The commands that the input of this one goes through."""
@@ -282,7 +294,7 @@ class _Walk:
 
     def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[ResolvedPath, ...]:
         guesses = ("/", self._around.home) if self._folders.is_lost else ()
-        return tuple(kept_loosely(commands, self._reals(), self._around, guesses=guesses))
+        return tuple(withheld_from_searches(commands, self._reals(), self._around, guesses=guesses))
 
     def _hooks(self, words: Sequence[str]) -> str:
         """What is to be added to the reason for asking about a git command."""
@@ -335,7 +347,7 @@ class _Walk:
             real = self._real(folder)
             if not word.has_glob:
                 yield self._around.place(os.path.join(real, word.text))
-                if (text := here(word.text)) != word.text:
+                if (text := without_cwd_prefix(word.text)) != word.text:
                     yield self._around.place(os.path.join(real, text))
                 continue
             found = self._around.expand(real, word.text)
@@ -377,10 +389,10 @@ class _Walk:
                 try:
                     yield from tuple(self._places(word))
                 except NotReadOnly:
-                    yield too_many(self._around.place)
+                    yield too_many_paths(self._around.place)
 
     def _mentioned(self, words: Iterable[str]) -> tuple[ResolvedPath, ...]:
-        return mentioned(words, self._reals(), self._around.naming)
+        return mentioned_paths(words, self._reals(), self._around.naming)
 
     def _reals(self) -> list[str]:
         return [self._real(folder) for folder in self._folders.possible]
@@ -393,16 +405,16 @@ def _opaque(command: Command, reason: str, around: ShellLookups) -> CommandFact:
     """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
     loose = scan_command(command.text)
     raw = raw_words(command.text)
-    ground = Ground(folders=[command.cwd], home=around.home, roots=around.roots)
+    ground = CommandFolders(folders=[command.cwd], home=around.home, roots=around.roots)
     folders = folders_entered(loose.commands, [command.cwd], around.home)
     named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
     reals = [around.place(folder).real for folder in folders]
-    stored = stored_files(loose.commands, reals, around.git_top)
-    places = mentioned([*_all_words(loose.commands), *named, *stored], folders, around.naming)
-    touched = mentioned([*_arguments(loose.commands), *named], folders, around.naming)
-    guesses = ("/", around.home) if leads_anywhere(loose.commands, around.home) else ()
-    searching = (*loose.commands, *searches_of_finds(loose.commands))
-    kept = kept_loosely(searching, reals, around, guesses=guesses)
+    stored = files_in_git_objects(loose.commands, reals, around.git_top)
+    places = mentioned_paths([*_all_words(loose.commands), *named, *stored], folders, around.naming)
+    touched = mentioned_paths([*_arguments(loose.commands), *named], folders, around.naming)
+    guesses = ("/", around.home) if enters_unknown_folder(loose.commands, around.home) else ()
+    searching = (*loose.commands, *reads_of_finds(loose.commands))
+    kept = withheld_from_searches(searching, reals, around, guesses=guesses)
     writing = next((words for words in loose.commands if _changes_git(words)), ())
     hooks = around.git_hooks(reals[0], writing) if writing else ""
     return CommandFact(
@@ -411,7 +423,7 @@ def _opaque(command: Command, reason: str, around: ShellLookups) -> CommandFact:
         may_run=_as_words(loose.commands),
         raw_words=tuple(map(Word, raw)),
         forbidden=_destruction(loose, command.text, ground),
-        collapses=collapse(loose.run, replace(ground, folders=tuple(folders))),
+        collapses=dangerous_if_empty(loose.run, replace(ground, folders=tuple(folders))),
         open=_open(loose, reals, around),
         open_reads=unresolved_paths(loose.open, loose.open_sources),
         open_edits=unresolved_targets(loose.open, loose.open_targets),
@@ -433,7 +445,7 @@ def _changes_git(words: Sequence[str]) -> bool:
 
 
 def _destruction(
-    loose: CommandScan, text: str, ground: Ground, listers: Sequence[Sequence[str]] = ()
+    loose: CommandScan, text: str, ground: CommandFolders, listers: Sequence[Sequence[str]] = ()
 ) -> str:
     # What only stands in text is run where a shell gets its commands from somewhere.
     is_run = any(words[0] == ANYTHING for words in loose.open)
@@ -443,13 +455,13 @@ def _destruction(
     listed: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [
         (one, before) for one, before in loose.listed if one in known
     ]
-    fed_by = [words for one in listers for words in open_command(tuple(map(Word, one))).run]
+    fed_by = [words for one in listers for words in scan_words(tuple(map(Word, one))).run]
     listed += [(one, fed_by) for one in known if fed_by]
     if loose.is_torn:
-        commands += windows(raw_words(text))
+        commands += dangerous_tails(raw_words(text))
     entered = folders_entered(loose.run, list(ground.folders), ground.home)
     ground = replace(ground, folders=tuple(entered))
-    why = destruction(commands, ground, listed) + _by_empty(loose, commands, ground)
+    why = why_destructive(commands, ground, listed) + _by_empty(loose, commands, ground)
     device = next(filter(is_device, loose.targets), "")
     if loose.is_bomb:
         return "it is a fork bomb: it would start processes until the machine stands still"
@@ -459,12 +471,12 @@ def _destruction(
     return f"it would destroy {destroyed}: {why}" if why else ""
 
 
-def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], ground: Ground) -> str:
+def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], ground: CommandFolders) -> str:
     """What to add to the reason where a command destroys only because a variable is empty."""
     emptied = dict(loose.emptied)
-    if not emptied or destruction([one for one in commands if one not in emptied], ground):
+    if not emptied or why_destructive([one for one in commands if one not in emptied], ground):
         return ""
-    names = next((names for one, names in loose.emptied if destruction([one], ground)), ())
+    names = next((names for one, names in loose.emptied if why_destructive([one], ground)), ())
     if not names:
         return ""
     verb, sets = ("counts", "sets it") if len(names) == 1 else ("count", "sets them")
@@ -489,9 +501,9 @@ def _as_words(commands: Iterable[Sequence[str]]) -> tuple[tuple[Word, ...], ...]
 
 def _all_words(commands: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from (word for words in commands for word in words)
-    yield from files_told(commands)
+    yield from files_named_in_code(commands)
 
 
 def _arguments(commands: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from (word for words in commands for word in words[1:])
-    yield from files_told(commands)
+    yield from files_named_in_code(commands)

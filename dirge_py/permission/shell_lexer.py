@@ -41,7 +41,7 @@ class Part:
         return tuple(word.text for word in self.words)
 
 
-def listed(names: str) -> frozenset[str]:
+def word_set(names: str) -> frozenset[str]:
     """A set of names that are written as one text."""
     return frozenset(names.split())
 
@@ -61,7 +61,7 @@ _SEGMENT = re.compile(rf"({_BARE}+)|'([^']*)'|\"([^\"]*)\"")
 _TILDE = re.compile(r"(?:\A|[:=])~")
 _HEAD = re.compile(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
 _OUTSIDE_CHARSET = re.compile(r"[^\x20-\x7e\t\n]")
-_RESERVED = listed(
+_RESERVED = word_set(
     "if then elif else fi for while until do done case esac select function time coproc in"
 )
 
@@ -221,27 +221,27 @@ _WITHOUT = str.maketrans(
 )
 
 
-def clean(text: str) -> str:
+def replace_marks(text: str) -> str:
     """Text from outside: letters that would be taken for marks are replaced."""
     return text.translate(_WITHOUT)
 
 
-def quoted(text: str) -> str:
+def mark_quoted(text: str) -> str:
     """The text, as if it stood between single quotes."""
     return text.translate(_TO_MARK)
 
 
-def plain(words: tuple[str, ...]) -> tuple[str, ...]:
+def unmarked_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words without marks, as a rule would be compared with them."""
     return tuple(word.translate(_PLAIN) for word in words if word not in (FED, UNRUN))
 
 
-def plain_text(word: str) -> str:
+def unmarked(word: str) -> str:
     """One word without marks."""
     return word.translate(_PLAIN)
 
 
-def revived(value: str) -> str:
+def unquoted_value(value: str) -> str:
     """The value of a variable where it expands unquoted: patterns in it count again."""
     for char in "*?[":
         value = value.replace(_DEAD[char], char)

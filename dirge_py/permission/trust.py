@@ -36,7 +36,7 @@ _FOLDERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectFile:
+class ActingFileContent:
     """One acting file as it was read: `path` is relative to the project."""
 
     path: str
@@ -82,7 +82,7 @@ def record_from(value: Any) -> TrustRecord:
     raise ValueError("no record of trust")
 
 
-def kind_of(path: str) -> str:
+def acting_kind(path: str) -> str:
     """What the file would act as; "" for one that dirge never loads.
 
     `path` is relative to the project, and compared letter by letter: what is loaded later is looked
@@ -97,13 +97,13 @@ def kind_of(path: str) -> str:
     return kind
 
 
-def may_hold(path: str) -> bool:
+def may_hold_acting_files(path: str) -> bool:
     """Whether files below this folder of the project could act."""
     top, *below = path.removeprefix(f"{FOLDER}/").split("/")
     return top in _FOLDERS and (not below or not _FOLDERS[top][1])
 
 
-def digest_of(files: Iterable[tuple[str, str]]) -> str:
+def files_digest(files: Iterable[tuple[str, str]]) -> str:
     """One hash for all of (path, sha256), whatever their order."""
     digest = hashlib.sha256()
     for path, sha256 in sorted((os.fsencode(path), sha256) for path, sha256 in files):
@@ -111,8 +111,8 @@ def digest_of(files: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
-def judged(
-    brought: Iterable[ProjectFile], record: TrustRecord | None, *, device: int, inode: int
+def judge_files(
+    brought: Iterable[ActingFileContent], record: TrustRecord | None, *, device: int, inode: int
 ) -> tuple[ActingFile, ...]:
     """Each file with what the record says of it. A record of another folder says nothing."""
     accepted: Mapping[str, str] = {}
@@ -121,7 +121,7 @@ def judged(
     return tuple(
         ActingFile(
             path=file.path,
-            kind=kind_of(file.path),
+            kind=acting_kind(file.path),
             size=len(file.content),
             sha256=file.sha256,
             state="new"
@@ -145,7 +145,7 @@ def is_answered(
     )
 
 
-def why_never(root: PurePath, home: PurePath) -> str:
+def why_untrustable(root: PurePath, home: PurePath) -> str:
     """Why this folder cannot be trusted as a project; "" if it can. Both are physical paths."""
     if root == PurePath("/"):
         return "the root of the file system is no project"

@@ -5,25 +5,25 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.command_splitter import SplitCommand, is_unknown, with_places
+from dirge_py.permission.command_splitter import SplitCommand, is_unresolved, with_folders_spelled
 from dirge_py.permission.launchers import READERS, REMOVERS, find_starts
 from dirge_py.permission.patterns import MANY, ONE
-from dirge_py.permission.shell_lexer import FOUND, QUOTED, REFERENCE, listed, plain_text
+from dirge_py.permission.shell_lexer import FOUND, QUOTED, REFERENCE, unmarked, word_set
 
 _REFERENCE = "\ue022"
 _LONGEST = 256
 _MOST_WORDS = 64
 _MOST_NAMES = 64
-_WRITERS = REMOVERS | listed(
+_WRITERS = REMOVERS | word_set(
     "rmdir mkdir touch truncate tee mv cp install ln chmod chown chgrp dd sed rsync patch unzip"
 )
-_LISTERS = listed("find fd fdfind ls rg git")
-_FILTERS = listed("grep egrep head tail sort uniq")
+_LISTERS = word_set("find fd fdfind ls rg git")
+_FILTERS = word_set("grep egrep head tail sort uniq")
 _RANGE = re.compile(r"(?<!\$)\{[^{}]*\.\.[^{}]*\}")
-_SEARCHERS = listed("grep egrep fgrep zgrep rg ag ack sed awk gawk mawk jq yq")
+_SEARCHERS = word_set("grep egrep fgrep zgrep rg ag ack sed awk gawk mawk jq yq")
 _COUNTED = {
-    **dict.fromkeys(("head", "tail"), listed("-n -c --lines --bytes")),
-    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), listed("-e -m -A -B -C")),
+    **dict.fromkeys(("head", "tail"), word_set("-n -c --lines --bytes")),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), word_set("-e -m -A -B -C")),
 }
 
 Names = Callable[[str], Sequence[str] | None]
@@ -55,27 +55,27 @@ def unresolved_commands(
 ) -> Iterator[UnresolvedCommand]:
     """The commands that could be several, in the forms they can have."""
     for words in commands:
-        placed = [with_places(word, home, cwd) for word in words[:_MOST_WORDS]]
+        placed = [with_folders_spelled(word, home, cwd) for word in words[:_MOST_WORDS]]
         shown = next((word for word in placed if _is_open(word)), "")
         if not shown:
             continue
         head = _head(placed[0])
         rest = tuple(one for word in placed[1:] for one in _argument(word, names))
         is_program = _is_open(placed[0])
-        yield UnresolvedCommand((*head, *rest), plain_text(shown), is_program)
+        yield UnresolvedCommand((*head, *rest), unmarked(shown), is_program)
 
 
 def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -> tuple[str, ...]:
     """Words of commands that read files, and files they are fed with, that name unknown files."""
-    found = [plain_text(word) for word in sources if is_unknown(word)]
+    found = [unmarked(word) for word in sources if is_unresolved(word)]
     for words in commands:
         name = words[0].rsplit("/", 1)[-1]
         if name in READERS:
-            found += map(plain_text, _unknown_operands(name, words))
+            found += map(unmarked, _unknown_operands(name, words))
     return tuple(dict.fromkeys(found))
 
 
-def searches_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]:
+def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]:
     """For every `find` that has files read: a command that reads all that it could find."""
     return tuple(
         ("grep", "-r", "x", *find_starts(words))
@@ -84,7 +84,7 @@ def searches_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, .
     )
 
 
-def searches_of_lists(
+def reads_of_listers(
     listers: Sequence[SplitCommand], words: SplitCommand
 ) -> tuple[SplitCommand, ...] | None:
     """The same for an `xargs` that gets the names which other commands list; None: it does not.
@@ -117,11 +117,11 @@ def _has_files_read(words: SplitCommand) -> bool:
 
 def unresolved_targets(commands: Sequence[SplitCommand], targets: Sequence[str]) -> tuple[str, ...]:
     """Words of commands that change files, and files they are redirected to, likewise."""
-    found = [plain_text(word) for word in targets if is_unknown(word)]
+    found = [unmarked(word) for word in targets if is_unresolved(word)]
     for words in commands:
         name = words[0].rsplit("/", 1)[-1]
         if name in _WRITERS and (name != "sed" or any(w.startswith("-i") for w in words)):
-            found += map(plain_text, _unknown_operands(name, words))
+            found += map(unmarked, _unknown_operands(name, words))
     return tuple(dict.fromkeys(found))
 
 
@@ -130,12 +130,12 @@ def _unknown_operands(name: str, words: SplitCommand) -> Iterator[str]:
     is_first = name in _SEARCHERS and not any(word in ("-e", "-f") for word in words)
     for before, word in pairwise(words):
         is_option = word.startswith("-") and QUOTED in word and "=" not in word
-        if not (is_unknown(word) or _RANGE.search(word)) and not (
+        if not (is_unresolved(word) or _RANGE.search(word)) and not (
             word.startswith("-") or before in counted
         ):
             is_first = False
             continue
-        if not (is_unknown(word) or _RANGE.search(word)) or FOUND in word:
+        if not (is_unresolved(word) or _RANGE.search(word)) or FOUND in word:
             continue
         is_value = before in counted and QUOTED in word
         if is_option or is_value or (is_first and QUOTED in word and "$" not in word):
@@ -158,13 +158,13 @@ def could_match(pattern: Sequence[tuple[str, bool]], words: Sequence[UnresolvedW
             if column < columns and words[column].is_rest:
                 fits[row][column] |= fits[row][column + 1] or (row < rows and fits[row + 1][column])
             elif row < rows and column < columns and not pattern[row][1]:
-                fits[row][column] |= fits[row + 1][column + 1] and overlap(
+                fits[row][column] |= fits[row + 1][column + 1] and forms_overlap(
                     pattern[row][0], words[column].form
                 )
     return fits[0][0]
 
 
-def overlap(one: str, other: str) -> bool:
+def forms_overlap(one: str, other: str) -> bool:
     """Whether some text has both forms."""
     if len(one) > _LONGEST or len(other) > _LONGEST:
         return True
@@ -183,7 +183,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _is_open(word: str) -> bool:
-    return is_unknown(word) or _form(word) != plain_text(word)
+    return is_unresolved(word) or _form(word) != unmarked(word)
 
 
 def _head(word: str) -> tuple[UnresolvedWord, ...]:
@@ -209,14 +209,14 @@ def _argument(word: str, names: Names) -> tuple[UnresolvedWord, ...]:
     if is_split:
         start = (UnresolvedWord(form.replace(_REFERENCE, MANY) + MANY),) if form else ()
         return (*start, UnresolvedWord(is_rest=True))
-    if _REFERENCE in form or form == plain_text(word):
+    if _REFERENCE in form or form == unmarked(word):
         return (UnresolvedWord(form.replace(_REFERENCE, MANY)),)
     if "{" in word:
         return (UnresolvedWord(form),)
-    found = names(plain_text(word))
+    found = names(unmarked(word))
     if found is None or len(found) > _MOST_NAMES:
         return (UnresolvedWord(is_rest=True),)
-    return tuple(map(UnresolvedWord, found or (plain_text(word),)))
+    return tuple(map(UnresolvedWord, found or (unmarked(word),)))
 
 
 def _first_part(word: str) -> tuple[str, bool]:
@@ -237,4 +237,4 @@ def _form(word: str) -> str:
         start, end = form.find(opening), form.rfind(closing)
         if 0 <= start < end and (opening == "[" or ".." in form[start:end]):
             form = form[:start] + MANY + form[end + 1 :]
-    return plain_text(form)
+    return unmarked(form)

@@ -4,15 +4,17 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dirge_py.permission.shell_lexer import MAX_BYTES, NotPlain, Part, lex, listed
+from dirge_py.permission.shell_lexer import MAX_BYTES, NotPlain, Part, lex, word_set
 
-_FILTERS = listed("tail head tee cat less more sort uniq wc sed awk cut tr nl column grep egrep rg")
-_QUIET = listed("-q --quiet --silent -qx -qF -qE -Fq -Eq -qi -iq")
-_BEFOREHAND = listed(
+_FILTERS = word_set(
+    "tail head tee cat less more sort uniq wc sed awk cut tr nl column grep egrep rg"
+)
+_QUIET = word_set("-q --quiet --silent -qx -qF -qE -Fq -Eq -qi -iq")
+_BEFOREHAND = word_set(
     "cd export set unset source . umask ulimit pwd echo printf ls cat date mkdir touch rm cp ln mv"
     " which command type true :"
 )
-_SHELLS = listed("sh bash zsh dash")
+_SHELLS = word_set("sh bash zsh dash")
 
 # What the strict reader refuses (substitutions, here-documents, loops) is only searched.
 _COVERED = re.compile(

@@ -10,6 +10,10 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -17,13 +21,30 @@ from dirge_py.conversation.deps import PlanTerms
 from dirge_py.conversation.durable import Engine
 from dirge_py.conversation.run import Run
 from dirge_py.guards.limits import Limits
-from dirge_py.permission.project_trust import look_at_project
+from dirge_py.permission.project_trust import inspect_project
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.desk import Accept, AcceptsAll, Drop, KeepsAll, PlanAnswer, PlanDesk
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start
-from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message
-from dirge_py.sdk.assembly import Blueprint, Checks, Clock, HookSource, WallClock, assemble, distinct, store_in
+from dirge_py.sdk.agent_inputs import (
+    AgentInput,
+    Asking,
+    Continue,
+    Prompt,
+    Resume,
+    as_asker,
+    as_message,
+)
+from dirge_py.sdk.assembly import (
+    Blueprint,
+    Checks,
+    Clock,
+    HookSource,
+    WallClock,
+    assemble,
+    distinct,
+    store_in,
+)
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
 from dirge_py.sdk.outcome_text import why_not_done
@@ -40,10 +61,6 @@ from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.tools import Interceptor, LoopTool
-from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeAlias
-
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
@@ -200,7 +217,7 @@ class Agent:
             if thread is not None and chosen.kind != "none":
                 chosen = SessionChoice(kind="named", id=thread)
             wanted = replace(given, session=chosen)
-            settings, wanted = with_project(config, wanted, look_at_project(Path.cwd()))
+            settings, wanted = with_project(config, wanted, inspect_project(Path.cwd()))
             return build(settings, as_asker(asker), wanted, stream_fn=stream_fn, engine=engine)
 
         is_kept = config.session.save and given.session.kind != "none"

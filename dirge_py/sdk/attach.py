@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dirge_py.context.attachments import Attacher, mentions
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.engine import PermissionEngine, suggest
+from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.questions import asked_claims
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import UserMessage
@@ -55,7 +55,7 @@ class GuardedAttacher:
         )
         if effect == "allow":
             return
-        flags = suggest(decision)
+        flags = suggest_flags(decision)
         raise FileError(
             f"@{written} was not attached: {decision.reason}.",
             hint=f"{flags} would allow it. " * bool(flags) + "Without the @ it is only a name.",

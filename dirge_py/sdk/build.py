@@ -55,7 +55,7 @@ from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
 from dirge_py.lib.redactor import Redactor
 from dirge_py.permission.authorizer import Authorizer
-from dirge_py.permission.llm_judge import judging_with
+from dirge_py.permission.llm_judge import model_judge
 from dirge_py.permission.settings import rule_keeper
 from dirge_py.plan.state import NAME, standing
 from dirge_py.processes.outputs import OutputStore
@@ -477,7 +477,7 @@ def authorizer_of(
         on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
         keep_rules=rule_keeper(config),
         loop_guard=config.permission.loop_guard,
-        judge=judging_with(approve) if approve is not None else None,
+        judge=model_judge(approve) if approve is not None else None,
         judge_effect=config.permission.judge,
     )
 

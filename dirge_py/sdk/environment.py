@@ -35,7 +35,7 @@ from dirge_py.lib.redactor import Redactor
 from dirge_py.lib.secret_environment import secret_values
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
-from dirge_py.permission.settings import key_variables, open_gate
+from dirge_py.permission.settings import key_variables, open_engine
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.privacy import close_to_others
@@ -476,7 +476,7 @@ def _folders(site: BuildContext, recorder: Recorder | None) -> SessionFolders:
 def _gate(
     site: BuildContext, folders: SessionFolders, loaded: Loaded, recorder: Recorder | None
 ) -> PermissionEngine:
-    gate = open_gate(
+    gate = open_engine(
         site.config,
         site.options,
         site.machine.workspace,

@@ -3,6 +3,9 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 from dirge_py.config.schema import Config
 from dirge_py.context.prompt_source import open_prompts
 from dirge_py.extensions.memory.providers import open_memory
@@ -11,8 +14,8 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision, explain
 from dirge_py.permission.engine import PermissionEngine
-from dirge_py.permission.project_trust import look_at_project
-from dirge_py.permission.settings import open_gate
+from dirge_py.permission.project_trust import inspect_project
+from dirge_py.permission.settings import open_engine
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
@@ -23,9 +26,6 @@ from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Question
-from pathlib import Path
-from typing import Any
-
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -72,8 +72,8 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
     """An explainer that needs no provider, key, network or session, and writes nothing."""
     folder = Path(os.path.abspath(cwd))
     workspace = Workspace([folder, *options.add_dirs], folder)
-    config, options = with_project(config, options, look_at_project(folder))
-    gate = open_gate(
+    config, options = with_project(config, options, inspect_project(folder))
+    gate = open_engine(
         config,
         options,
         workspace,

@@ -41,7 +41,7 @@ from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
 from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.rules import Anchors, Rule
-from dirge_py.permission.settings import open_gate
+from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.paths import is_below
 from dirge_py.processes.sandbox.repository import is_git_directory, repository_of
@@ -193,7 +193,7 @@ def gate_for_copy(
         for root in roots
         for pattern in (quoted_path(root), f"{quoted_path(root)}/**")
     ]
-    return open_gate(
+    return open_engine(
         parent.config,
         parent.options,
         workspace,
@@ -556,7 +556,7 @@ class Rooms:
         parent = self._parent
         workspace = Workspace(parent.machine.workspace.roots, parent.cwd)
         undo.callback(workspace.close)
-        gate = open_gate(
+        gate = open_engine(
             parent.config,
             parent.options,
             workspace,

@@ -17,8 +17,8 @@ from dirge_py.files.products import is_product
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_dependency_folder, list_unignored
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git.config import Unreadable
-from dirge_py.permission.git.repository import setting
+from dirge_py.permission.git.config import UnreadableRepository
+from dirge_py.permission.git.repository import repository_setting
 from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.processes.sandbox.repository import repository_of
 from dirge_py.session.names import project_root
@@ -88,10 +88,10 @@ class Project:
             return None
         settings = {}
         try:
-            if setting(real[1], "extensions.refstorage"):
+            if repository_setting(real[1], "extensions.refstorage"):
                 return None
-            settings = {key: setting(real[1], key) for key in _PLAIN_SETTINGS}
-        except (OSError, Unreadable, UnicodeError):
+            settings = {key: repository_setting(real[1], key) for key in _PLAIN_SETTINGS}
+        except (OSError, UnreadableRepository, UnicodeError):
             return None
         return GitPlaces(
             git_dir=Path(real[0]),

@@ -10,7 +10,7 @@ from pathlib import Path
 from dirge_py.files.regular_file import read_regular
 from dirge_py.guards.judge import DIFF_BYTES, WorkspaceDiff
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git.repository import GIT_HARDENING, hazard
+from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 from dirge_py.processes.output import whole_characters
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import search_path
@@ -65,7 +65,7 @@ class WorkingTree:
         That is outside of a repository, in one whose settings name programs, or without git.
         """
         try:
-            if await asyncio.to_thread(hazard, os.path.realpath(self.cwd), self.roots):
+            if await asyncio.to_thread(git_hazard, os.path.realpath(self.cwd), self.roots):
                 return None
             state = await self._state()
             if state is None:

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.permission.decision import explain
-from dirge_py.permission.engine import suggest
+from dirge_py.permission.engine import suggest_flags
 from dirge_py.permission.rules import Effect, Mode, Rule
 from dirge_py.types.tools import Claim, Operation
 from tests.security.sizes import size
@@ -331,7 +331,7 @@ def test_the_suggested_flags_would_have_allowed_it(
     decision = project.run(command, mode=mode)
     again = project.run(command, *(allow(rule) for rule in decision.wanted), mode=mode)
 
-    assert suggest(decision).count("--allow ") == len(decision.wanted)
+    assert suggest_flags(decision).count("--allow ") == len(decision.wanted)
     assert again.effect == "allow" or not decision.wanted
 
 

@@ -2,11 +2,15 @@
 
 import pytest
 
-from dirge_py.permission.rules import Rule, from_claude
+from dirge_py.permission.rules import Rule, parse_claude_rules
 
 from .conftest import Project, allow
 
-GIT = [allow("execute:git *"), *from_claude("Bash(git *)"), *from_claude("Bash(git:*)")]
+GIT = [
+    allow("execute:git *"),
+    *parse_claude_rules("Bash(git *)"),
+    *parse_claude_rules("Bash(git:*)"),
+]
 
 
 @pytest.mark.parametrize(

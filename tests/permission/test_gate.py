@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.engine import PermissionEngine, suggest
+from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.rules import PolicySet
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, Command, Operation
@@ -264,7 +264,7 @@ def test_no_rule_is_suggested_that_a_screen_would_show_as_another(project: Proje
     gate = project.gate(mode="restrictive")
 
     def suggested(path: str) -> str:
-        return suggest(gate.decide([project.claim("edit", path)]))
+        return suggest_flags(gate.decide([project.claim("edit", path)]))
 
     assert suggested("x y").endswith("/x y'")
     assert [suggested(f"x{char}y") for char in "\x1b\u202e\u200b\r"] == [""] * 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.config import ROWS, ActingSetting, row_for
+from dirge_py.permission.git.config import ACTING_SETTINGS, ActingSetting, acting_setting
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.processes.environment import EnvironmentPolicy
 from tests.security.sizes import ASKED
@@ -36,8 +36,8 @@ SWITCHED = {
     "remote.*.promisor": "true", "extensions.partialclone": "origin",
     "remote.*.partialclonefilter": "blob:none",
 }  # fmt: skip
-SAME_EVERYWHERE = [row for row in ROWS if row.answer in ("variable", "unread")]
-OVERRIDDEN = [row for row in ROWS if row.answer == "overridden"]
+SAME_EVERYWHERE = [row for row in ACTING_SETTINGS if row.answer in ("variable", "unread")]
+OVERRIDDEN = [row for row in ACTING_SETTINGS if row.answer == "overridden"]
 FIRES_UNLESS_HARDENED = ("core.fsmonitor", "core.hookspath", "gpg.program", "mailmap.file")
 
 
@@ -202,7 +202,9 @@ def test_what_only_the_environment_overrides_asks_in_a_submodule(
 
 
 @pytest.mark.parametrize("where", ["config", "inner_config"])
-@pytest.mark.parametrize("row", [row for row in ROWS if row.answer.startswith("asks")], ids=by_key)
+@pytest.mark.parametrize(
+    "row", [row for row in ACTING_SETTINGS if row.answer.startswith("asks")], ids=by_key
+)
 def test_what_nothing_overrides_asks_and_is_named(
     hostile: Hostile, row: ActingSetting, where: str
 ) -> None:
@@ -219,7 +221,7 @@ def test_what_nothing_overrides_asks_and_is_named(
 def test_without_the_environment_the_program_runs_or_the_secret_shows(
     hostile: Hostile, key: str
 ) -> None:
-    row = row_for(key)
+    row = acting_setting(key)
     assert row is not None
     hostile.set(hostile.config, row)
 
@@ -264,7 +266,7 @@ def test_the_environment_lets_no_transport_start(hostile: Hostile, kind: str) ->
 
 
 def test_git_enters_the_submodule_of_these_tests(hostile: Hostile) -> None:
-    row = row_for("filter.x.clean")
+    row = acting_setting("filter.x.clean")
     assert row is not None
     hostile.set(hostile.inner_config, row)
 
@@ -319,7 +321,7 @@ def test_every_setting_that_git_knows_is_judged() -> None:
     unjudged = [
         key
         for key in known_to_git()
-        if row_for(re.sub(r"<[^>]*>", "x", key)) is None
+        if acting_setting(re.sub(r"<[^>]*>", "x", key)) is None
         and not any(key.lower() == one or fnmatchcase(key.lower(), one) for one in harmless)
     ]
 
@@ -329,9 +331,9 @@ def test_every_setting_that_git_knows_is_judged() -> None:
 def test_the_list_of_harmless_settings_holds_none_that_acts() -> None:
     listed = Path(__file__).with_name("git_settings_that_do_not_act.txt").read_text().splitlines()
 
-    assert [key for key in listed if row_for(re.sub(r"<[^>]*>", "x", key)) is not None] == []
+    assert [key for key in listed if acting_setting(re.sub(r"<[^>]*>", "x", key)) is not None] == []
 
 
 def test_a_setting_that_is_new_to_us_would_be_noticed() -> None:
-    assert row_for("core.futureprogram") is None
+    assert acting_setting("core.futureprogram") is None
     assert "core.futureprogram" not in known_to_git()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.files import stamps
-from dirge_py.permission.git.config import Unreadable, row_for, settings
-from dirge_py.permission.git.repository import GIT_HARDENING, hazard
+from dirge_py.permission.git.config import UnreadableRepository, acting_setting, parse_settings
+from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 
 from .conftest import QUIET_GIT, Project
 
@@ -39,7 +39,7 @@ def marker(project: Project) -> Path:
     return program
 
 
-ACTING = [pair for pair in HOSTILE if (row := row_for(pair[0])) and row.answer == "asks"]
+ACTING = [pair for pair in HOSTILE if (row := acting_setting(pair[0])) and row.answer == "asks"]
 
 
 @pytest.mark.parametrize(("key", "value"), ACTING)
@@ -64,7 +64,7 @@ def test_an_ordinary_clone_is_no_hazard(own_project: Project) -> None:
     own_project.git("config", "--local", "branch.main.merge", "refs/heads/main")
     own_project.git("config", "--local", "core.fsmonitor", "false")
 
-    assert hazard(str(own_project.root)) == ""
+    assert git_hazard(str(own_project.root)) == ""
 
 
 def test_a_changed_config_is_noticed(own_project: Project) -> None:
@@ -190,8 +190,8 @@ def told_by_git(file: Path) -> list[tuple[str, str]] | None:
 
 def told_by_us(text: str) -> list[tuple[str, str]] | None:
     try:
-        return [(name, re.sub(r"[\t\r]", " ", value)) for name, value in settings(text)]
-    except Unreadable:
+        return [(name, re.sub(r"[\t\r]", " ", value)) for name, value in parse_settings(text)]
+    except UnreadableRepository:
         return None
 
 
@@ -245,8 +245,8 @@ def test_a_folder_with_a_head_and_a_commondir_counts_as_bare(own_project: Projec
 
 @pytest.mark.parametrize("text", ["x = y\n", "[core\nx = y", "[core]\n!x\n", "[a]\nb = \0\n"])
 def test_what_git_could_not_have_written_is_refused(text: str) -> None:
-    with pytest.raises(Unreadable):
-        settings(text)
+    with pytest.raises(UnreadableRepository):
+        parse_settings(text)
 
 
 @pytest.mark.parametrize("name", ["index", "config"])
@@ -256,7 +256,7 @@ def test_a_pipe_in_the_place_of_a_file_of_git_is_asked_about(tmp_path: Path, nam
     place.unlink(missing_ok=True)
     os.mkfifo(place)
 
-    assert hazard(str(tmp_path))
+    assert git_hazard(str(tmp_path))
 
 
 def rewrite_unnoticed(path: Path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.config import Unreadable
+from dirge_py.permission.git.config import UnreadableRepository
 from dirge_py.permission.git.index import Index, read_index
 
 from .conftest import QUIET_GIT, Project
@@ -142,5 +142,5 @@ def test_an_index_made_to_mislead_is_not_read(
 ) -> None:
     index.write_bytes(change(index.read_bytes()))
 
-    with pytest.raises((Unreadable, struct.error, ValueError, LookupError)):
+    with pytest.raises((UnreadableRepository, struct.error, ValueError, LookupError)):
         read_index(str(index.parent))

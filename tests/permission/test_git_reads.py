@@ -4,7 +4,7 @@ import pytest
 
 from dirge_py.permission.git.commands import secrets_meant
 from dirge_py.permission.git.repository import tracked_secrets
-from dirge_py.permission.protected import SECRET_NAMES, secrecy
+from dirge_py.permission.protected import SECRET_NAMES, why_secret
 
 from .conftest import Project, deny
 
@@ -80,7 +80,7 @@ def test_a_denied_file_is_not_read_from_the_repository_in_any_mode(
 
 
 def test_every_name_that_patterns_are_tried_on_is_a_secret() -> None:
-    assert [name for name in SECRET_NAMES if not secrecy(f"/r/{name}", ("/r",))] == []
+    assert [name for name in SECRET_NAMES if not why_secret(f"/r/{name}", ("/r",))] == []
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.permission.llm_judge import JudgeInput, parse_verdict, prompt_of
+from dirge_py.permission.llm_judge import JudgeInput, judge_prompt, parse_verdict
 
 CALL = JudgeInput(
     tool_name="bash", claims=("execute:make",), reason="a command that can do more", cwd="/w"
@@ -51,7 +51,7 @@ def test_a_call_cannot_end_its_own_quotation(hostile: str) -> None:
         tool_name="bash", claims=(f"execute:{hostile}",), reason=hostile, cwd="/w", shown=hostile
     )
 
-    line, _, data = prompt_of(call).partition("\n")
+    line, _, data = judge_prompt(call).partition("\n")
 
     assert line == "----"
     assert json.loads(data)["would do"] == [f"execute:{hostile}"]
@@ -60,9 +60,9 @@ def test_a_call_cannot_end_its_own_quotation(hostile: str) -> None:
 def test_a_judge_is_told_that_something_was_left_out() -> None:
     long = JudgeInput(tool_name="bash", claims=("x" * 40_000,), reason="", cwd="/w")
 
-    assert "8000 characters left out" in prompt_of(long)
-    assert "left out" not in prompt_of(CALL)
+    assert "8000 characters left out" in judge_prompt(long)
+    assert "left out" not in judge_prompt(CALL)
     many = JudgeInput(
         tool_name="apply_patch", claims=tuple(f"edit:{n}" for n in range(70)), reason="", cwd="/w"
     )
-    assert "6 more left out" in prompt_of(many)
+    assert "6 more left out" in judge_prompt(many)

@@ -11,7 +11,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
-from dirge_py.permission.settings import open_gate
+from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.tools import Claim, Command
 
@@ -35,7 +35,7 @@ class Home:
 
     def gate(self, mode: Mode = "yolo", file: Path | None = None) -> PermissionEngine:
         config = load(environment=self.environment, path=file)
-        gate = open_gate(config, BuildOptions(), self.workspace, None)
+        gate = open_engine(config, BuildOptions(), self.workspace, None)
         gate.mode = mode
         return gate
 

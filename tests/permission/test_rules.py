@@ -2,7 +2,7 @@ import pytest
 
 from dirge_py.permission.decide import exact_rule
 from dirge_py.permission.facts import PathFact, ResolvedPath
-from dirge_py.permission.rules import Anchors, from_claude, parse_rule, permits
+from dirge_py.permission.rules import Anchors, parse_claude_rules, parse_rule, permits
 from dirge_py.types.errors import ConfigError, UsageError
 
 from .conftest import Project, allow, deny
@@ -186,13 +186,13 @@ def test_hosts_are_compared_whole(project: Project, pattern: str, host: str, mat
     ],
 )
 def test_claude_spelling_is_translated(text: str, rules: list[str]) -> None:
-    assert [str(rule) for rule in from_claude(text)] == rules
+    assert [str(rule) for rule in parse_claude_rules(text)] == rules
 
 
 @pytest.mark.parametrize("text", ["Bish(git *)", "Bash(git", "Bash)", "(x)", "Bash(a) &&"])
 def test_an_unknown_claude_rule_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
-        from_claude(text, "deny", source="--disallowedTools")
+        parse_claude_rules(text, "deny", source="--disallowedTools")
 
 
 @pytest.mark.parametrize("path", ["/w/a ", "/w/a\t", "/w/a\\ ", "/w/a  ", "/w/*?\\", "/w/ a\n"])

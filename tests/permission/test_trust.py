@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.permission.trust import (
-    ProjectFile,
+    ActingFileContent,
     TrustRecord,
-    digest_of,
+    acting_kind,
+    files_digest,
     is_answered,
-    judged,
-    kind_of,
-    may_hold,
+    judge_files,
+    may_hold_acting_files,
     record_from,
-    why_never,
+    why_untrustable,
 )
 
 AT = {"device": 1, "inode": 2}
@@ -24,14 +24,14 @@ HASHES = st.sampled_from([digit * 64 for digit in "0123"])
 FILES = st.dictionaries(st.text(max_size=4), HASHES, max_size=4)
 
 
-def brought(**hashes: str) -> list[ProjectFile]:
+def brought(**hashes: str) -> list[ActingFileContent]:
     return [
-        ProjectFile(path=f".dirge/plugins/{name}.py", content=b"x", sha256=sha256)
+        ActingFileContent(path=f".dirge/plugins/{name}.py", content=b"x", sha256=sha256)
         for name, sha256 in hashes.items()
     ]
 
 
-def record(*files: ProjectFile) -> TrustRecord:
+def record(*files: ActingFileContent) -> TrustRecord:
     return TrustRecord(**AT, accepted={file.path: file.sha256 for file in files})
 
 
@@ -55,14 +55,14 @@ def record(*files: ProjectFile) -> TrustRecord:
     ],
 )
 def test_what_could_act_counts(path: str, kind: str) -> None:
-    assert kind_of(path) == kind
+    assert acting_kind(path) == kind
 
 
 def test_folders_are_looked_into_where_something_in_them_could_act() -> None:
     looked = [".dirge/plugins", ".dirge/plugins/lib", ".dirge/prompts", ".dirge/skills/x/y"]
-    assert [path for path in looked if not may_hold(path)] == []
+    assert [path for path in looked if not may_hold_acting_files(path)] == []
     passed = [".dirge/output", ".dirge/prompts/deep", ".dirge/plugin"]
-    assert [path for path in passed if may_hold(path)] == []
+    assert [path for path in passed if may_hold_acting_files(path)] == []
 
 
 @given(FILES, FILES)
@@ -70,8 +70,8 @@ def test_two_sets_of_files_have_one_hash_only_if_they_are_the_same(
     some: dict[str, str], others: dict[str, str]
 ) -> None:
     backwards = reversed(list(some.items()))
-    assert digest_of(some.items()) == digest_of(backwards)
-    assert (digest_of(some.items()) == digest_of(others.items())) == (some == others)
+    assert files_digest(some.items()) == files_digest(backwards)
+    assert (files_digest(some.items()) == files_digest(others.items())) == (some == others)
 
 
 def test_a_changed_file_is_asked_about_and_the_others_stay() -> None:
@@ -79,7 +79,7 @@ def test_a_changed_file_is_asked_about_and_the_others_stay() -> None:
     [third] = brought(c="3" * 64)
     changed = replace(second, sha256="4" * 64)
 
-    files = judged([first, changed, third], record(first, second), **AT)
+    files = judge_files([first, changed, third], record(first, second), **AT)
 
     assert [file.state for file in files] == ["trusted", "changed", "new"]
 
@@ -87,7 +87,7 @@ def test_a_changed_file_is_asked_about_and_the_others_stay() -> None:
 @pytest.mark.parametrize("other", [{"device": 1, "inode": 3}, {"device": 9, "inode": 2}])
 def test_another_folder_at_the_same_path_is_not_trusted(other: dict[str, int]) -> None:
     files = brought(a="1" * 64)
-    [judgement] = judged(files, record(*files), **other)
+    [judgement] = judge_files(files, record(*files), **other)
     assert judgement.state == "new"
     assert not is_answered([judgement], record(*files), **other)
 
@@ -96,8 +96,8 @@ def test_a_no_holds_until_the_file_changes() -> None:
     [file] = brought(a="1" * 64)
     said_no = TrustRecord(**AT, declined={file.path: file.sha256})
 
-    assert is_answered(judged([file], said_no, **AT), said_no, **AT)
-    changed = judged([replace(file, sha256="2" * 64)], said_no, **AT)
+    assert is_answered(judge_files([file], said_no, **AT), said_no, **AT)
+    changed = judge_files([replace(file, sha256="2" * 64)], said_no, **AT)
     assert not is_answered(changed, said_no, **AT)
     assert not is_answered(changed, None, **AT)
 
@@ -123,4 +123,4 @@ def test_what_is_no_record_is_refused(value: object) -> None:
     [("/", True), ("/home/me", True), ("/home", True), ("/home/me/x", False), ("/srv/x", False)],
 )
 def test_home_and_what_is_above_it_are_no_projects(root: str, is_never: bool) -> None:
-    assert bool(why_never(PurePosixPath(root), PurePosixPath("/home/me"))) == is_never
+    assert bool(why_untrustable(PurePosixPath(root), PurePosixPath("/home/me"))) == is_never

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.config import ROWS
+from dirge_py.permission.git.config import ACTING_SETTINGS
 from tests.permission.authorizing import Desk
 from tests.permission.conftest import Project
 from tests.permission.test_git_acting_settings import SECRET, Hostile
@@ -153,7 +153,7 @@ async def test_plain_repositories_are_looked_at_unasked(project: Project) -> Non
     assert desk.person.asked == []
 
 
-RISKY = [row for row in ROWS if row.answer not in ("variable", "unread")]
+RISKY = [row for row in ACTING_SETTINGS if row.answer not in ("variable", "unread")]
 
 
 @pytest.mark.parametrize("inside", [False, True])

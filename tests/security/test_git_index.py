@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.config import Unreadable
+from dirge_py.permission.git.config import UnreadableRepository
 from dirge_py.permission.git.index import read_index
 from tests.permission.conftest import QUIET_GIT, Project
 from tests.permission.test_git_index import add_entries, random_names
@@ -36,7 +36,7 @@ def told_by_git(root: Path) -> set[bytes] | None:
 def told_by_us(git_dir: Path) -> set[bytes] | None:
     try:
         return set(map(os.fsencode, read_index(str(git_dir)).links))
-    except (OSError, Unreadable, ValueError, struct.error, LookupError):
+    except (OSError, UnreadableRepository, ValueError, struct.error, LookupError):
         return None
 
 

@@ -15,7 +15,7 @@ from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, parse_rule
-from dirge_py.permission.settings import open_gate
+from dirge_py.permission.settings import open_engine
 from dirge_py.permission.shell_lexer import NotPlain, screen
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.sdk.explain import Explainer
@@ -152,7 +152,7 @@ def test_a_project_that_wants_to_allow_something_is_an_error(
     workspace = Workspace([project.root], project.root)
 
     with pytest.raises(ConfigError, match="would allow"):
-        open_gate(
+        open_engine(
             config,
             BuildOptions(),
             workspace,

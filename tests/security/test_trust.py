@@ -349,7 +349,7 @@ def test_what_a_trusted_project_forbids_holds_whatever_the_user_allows(hostile: 
 
 def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: Hostile) -> None:
     from dirge_py.config.load import load
-    from dirge_py.permission.project_trust import accept, look_at_project
+    from dirge_py.permission.project_trust import inspect_project, trust_project
     from dirge_py.sdk.options import BuildOptions, with_project
 
     product = hostile.product
@@ -357,11 +357,11 @@ def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: H
     product.file(".dirge/config.toml", '[ui]\ntheme = "light"\n')
     file = product.config_dir / "config.toml"
     file.write_text('[ui]\ntheme = "dark"\nshow_thinking = true\n', encoding="utf-8")
-    project = look_at_project(product.project, product.environment)
+    project = inspect_project(product.project, product.environment)
     config = load(environment=product.environment)
 
     restricted, _ = with_project(config, BuildOptions(), project)
-    trusted, _ = with_project(config, BuildOptions(), accept(project))
+    trusted, _ = with_project(config, BuildOptions(), trust_project(project))
 
     assert (restricted.ui.theme, restricted.ui.show_thinking) == ("dark", True)
     assert (trusted.ui.theme, trusted.ui.show_thinking) == ("light", True)

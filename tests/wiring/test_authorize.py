@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dirge_py.config.edit import save_rules
-from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict, judging_with
+from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict, model_judge
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.program_folders import USUAL_PATH, search_path
 from dirge_py.types.abort import AbortSignal
@@ -289,7 +289,7 @@ async def test_c35_a_judge_can_only_tighten(
         assert "make" in prompt
         return answer
 
-    desk = Desk(project, judge=judging_with(model), judge_effect=effect)
+    desk = Desk(project, judge=model_judge(model), judge_effect=effect)
     desk.person.answer = lambda request: YES
 
     is_allowed = await desk.allows(desk.bash("make"))

@@ -22,17 +22,17 @@ from glob import escape
 
 from dirge_py.lib.paths import is_below
 from dirge_py.permission.facts import ResolvedPath
-from dirge_py.permission.git.config import Unreadable, read_bytes
+from dirge_py.permission.git.config import UnreadableRepository, read_bytes
 from dirge_py.permission.git.index import Tracked
 from dirge_py.permission.git.repository import tracked_secrets, work_tree_of
 from dirge_py.permission.program_options import (
     NotReadOnly,
     Program,
     files_read,
+    parse_options,
     program,
-    read_options,
 )
-from dirge_py.permission.protected import SECRET_NAMES, secrecy
+from dirge_py.permission.protected import SECRET_NAMES, why_secret
 from dirge_py.permission.shell_lexer import Word
 
 _MOST_PATTERNS = 16
@@ -228,7 +228,7 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     row = _SUBCOMMANDS.get(name) or _verb_row(name, rest)
     if name in _VERBS and rest and row is not _VERBS[name].get(""):
         rest = rest[1:]
-    given = read_options(row, rest)
+    given = parse_options(row, rest)
     _check_values(name, [word.text for word in rest])
     # `log -L 1,9:FILE` prints lines of a file that is no operand.
     ranges = [value.text for option, value in given.seen if option == "L" and value]
@@ -291,7 +291,7 @@ def secrets_meant(pattern: str) -> Iterator[str]:
     if not is_pattern(pattern):
         return
     bare = re.sub(r"[*?\[\]!^\\]", "", pattern)
-    if bare and secrecy(f"/{bare}", ("/",)):
+    if bare and why_secret(f"/{bare}", ("/",)):
         yield bare
     # A star also stands for slashes: what is behind it may be all there is of the name.
     pattern = re.sub(r"\*+", "*", pattern)
@@ -426,7 +426,7 @@ def _is_meant(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
 def _is_changed(secret: Tracked) -> bool:
     try:
         content = read_bytes(secret.path, _MAX_SECRET_BYTES)
-    except (OSError, Unreadable):
+    except (OSError, UnreadableRepository):
         return True
     digest = hashlib.sha1 if len(secret.blob) == 40 else hashlib.sha256
     blob = b"blob %d\0" % len(content) + content

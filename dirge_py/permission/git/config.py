@@ -23,11 +23,11 @@ _KEY_LETTERS = frozenset(string.ascii_letters + string.digits + "-")
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
 
 
-class Unreadable(Exception):
+class UnreadableRepository(Exception):
     """The repository is not laid out as git lays one out; the message says where."""
 
 
-def settings(text: str) -> tuple[tuple[str, str], ...]:
+def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
     """The `section.subsection.key` names and values of a git config file, in its order.
 
     Section and key are in lower case; a key without `=` has the value "".
@@ -36,7 +36,7 @@ def settings(text: str) -> tuple[tuple[str, str], ...]:
         Unreadable: git would refuse it, too.
     """
     if "\0" in text:
-        raise Unreadable("a settings file with a NUL in it")
+        raise UnreadableRepository("a settings file with a NUL in it")
     return tuple(_Reader(text.removeprefix("\ufeff").replace("\r\n", "\n")).settings())
 
 
@@ -143,9 +143,9 @@ class _Reader:
             raise self._wrong()
         return _ESCAPES[char]
 
-    def _wrong(self) -> Unreadable:
+    def _wrong(self) -> UnreadableRepository:
         line = self._text.count("\n", 0, self._position) + 1
-        return Unreadable(f"line {line} of a settings file is not as git writes it")
+        return UnreadableRepository(f"line {line} of a settings file is not as git writes it")
 
 
 _MAX_FILE_BYTES = 64 * 1024
@@ -163,7 +163,7 @@ def read_bytes(path: str, limit: int) -> bytes:
     """
     content = read_regular(Path(path), limit + 1)
     if len(content) > limit:
-        raise Unreadable(f"{path} is too large")
+        raise UnreadableRepository(f"{path} is too large")
     return content
 
 
@@ -199,7 +199,7 @@ _SERVES = "only a server side reads it"
 _MAIL = "only `git format-patch`, `send-email` and `imap-send` read it"
 _DESKTOP = "only gitk, git gui, gitweb, git cvsserver and `git instaweb` read it"
 _PROTECTED = "git reads it from the user's own settings only"
-ROWS = (
+ACTING_SETTINGS = (
     ActingSetting("filter.*.clean", "program", "asks", _CONVERTS),
     ActingSetting("filter.*.smudge", "program", "asks", "an external diff runs it"),
     ActingSetting("filter.*.process", "program", "asks", _CONVERTS),
@@ -362,7 +362,10 @@ _VARIABLES = {
 
 def hardening() -> Mapping[str, str]:
     """The environment that overrides a repository's settings, in two spellings of the same."""
-    pairs = (*_MORE_SETTINGS, *((row.key, row.value) for row in ROWS if row.answer == "overridden"))
+    pairs = (
+        *_MORE_SETTINGS,
+        *((row.key, row.value) for row in ACTING_SETTINGS if row.answer == "overridden"),
+    )
     numbered = {"GIT_CONFIG_COUNT": str(len(pairs))}
     for number, (key, value) in enumerate(pairs):
         numbered[f"GIT_CONFIG_KEY_{number}"] = key
@@ -373,13 +376,13 @@ def hardening() -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def row_for(key: str) -> ActingSetting | None:
+def acting_setting(key: str) -> ActingSetting | None:
     """The first row for a setting, or None if it names neither a program nor a file."""
     found = _pattern().fullmatch(key.lower())
-    return ROWS[found.lastindex - 1] if found and found.lastindex else None
+    return ACTING_SETTINGS[found.lastindex - 1] if found and found.lastindex else None
 
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    escaped = (re.escape(row.key).replace(r"\*", ".*") for row in ROWS)
+    escaped = (re.escape(row.key).replace(r"\*", ".*") for row in ACTING_SETTINGS)
     return re.compile("|".join(f"({key})" for key in escaped), re.DOTALL)

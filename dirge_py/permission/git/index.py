@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.files.stamps import Stamp, is_settled, stamp_of
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git.config import Unreadable, read_bytes
+from dirge_py.permission.git.config import UnreadableRepository, read_bytes
 from dirge_py.permission.protected import may_be_secret
 
 MAX_INDEX_BYTES = 64 * 1024 * 1024
@@ -22,7 +22,7 @@ _SPARSE_FOLDER = struct.pack(">I", 0o040000)
 _EXTENDED = 0x4000
 _NAME_LENGTH = 0x0FFF
 _VERSIONS = (2, 3, 4)
-UNREADABLE = (OSError, Unreadable, ValueError, struct.error, LookupError)
+UNREADABLE = (OSError, UnreadableRepository, ValueError, struct.error, LookupError)
 """What says that an index, or a repository around it, cannot be told."""
 
 _EMPTY_HEADER = 12
@@ -134,7 +134,7 @@ class _Parsed:
         self._has_blocks = b"IEOT" in content
         signature, version, count = struct.unpack_from(">4sII", content)
         if signature != b"DIRC" or version not in _VERSIONS:
-            raise Unreadable("an index of an unknown version")
+            raise UnreadableRepository("an index of an unknown version")
         end = self._read_compressed(count) if version == 4 else self._read_plain(count)
         self._read_extensions(end)
 
@@ -157,7 +157,7 @@ class _Parsed:
             end = find(b"\0", start)
             # Git believes the length. One that does not fit was written to mislead a reader.
             if end < 0 or min(end - start, _NAME_LENGTH) != flags & _NAME_LENGTH:
-                raise Unreadable("an index with an entry of the wrong length")
+                raise UnreadableRepository("an index with an entry of the wrong length")
             if self._has_blocks:
                 self._starts[position] = True
             mode = content[position + 26]
@@ -177,12 +177,12 @@ class _Parsed:
             stripped, start = self._number(position + fixed + (4 if flags & _EXTENDED else 2))
             end = content.index(b"\0", start)
             if stripped > len(name):
-                raise Unreadable("an index with a name cut short")
+                raise UnreadableRepository("an index with a name cut short")
             if self._has_blocks:
                 self._starts[position] = stripped == len(name)
             name = name[: len(name) - stripped] + content[start:end]
             if min(len(name), _NAME_LENGTH) != flags & _NAME_LENGTH:
-                raise Unreadable("an index with an entry of the wrong length")
+                raise UnreadableRepository("an index with an entry of the wrong length")
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, name)
@@ -204,7 +204,9 @@ class _Parsed:
             self._sparse.append(os.fsdecode(name))
         elif self._content[position + 26] & 0xF0 == _GITLINK:
             if not name:
-                raise Unreadable("an index that replaces an entry of a shared one by a repository")
+                raise UnreadableRepository(
+                    "an index that replaces an entry of a shared one by a repository"
+                )
             self._links.append(os.fsdecode(name))
 
     def _note_file(self, position: int, name: bytes) -> None:
@@ -232,7 +234,7 @@ class _Parsed:
             if name == b"link":
                 base = self._content[start : start + min(size, self._hash_bytes)]
                 if len(base) != self._hash_bytes:
-                    raise Unreadable("an index whose shared part is not named")
+                    raise UnreadableRepository("an index whose shared part is not named")
                 self.shared = base.hex() if any(base) else ""
 
     def _check_end(self, position: int) -> None:
@@ -241,7 +243,7 @@ class _Parsed:
         if at >= position and self._content[at : at + 4] == b"EOIE":
             (end,) = struct.unpack_from(">I", self._content, at + 8)
             if end != position:
-                raise Unreadable("an index whose extensions are not behind its entries")
+                raise UnreadableRepository("an index whose extensions are not behind its entries")
 
     def _check_blocks(self, start: int, size: int) -> None:
         """Git reads blocks of entries at once, from where the index says that they begin."""
@@ -250,12 +252,12 @@ class _Parsed:
         for at in range(start + 4, start + size - 7, 8):
             offset, count = struct.unpack_from(">II", self._content, at)
             if not count or first >= len(starts) or starts[first] != offset:
-                raise Unreadable("an index whose blocks are not its entries")
+                raise UnreadableRepository("an index whose blocks are not its entries")
             if not self._starts[offset]:
-                raise Unreadable("an index with a name that spans two blocks")
+                raise UnreadableRepository("an index with a name that spans two blocks")
             first += count
         if first != len(starts):
-            raise Unreadable("an index whose blocks are not its entries")
+            raise UnreadableRepository("an index whose blocks are not its entries")
 
     def _extensions(self, position: int) -> Iterator[tuple[bytes, int, int]]:
         last = len(self._content) - self._hash_bytes
@@ -263,8 +265,8 @@ class _Parsed:
             name = self._content[position : position + 4]
             (size,) = struct.unpack_from(">I", self._content, position + 4)
             if position + 8 + size > last:
-                raise Unreadable("an index that ends too early")
+                raise UnreadableRepository("an index that ends too early")
             yield name, position + 8, size
             position += 8 + size
         if position > last:
-            raise Unreadable("an index that ends too early")
+            raise UnreadableRepository("an index that ends too early")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
-from dirge_py.permission.git.config import Unreadable, read_text
+from dirge_py.permission.git.config import UnreadableRepository, read_text
 
 MAX_FOLDERS = 4096
 MAX_ALTERNATES = 16
@@ -43,14 +43,14 @@ def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str
     Raises:
         OSError, Unreadable: it cannot be told.
     """
-    look = _Look(git_dir, own)
+    look = _FolderWalk(git_dir, own)
     yield from look.links_in(git_dir)
     yield from look.links_beneath([f"{git_dir}/{name}" for name in _WALKED])
     yield from _misled_worktrees(git_dir, common)
     yield from look.objects(f"{git_dir}/objects")
 
 
-class _Look:
+class _FolderWalk:
     """One look at a git folder. What a link that is not foreign leads to is looked at as well."""
 
     def __init__(self, git_dir: str, own: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ class _Look:
                 continue
             self._seen.add(folder)
             if len(self._seen) > MAX_FOLDERS:
-                raise Unreadable(
+                raise UnreadableRepository(
                     f"{self._git_dir} holds more than {MAX_FOLDERS} folders"
                     " (`git pack-refs --all` makes one file of many branches)"
                 )
@@ -99,7 +99,9 @@ class _Look:
                     seen.add(further)
                     pending.append(further)
             if len(seen) > MAX_ALTERNATES:
-                raise Unreadable(f"{folder} borrows from more than {MAX_ALTERNATES} folders")
+                raise UnreadableRepository(
+                    f"{folder} borrows from more than {MAX_ALTERNATES} folders"
+                )
 
     def _check(self, link: str, real: str) -> Iterator[str]:
         if is_below(real, self._git_dir):
@@ -131,7 +133,7 @@ def _lenders(objects: str, file: str) -> Iterator[str]:
     base = os.path.realpath(objects)
     for line in read_text(file).split("\n"):
         if line.startswith('"'):
-            raise Unreadable(f"{file} names a folder in quotation marks")
+            raise UnreadableRepository(f"{file} names a folder in quotation marks")
         if line and not line.startswith("#"):
             joined = os.path.join(base, line)
             # Some versions take `..` as text, others follow links first.

@@ -14,15 +14,15 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
 from dirge_py.permission.git.config import (
     ActingSetting,
-    Unreadable,
+    UnreadableRepository,
+    acting_setting,
     hardening,
+    parse_settings,
     read_text,
-    row_for,
-    settings,
 )
 from dirge_py.permission.git.index import UNREADABLE, Index, Tracked, read_index
 from dirge_py.permission.git.links import foreign_files
-from dirge_py.permission.protected import secrecy
+from dirge_py.permission.protected import why_secret
 
 GIT_HARDENING: Mapping[str, str] = hardening()
 """Environment for git commands that nobody was asked about: it beats the repository's settings."""
@@ -43,7 +43,7 @@ class _Repository:
     is_entered: bool = False
 
 
-def hazard(folder: str, roots: Sequence[str] = ()) -> str:
+def git_hazard(folder: str, roots: Sequence[str] = ()) -> str:
     """Why git must not run unasked in the physical `folder`, or "".
 
     Looks at every repository git could find there, at linked work trees and at submodules. `roots`
@@ -96,13 +96,13 @@ def work_tree_of(folder: str) -> str:
     return at
 
 
-def setting(git_dir: str, key: str) -> str:
+def repository_setting(git_dir: str, key: str) -> str:
     """The last value of `key` (in lower case) in the repository's own settings, or "".
 
     Raises:
         OSError, Unreadable: they cannot be read.
     """
-    every = settings(read_text(f"{git_dir}/config", MAX_CONFIG_BYTES))
+    every = parse_settings(read_text(f"{git_dir}/config", MAX_CONFIG_BYTES))
     return next((value for name, value in reversed(every) if name.lower() == key), "")
 
 
@@ -123,7 +123,7 @@ def _hazards(repositories: Iterable[_Repository], roots: Sequence[str]) -> Itera
         common = _common_dir(one.git_dir)
         values = _values(one.git_dir, common)
         for file, key, value in values:
-            row = row_for(key)
+            row = acting_setting(key)
             if row is not None and _acts(row, value, one, common):
                 does = "can run a program" if row.kind != "file" else "names a file that git reads"
                 yield f"{file} sets `{key}`, which {does}"
@@ -152,8 +152,8 @@ def _values_of(path: str) -> tuple[tuple[str, str], ...]:
 def _read_values(path: str) -> tuple[tuple[str, str], ...]:
     return tuple(
         (key, value)
-        for key, value in settings(read_text(path, MAX_CONFIG_BYTES))
-        if row_for(key) is not None or key.startswith(("submodule.", "extensions."))
+        for key, value in parse_settings(read_text(path, MAX_CONFIG_BYTES))
+        if acting_setting(key) is not None or key.startswith(("submodule.", "extensions."))
     )
 
 
@@ -182,7 +182,7 @@ def _is_own_file(value: str, work_tree: str) -> bool:
     if value.startswith(("~", "%")):
         return False
     real, top = os.path.realpath(os.path.join(work_tree, value)), os.path.realpath(work_tree)
-    return not value or (is_below(real, top) and not secrecy(real, (top,)))
+    return not value or (is_below(real, top) and not why_secret(real, (top,)))
 
 
 def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
@@ -207,7 +207,7 @@ def tracked_secrets(folder: str) -> list[Tracked]:
     except UNREADABLE:
         return []
     named = (Tracked(os.path.join(top, each.path), each.blob) for each in index.secrets)
-    return [each for each in named if secrecy(each.path, (top,))]
+    return [each for each in named if why_secret(each.path, (top,))]
 
 
 def _index(
@@ -271,7 +271,9 @@ def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
             pending.append(f"{folder}/{name}")
             count += 1
             if count > MAX_REPOSITORIES:
-                raise Unreadable(f"{common}/modules holds more than {MAX_REPOSITORIES} folders")
+                raise UnreadableRepository(
+                    f"{common}/modules holds more than {MAX_REPOSITORIES} folders"
+                )
 
 
 def _repositories_above(folder: str) -> Iterator[_Repository]:
@@ -296,7 +298,7 @@ def _git_dir_at(work_tree: str) -> str:
         return os.path.realpath(entry)
     text = read_text(entry).strip()
     if not text.startswith("gitdir:"):
-        raise Unreadable(entry)
+        raise UnreadableRepository(entry)
     return os.path.realpath(os.path.join(work_tree, text.removeprefix("gitdir:").strip()))
 
 
@@ -355,11 +357,11 @@ def hooks_at(folder: str, words: Sequence[str]) -> str:
         git_dir = git_dir_of(folder)
         if git_dir is None:
             return ""
-        chosen = setting(git_dir, "core.hookspath")
+        chosen = repository_setting(git_dir, "core.hookspath")
         base = os.path.dirname(git_dir) if os.path.basename(git_dir) == ".git" else folder
         where = os.path.join(base, os.path.expanduser(chosen)) if chosen else f"{git_dir}/hooks"
         names = [name for name in sorted(os.listdir(where)) if _runs(f"{where}/{name}", words)]
-    except (OSError, Unreadable, UnicodeError, ValueError):
+    except (OSError, UnreadableRepository, UnicodeError, ValueError):
         return ""
     if not names:
         return ""

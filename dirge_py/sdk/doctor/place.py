@@ -9,7 +9,7 @@ from dirge_py.config.load import load
 from dirge_py.config.models import main_model
 from dirge_py.config.paths import config_file, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.permission.project_trust import look_at_project
+from dirge_py.permission.project_trust import inspect_project
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.doctor.findings import Finding, skipped, warn, well, wrong
 from dirge_py.types.errors import ConfigError, DirgeError
@@ -73,7 +73,7 @@ def _state(folder: Path) -> Finding:
 
 
 def _trust(cwd: Path, environment: Mapping[str, str]) -> Finding:
-    project = look_at_project(cwd, environment)
+    project = inspect_project(cwd, environment)
     if project.obstacle:
         return warn("trust", f"{project.root}: {project.obstacle}", "dirge trust --show")
     match project.state:
