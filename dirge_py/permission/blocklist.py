@@ -78,7 +78,7 @@ def why_destructive(
 ) -> str:
     """Why these commands of one line must not run, or "".
 
-    `word_set` are those of them that get as arguments what other commands give out, with these.
+    `listed` are those of them that get as arguments what other commands give out, with these.
     """
     found = (_of_one(words, ground) for words in commands if words)
     why = next(filter(None, found), "")

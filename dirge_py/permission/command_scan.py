@@ -163,30 +163,38 @@ _NAMES_PROGRAMS = ("BASH_ALIASES", "BASH_CMDS")
 
 @dataclass(frozen=True, slots=True)
 class CommandScan:
-    """`targets` are files it might write to.
+    """Every command that one command line might run, overestimated.
 
-    `sources` are files it would be fed with. `run` are the commands without those that only
-    stand in text, `open` those of which something is known only when they run, with the marks of
-    `marks`; `open_targets` and `open_sources` likewise. `is_torn`: there may be more, for quotes
-    do not match up, it is nested too deeply, or larger than what is taken apart at all. `is_bomb`:
-    a function starts itself twice without end. `word_set` are commands with those whose output they
-    might get as arguments: what stands before them in their pipeline or in their substitutions.
-    `emptied` are commands with the variables in them that count as empty. `spelled` are removals
-    with what their unknown words could be.
+    Words that are known only when a command runs carry the marks of `shell_lexer`.
     """
 
     commands: tuple[SplitCommand, ...]
+    """All commands, also those that only stand in text."""
     run: tuple[SplitCommand, ...] = ()
+    """The commands without those that only stand in text."""
     open: tuple[SplitCommand, ...] = ()
+    """Those of `run` of which something is known only when they run."""
     targets: tuple[str, ...] = ()
+    """Files it might write to."""
     sources: tuple[str, ...] = ()
+    """Files it would be fed with."""
     open_targets: tuple[str, ...] = ()
+    """Targets of which something is known only when it runs."""
     open_sources: tuple[str, ...] = ()
+    """Sources of which something is known only when it runs."""
     is_torn: bool = False
+    """There may be more: quotes do not match up, it is nested too deeply, or too large."""
     is_bomb: bool = False
-    word_set: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
+    """A function starts itself twice without end."""
+    listed: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
+    """Commands with those whose output they might get as arguments.
+
+    These stand before them in their pipeline or in their substitutions.
+    """
     emptied: tuple[tuple[SplitCommand, tuple[str, ...]], ...] = ()
+    """Commands with the variables in them that count as empty."""
     spelled: tuple[SplitCommand, ...] = ()
+    """Removals, with what their unknown words could be."""
 
 
 def scan_command(text: str) -> CommandScan:
@@ -236,9 +244,7 @@ class _Found:
     order: list[SplitCommand] = field(default_factory=list)
     substituted: list[SplitCommand] = field(default_factory=list)
     before: tuple[SplitCommand, ...] = ()
-    word_set: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(
-        default_factory=dict
-    )
+    listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
     emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)

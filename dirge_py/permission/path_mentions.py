@@ -3,7 +3,7 @@
 `CwdTracker` follows `cd` as bash does. `changed_files` lists the files that a program reads, moves,
 copies, links or deletes: each is claimed as `read`, and as `edit` where its name or content
 changes, since a second name for a secret is as good as its content. `OwnPlaces` finds what of
-dirge's own files a command would touch, `withheld_from_searches` what a search in it would come upon.
+dirge's own files a command would touch, `withheld_from_searches` what its searches would come upon.
 """
 
 import os

@@ -10,7 +10,7 @@ Some words are covered only by a pattern that spells them (`escapes`): those by 
 another one or writes anywhere. A rule that allows `git *` was not meant for
 `git -c core.sshCommand=… fetch`. The commands that such words start are compared with deny rules.
 
-`GlobExpander` gives the files that an unquoted glob could stand for, overestimated and within limits.
+`GlobExpander` gives the files that an unquoted glob could stand for, overestimated within limits.
 """
 
 import os
