@@ -22,9 +22,9 @@ from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionReq
 from dirge_py.types.tools import Claim, Command, FileChange, Preview, Previews, ToolCall
 
 if TYPE_CHECKING:
-    from dirge_py.permission.run_files import changed_files, files_run
+    from dirge_py.permission.run_files import files_run, files_that_differ
 else:
-    changed_files = late("dirge_py.permission.run_files", "changed_files")
+    files_that_differ = late("dirge_py.permission.run_files", "files_that_differ")
     files_run = late("dirge_py.permission.run_files", "files_run")
 
 _MOST_HELD = 256
@@ -166,7 +166,7 @@ async def files_of(judged: JudgedCall) -> Mapping[str, str]:
 
 def describe_changes(then: Mapping[str, str], now: Mapping[str, str], cwd: str) -> str:
     """What changed between two results of `files_of`, as words; "" if nothing did."""
-    changed = changed_files(then, now)
+    changed = files_that_differ(then, now)
     if not changed:
         return ""
     names = [_shown(path, cwd) for path in changed[:_MOST_NAMED]]

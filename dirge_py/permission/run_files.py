@@ -74,7 +74,7 @@ def files_run(commands: Iterable[Command], *, home: str, path: str = "") -> Mapp
     return found
 
 
-def changed_files(then: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
+def files_that_differ(then: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
     """The paths of two looks at which something else stands now."""
     return [path for path in {**then, **now} if then.get(path) != now.get(path)]
 

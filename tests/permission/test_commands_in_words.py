@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import Project, deny
+from tests.permission.conftest import Project, deny
 
 ROWS = {
     "read:.env": [

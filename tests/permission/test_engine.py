@@ -13,9 +13,8 @@ from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.rules import PolicySet
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, Command, Operation
+from tests.permission.conftest import Project, allow
 from tests.security.sizes import size
-
-from .conftest import Project, allow
 
 PROTECTED = [
     ".git/config", ".git/hooks/pre-commit", ".GIT/config", "sub/.git", ".git./x", ".g\u200cit/x",

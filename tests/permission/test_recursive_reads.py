@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from dirge_py.files import stamps
 from dirge_py.permission import recursive_reads
 from dirge_py.permission.rules import Effect, Mode
+from tests.permission.authorizing import Desk
+from tests.permission.conftest import QUIET_GIT, Project, allow, deny
 from tests.security.sizes import count, size
-
-from .authorizing import Desk
-from .conftest import QUIET_GIT, Project, allow, deny
 
 KEY = "-----BEGIN PRIVATE KEY-----\nhit\n-----END PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nhit\n-----END CERTIFICATE-----\n"

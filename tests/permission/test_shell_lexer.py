@@ -2,8 +2,7 @@ import pytest
 
 from dirge_py.permission.shell_lexer import MAX_PARTS, MAX_WORDS, NotPlain, Word, lex
 from dirge_py.permission.syntax_tree import sees_the_same
-
-from .conftest import Project
+from tests.permission.conftest import Project
 
 
 @pytest.mark.parametrize(

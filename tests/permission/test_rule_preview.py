@@ -8,9 +8,8 @@ import pytest
 
 from dirge_py.permission.decision import DecisionLog
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-
-from .authorizing import NO, YES, Desk
-from .conftest import Project, ask, deny
+from tests.permission.authorizing import NO, YES, Desk
+from tests.permission.conftest import Project, ask, deny
 
 FOR_NOW = PermissionAnswer(effect="allow", remember="session")
 FOR_ALL = replace(FOR_NOW, is_wide=True)
