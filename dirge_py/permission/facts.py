@@ -12,33 +12,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPath:
-    """A path as it was found at the time of asking.
-
-    `asked` is absolute, `real` physical. `protected`, `secret` and `forbidden` say why changing,
-    reading, or touching it at all is special, or are empty. `own` says that it belongs to dirge's
-    own settings, which nothing changes unasked in any mode. `unkept` says why removing it cannot
-    simply be undone; it is empty where nothing is removed. `is_system`: it belongs to the machine,
-    although it is inside.
-    """
+    """A path as it was found at the time of asking."""
 
     asked: str
+    """The absolute path that was named."""
     real: str
+    """The physical path it leads to."""
     inside: bool
+    """It lies in the workspace."""
     exists: bool = True
+    """Something stands there."""
     protected: str = ""
+    """Why changing it is special, or ""."""
     is_system: bool = False
+    """It belongs to the machine, although it is inside."""
     secret: str = ""
+    """Why reading it is special, or ""."""
     forbidden: str = ""
+    """Why it must not be touched at all, or ""."""
     own: str = ""
+    """What of dirge's own settings it is, which nothing changes unasked in any mode, or ""."""
     unkept: str = ""
+    """Why removing it cannot simply be undone; "" where nothing is removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathFact:
-    """Reading or changing one place."""
+    """Reading or changing one path."""
 
     op: Literal["read", "edit"]
+    """Whether it reads or changes."""
     place: ResolvedPath
+    """The path, looked up."""
 
     @property
     def resource(self) -> str:
@@ -46,37 +51,52 @@ class PathFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandFact:
-    """Running one command.
+class UnresolvedParts:
+    """What of a command is known only when it runs."""
 
-    `refusal` says why it may not run unasked; empty: the grammar allows it. Only a plain command
-    has `words`; rules that allow are compared with them. `may_run` is what deny rules are compared
-    with: all it might run in turn, guessed high. `raw_words` is the same for text that nothing
-    could parse. `reads` and `touches` are places it names, for rules that deny.
-    `open` is what of this is known only when it runs; `open_reads` and `open_edits` are words for
-    files that it reads and changes, likewise.
-    `forbidden` says why it must not run whatever the rules say; `collapses` is a word that would
-    mean everything if a variable in it were empty.
-    `is_grantable`: "the same again" would be as harmless as this time. `changes_git`: it runs git
-    for more than looking.
-    """
+    commands: "tuple[UnresolvedCommand, ...]" = ()
+    """Commands it might run, with words that are not known."""
+    reads: tuple[str, ...] = ()
+    """Words for files that it reads."""
+    edits: tuple[str, ...] = ()
+    """Words for files that it changes."""
+
+
+_ALL_RESOLVED = UnresolvedParts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFact:
+    """Running one command."""
 
     text: str
+    """The command as it was written."""
     words: tuple[Word, ...] = ()
+    """Its words if it is plain; rules that allow are compared with them."""
     refusal: str = ""
+    """Why it may not run unasked; "" if the grammar allows it."""
     may_run: tuple[tuple[Word, ...], ...] = ()
+    """All it might run in turn, overestimated; rules that deny are compared with it."""
     raw_words: tuple[Word, ...] = ()
+    """The same for text that nothing could parse."""
     forbidden: str = ""
+    """Why it must not run whatever the rules say, or ""."""
     collapses: str = ""
+    """A word that would mean everything if a variable in it were empty."""
     is_build: bool = False
+    """It is a build or a test run."""
     is_moved: bool = False
+    """It runs in another folder than the command line began in."""
     is_grantable: bool = False
+    """To run the same again would be as harmless as this time."""
     changes_git: bool = False
+    """It runs git for more than looking."""
     reads: tuple[ResolvedPath, ...] = ()
+    """Paths it names, for rules that deny reading."""
     touches: tuple[ResolvedPath, ...] = ()
-    open: "tuple[UnresolvedCommand, ...]" = ()
-    open_reads: tuple[str, ...] = ()
-    open_edits: tuple[str, ...] = ()
+    """Paths it names, for rules that deny changing."""
+    unresolved: UnresolvedParts = _ALL_RESOLVED
+    """What of this is known only when it runs."""
 
     @property
     def op(self) -> Literal["execute"]:
@@ -92,7 +112,9 @@ class NameFact:
     """Anything that is known by a name: a host, an MCP tool, an agent."""
 
     op: Operation
+    """What it would do with it."""
     name: str
+    """The name."""
 
     @property
     def resource(self) -> str:
@@ -107,6 +129,7 @@ class ArgvPlan:
     """The commands of an allowed command line as words, so that they can run without a shell."""
 
     parts: tuple[Part, ...]
+    """The commands, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,4 +137,6 @@ class CallFacts:
     """One tool call: everything it would do."""
 
     facts: tuple[Fact, ...]
+    """What it would do, one by one."""
     plan: ArgvPlan | None = None
+    """Its command as words, if it is plain."""

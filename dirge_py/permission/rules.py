@@ -38,12 +38,16 @@ _RAW_REACH = 64
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An effect for what `op` and `pattern` match. `source` tells a person where it stands."""
+    """An effect for what `op` and `pattern` match."""
 
     op: RuleOp
+    """The operation; `*` means any."""
     pattern: str
+    """What it is compared with, see `patterns`."""
     effect: Effect
+    """Allow, ask or deny."""
     source: str = ""
+    """Where it stands, for a person."""
 
     def __str__(self) -> str:
         return f"{self.op}:{self.pattern}"
@@ -51,15 +55,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchors:
-    """What paths in rules are relative to: folders (the start folder and the roots), and home.
-
-    `copies` are pairs of a folder and another that it is a copy of, both physical: what rules say
-    of a path in the one holds for the same path in the other.
-    """
+    """What paths in rules are relative to."""
 
     folders: tuple[str, ...] = ()
+    """The start folder and the roots of the workspace."""
     home: str = ""
+    """The physical home folder."""
     copies: tuple[tuple[str, str], ...] = ()
+    """Pairs of a folder and another that it is a copy of, both physical.
+
+    What rules say of a path in the one holds for the same path in the other.
+    """
 
     def spellings(self, path: str) -> tuple[str, ...]:
         """The path, and what it is a copy of."""
@@ -73,19 +79,20 @@ class Anchors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySet:
-    """Everything a decision depends on but the request.
-
-    `rules` in the order of the files and flags they came from; `project_rules` are those that a
-    project brought along, and only tighten; `grants` are allow rules that a person gave in this
-    session. `is_sandboxed`: commands run in a sandbox that was seen to work.
-    """
+    """Everything a decision depends on but the request."""
 
     rules: tuple[Rule, ...] = ()
+    """Rules, in the order of the files and flags they came from."""
     project_rules: tuple[Rule, ...] = ()
+    """Rules that a project brought along; they only tighten."""
     grants: tuple[Rule, ...] = ()
+    """Allow rules that a person gave in this session."""
     mode: Mode = "standard"
+    """The preset for what no rule speaks about."""
     anchors: Anchors = Anchors()
+    """What paths in the rules are relative to."""
     is_sandboxed: bool = False
+    """Commands run in a sandbox that was seen to work."""
 
 
 def parse_rule(
@@ -180,11 +187,13 @@ def may_forbid(rule: Rule, fact: Fact) -> str:
     """Why dirge can't tell whether a rule that denies hits this, or ""."""
     if not isinstance(fact, CommandFact):
         return ""
-    if rule.op in ("*", "execute") and fact.open:
+    if rule.op in ("*", "execute") and fact.unresolved.commands:
         pattern = command_pattern(rule.pattern)
         pattern += command_pattern("*") if pattern[-1].is_open else ()
         forms = [(word.form, word.is_rest) for word in pattern]
-        found = next((one for one in fact.open if could_match(forms, one.words)), None)
+        found = next(
+            (one for one in fact.unresolved.commands if could_match(forms, one.words)), None
+        )
         if found and found.shown == ANYTHING:
             return "what it would run or be given is known only when it runs"
         if found:
@@ -192,8 +201,8 @@ def may_forbid(rule: Rule, fact: Fact) -> str:
             return (
                 f"dirge can't tell {what} `{found.shown}` is before the command runs; write it out"
             )
-    unknown = {"read": fact.open_reads, "edit": fact.open_edits}
-    unknown["*"] = fact.open_reads + fact.open_edits
+    unknown = {"read": fact.unresolved.reads, "edit": fact.unresolved.edits}
+    unknown["*"] = fact.unresolved.reads + fact.unresolved.edits
     for word in unknown.get(rule.op, ()):
         return (
             f"dirge can't tell which file `{word}` is before the command runs; write its path out"

@@ -19,7 +19,15 @@ from dirge_py.permission.blocklist import (
     why_destructive,
 )
 from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command, scan_words
-from dirge_py.permission.facts import ArgvPlan, CallFacts, CommandFact, Fact, PathFact, ResolvedPath
+from dirge_py.permission.facts import (
+    ArgvPlan,
+    CallFacts,
+    CommandFact,
+    Fact,
+    PathFact,
+    ResolvedPath,
+    UnresolvedParts,
+)
 from dirge_py.permission.git.commands import judge_git, shown_secrets
 from dirge_py.permission.git.repository import work_tree_of
 from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
@@ -67,30 +75,34 @@ MAX_CHARS = 128 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLookups:
-    """The looks at the file system that judging a command takes; paths are absolute.
-
-    `expand` gives the paths a pattern could stand for in a folder, None if they are too many;
-    `git_hooks` words about what a git command would run besides; `kept_beneath` the places that a
-    search would come upon below a folder though they are not read unasked; `program_problem` why a
-    program of this name must not run unasked, or ""; `own_paths` are where dirge's own settings,
-    keys and state are; `git_top` the top of the work tree around a folder; `git_secrets` the
-    secrets that a git command shows without naming them.
-    """
+    """The looks at the file system that judging a command takes; paths are absolute."""
 
     place: Callable[[str], ResolvedPath]
+    """Looks a path up."""
     is_folder: Callable[[str], bool]
+    """Whether a path is a folder."""
     expand: Callable[[str, str], Sequence[str] | None]
+    """The paths a pattern could stand for in a folder; None if they are too many."""
     git_hazard: Callable[[str], str]
+    """Why git must not run unasked in a folder, or ""."""
     git_hooks: Callable[[str, Sequence[str]], str]
+    """Words about what a git command would run besides."""
     kept_beneath: Beneath
+    """What a search would come upon below a folder though it is not read unasked."""
     program_problem: Callable[[str], str]
+    """Why a program of this name must not run unasked, or ""."""
     own_paths: Sequence[str]
+    """Where dirge's own settings, keys and state are."""
     home: str
+    """The physical home folder."""
     git_top: Callable[[str], str] = work_tree_of
+    """The top of the work tree around a folder."""
     git_secrets: Callable[
         [Sequence[Word], str, Callable[[str], ResolvedPath]], Iterable[ResolvedPath]
     ] = shown_secrets
+    """The secrets that a git command shows without naming them."""
     roots: tuple[str, ...] = ()
+    """The folders of the workspace."""
 
     @property
     def naming(self) -> PathLookups:
@@ -226,9 +238,11 @@ class _Walk:
             raw_words=tuple(map(Word, raw_words(part.text))) if loose.is_torn else (),
             forbidden=_destruction(loose, part.text, self._ground(), self._listers(part)),
             collapses=dangerous_if_empty(loose.run, self._ground()) if refusal else "",
-            open=_open(loose, self._folders.possible, self._around),
-            open_reads=() if listed is not None else unresolved_paths(loose.open, ()),
-            open_edits=unresolved_targets(loose.open, ()) if refusal else (),
+            unresolved=UnresolvedParts(
+                commands=_open(loose, self._folders.possible, self._around),
+                reads=() if listed is not None else unresolved_paths(loose.open, ()),
+                edits=unresolved_targets(loose.open, ()) if refusal else (),
+            ),
             is_build=is_build(part.argv),
             is_moved=self._folders.is_moved,
             changes_git=bool(refusal) and any(map(_changes_git, loose.commands)),
@@ -424,9 +438,11 @@ def _opaque(command: Command, reason: str, around: ShellLookups) -> CommandFact:
         raw_words=tuple(map(Word, raw)),
         forbidden=_destruction(loose, command.text, ground),
         collapses=dangerous_if_empty(loose.run, replace(ground, folders=tuple(folders))),
-        open=_open(loose, reals, around),
-        open_reads=unresolved_paths(loose.open, loose.open_sources),
-        open_edits=unresolved_targets(loose.open, loose.open_targets),
+        unresolved=UnresolvedParts(
+            commands=_open(loose, reals, around),
+            reads=unresolved_paths(loose.open, loose.open_sources),
+            edits=unresolved_targets(loose.open, loose.open_targets),
+        ),
         changes_git=bool(writing),
         reads=(*places, *kept),
         touches=(*touched, *around.own.touched(loose.commands, reals, command.text)),
