@@ -64,11 +64,14 @@ _NEVER_EMPTY = re.compile(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFolders:
-    """Where commands might run, and what is theirs to keep: the home folder and the workspace."""
+    """Where commands might run, and what must survive them."""
 
     folders: Collection[str]
+    """The folders they might run in."""
     home: str
+    """The home folder."""
     roots: tuple[str, ...] = ()
+    """The folders of the workspace."""
 
 
 def why_destructive(

@@ -4,12 +4,12 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, cast, get_args
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.facts import ArgvPlan
 from dirge_py.permission.rules import Effect
 from dirge_py.types.tools import Claim, Command, Operation
-from typing import Any, Literal, cast, get_args
-
 
 Policy = Literal[
     "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",
@@ -20,51 +20,64 @@ _STRICTNESS: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimDecision:
-    """The answer for one claim. `real` is the physical path a `read` or `edit` would open."""
+    """The answer for one claim."""
 
     op: Operation
+    """What the claim would do."""
     resource: str
+    """What it would do it to, as it was named."""
     effect: Effect
+    """What may happen."""
     policy: Policy
+    """Which policy decided."""
     reason: str
+    """Why, in words for a person."""
     real: str | None = None
+    """The physical path that a `read` or `edit` would open; None for other operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceLine:
-    """One policy's vote on one claim; effect None = it had nothing to say."""
+    """One policy's vote on one claim."""
 
     claim: str
+    """The claim, as `op:resource`."""
     policy: Policy
+    """The policy that votes."""
     effect: Effect | None
+    """Its vote; None = it had nothing to say."""
     reason: str
+    """Why, in words for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What may happen with one tool call.
-
-    `grant` are the rules that "allow for this session" stores, exactly; empty = it can be allowed
-    only once. `wider` are rules that cover more of the kind, where such a family makes sense.
-    `wanted` are the allow rules that would have allowed it; empty = none could. `plan` is there
-    when a command was allowed because it only looks: run it with `GIT_HARDENING`. `changes_git`:
-    once allowed, it may write to the repository's own files. `only_looks`: it is nothing but
-    commands that the grammar allows. `is_read_only`: all its commands are such, so that they can be
-    held to looking; it may name files, too.
-    """
+    """What may happen with one tool call."""
 
     effect: Effect
+    """What may happen."""
     policy: Policy
+    """Which policy decided."""
     reason: str
+    """Why, in words for a person."""
     claims: tuple[ClaimDecision, ...] = ()
+    """The answer for each claim."""
     trace: tuple[TraceLine, ...] = ()
+    """Every vote that was cast."""
     grant: tuple[str, ...] = ()
+    """The exact rules that "allow for this session" stores; empty = it can be allowed only once."""
     wider: tuple[str, ...] = ()
+    """Rules that cover more of the kind, where such a family makes sense."""
     wanted: tuple[str, ...] = ()
+    """The allow rules that would have allowed it; empty = none could."""
     plan: ArgvPlan | None = None
+    """Set when a command was allowed because it only looks: run it with `GIT_HARDENING`."""
     changes_git: bool = False
+    """Once allowed, it may write to the repository's own files."""
     only_looks: bool = False
+    """It is nothing but commands that the grammar allows."""
     is_read_only: bool = False
+    """All its commands are such, so that they can be held to looking; it may name files, too."""
 
     def votes(self) -> Mapping[str, Sequence[TraceLine]]:
         """The lines of the trace by the claim they are about."""
@@ -136,28 +149,35 @@ Result = Literal["allow", "deny", "defer", "abort"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDecision:
-    """One decision. `effect` is what came of it, `policy` who said so.
-
-    `policy` is that of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
-    `earlier` (given while the run was down), `changed` (what was asked about changed). `text`
-    explains it, secrets taken out. `digest` stands for the call, see `call_digest`. `tried` is what
-    it would have done, word for word, if it asked and is neither long nor secret; `family` the
-    wider rules of a call that somebody answered alone. `files` are what the commands of a call that
-    waits would run, see `files_run`; None if nobody looked, as earlier versions did not.
-    """
+    """One decision of a session, as `/why` shows it."""
 
     number: int
+    """Its place in the log, from 1."""
     call_id: str
+    """The id of the tool call."""
     tool: str
+    """The name of the tool."""
     effect: Result
+    """What came of it."""
     policy: str
+    """That of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
+    `earlier` (given while the run was down), `changed` (what was asked about changed).
+    """
     reason: str
+    """Why, in words for a person."""
     claims: tuple[str, ...]
+    """The claims, as `op:resource`."""
     digest: str
+    """Stands for the call, see `call_digest`."""
     text: str
+    """Its explanation, secrets taken out."""
     tried: tuple[Claim, ...] = ()
+    """The claims, word for word, if it asked and is neither long nor secret."""
     family: tuple[str, ...] = ()
+    """The wider rules of a call that somebody answered alone."""
     files: Mapping[str, str] | None = None
+    """What the commands of a call that waits would run, see `files_run`; None if nobody looked, as
+    earlier versions did not."""
 
     def as_record(self) -> dict[str, Any]:
         return {

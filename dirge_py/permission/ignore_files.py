@@ -31,15 +31,16 @@ _EVERY_FILE = re.compile("", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IgnoreLine:
-    """One pattern. `leaves_out`: what it matches is left out; else it is taken back in.
-
-    A pattern that is not `is_anchored` is compared with the last name of a path only.
-    """
+    """One pattern of an ignore file."""
 
     regex: re.Pattern[str]
+    """What it matches."""
     leaves_out: bool
+    """What it matches is left out; else it is taken back in."""
     is_anchored: bool = False
+    """It is compared with whole paths; else with the last name of a path only."""
     is_for_folders: bool = False
+    """It matches folders only."""
 
     def matches(self, relative: str, *, is_folder: bool) -> bool:
         if self.is_for_folders and not is_folder:

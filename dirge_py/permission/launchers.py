@@ -73,14 +73,14 @@ _GIT_COMMANDS = word_set(
 
 @dataclass(frozen=True, slots=True)
 class InnerCommand:
-    """What a command runs in turn: words, or a text that a shell reads.
-
-    `is_guess`: perhaps it is only an argument; then what is unknown in it means nothing.
-    """
+    """What a command runs in turn: words, or a text that a shell reads."""
 
     words: SplitCommand = ()
+    """The words."""
     text: str = ""
+    """The text."""
     is_guess: bool = False
+    """Perhaps it is only an argument; then what is unknown in it means nothing."""
 
 
 def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[InnerCommand]:

@@ -32,21 +32,28 @@ _VERDICT = re.compile(r"[\s*`\"']*(ALLOW|DENY)\b[*`\"']*[ \t]*[:.,-]*[ \t]*(.*)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeInput:
-    """A call that would be asked about. `claims` are `op:resource` lines; `shown` its preview."""
+    """A call that would be asked about."""
 
     tool_name: str
+    """The name of the tool."""
     claims: tuple[str, ...]
+    """Its claims, as `op:resource`."""
     reason: str
+    """Why it would be asked about."""
     cwd: str
+    """The folder it would run in."""
     shown: str = ""
+    """Its preview."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeVerdict:
-    """What a judge said; `unclear`: its answer could not be read. `reason` is one line."""
+    """What a judge said."""
 
     kind: Literal["allow", "deny", "unclear"]
+    """Its answer; `unclear`: it could not be read."""
     reason: str = ""
+    """Its reason, on one line."""
 
 
 PermissionJudge: TypeAlias = Callable[[JudgeInput], Awaitable[JudgeVerdict]]

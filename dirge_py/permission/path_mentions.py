@@ -24,65 +24,6 @@ from dirge_py.permission.shell_lexer import Joint, Part, Word, word_set
 _PATTERN = re.compile(r"[*?\[]")
 
 
-class SearchLookups(Protocol):
-    """The looks at the file system that this takes; see `shell.ShellLookups`."""
-
-    @property
-    def home(self) -> str: ...
-    def place(self, path: str, /) -> ResolvedPath: ...
-    def is_folder(self, path: str, /) -> bool: ...
-    def expand(self, folder: str, pattern: str, /) -> Sequence[str] | None: ...
-    def kept_beneath(
-        self, search: RecursiveRead, cwd: str, start: str, /
-    ) -> Sequence[ResolvedPath] | None: ...
-
-
-def withheld_from_searches(
-    commands: Iterable[Sequence[str]],
-    folders: Sequence[str],
-    around: SearchLookups,
-    *,
-    guesses: Collection[str],
-) -> Iterator[ResolvedPath]:
-    """What these commands would come upon: places that rules keep from being read, and dirge's own.
-
-    Of the physical `folders` in which they may run, `guesses` stand for one that nobody knows: that
-    dirge's own lies in there says nothing.
-    """
-    for words in commands:
-        search = possible_recursive_read(words)
-        if search is None:
-            continue
-        for folder in folders:
-            for start in _search_starts(search, folder, around):
-                is_guess = folder in guesses and start == folder
-                for place in around.kept_beneath(search, folder, start) or ():
-                    yield replace(place, forbidden="") if is_guess else place
-
-
-def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
-    """Whether a `cd` among the commands goes where nobody can tell."""
-    targets = (
-        HOME_SIGN.sub(lambda _: home, target)
-        for words in commands
-        if words[0] in MOVERS
-        for target in words[1:]
-    )
-    return any(not target or target.startswith(("-", "$", "`")) for target in targets)
-
-
-def _search_starts(search: RecursiveRead, folder: str, around: SearchLookups) -> Iterator[str]:
-    """The physical folders below which the search may read."""
-    words = [without_cwd_prefix(word.text) for word in search.starts]
-    named = [HOME_SIGN.sub(lambda _: around.home, word, count=1) for word in words]
-    paths = [os.path.join(folder, text) for text in named] or [folder]
-    for text in named:
-        if _PATTERN.search(text):
-            paths += around.expand(folder, text) or ()
-    reals = (around.place(path).real for path in paths)
-    yield from filter(around.is_folder, dict.fromkeys(reals))
-
-
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
 _MAX_PATTERNS = 16
@@ -96,11 +37,14 @@ _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathLookups:
-    """How words become places: where a path leads, and what a pattern could stand for."""
+    """How words become paths."""
 
     place: Callable[[str], ResolvedPath]
+    """Where a path leads."""
     expand: Callable[[str, str], Sequence[str] | None]
+    """What a pattern could stand for in a folder; None if that is too much."""
     home: str
+    """The physical home folder."""
 
 
 def mentioned_paths(
@@ -353,8 +297,11 @@ class OwnPlaces:
     """Where dirge's own settings, keys and state are, and how a path is looked up."""
 
     paths: Sequence[str]
+    """Where they are."""
     place: Callable[[str], ResolvedPath]
+    """Looks a path up."""
     home: str
+    """The physical home folder."""
 
     def touched(
         self, commands: Iterable[Sequence[str]], folders: Sequence[str], text: str
@@ -418,3 +365,62 @@ class OwnPlaces:
                     place = self.place(path + found.group()[len(spelled) :])
                     if place.own or place.forbidden:
                         yield place
+
+
+class SearchLookups(Protocol):
+    """The looks at the file system that this takes; see `shell.ShellLookups`."""
+
+    @property
+    def home(self) -> str: ...
+    def place(self, path: str, /) -> ResolvedPath: ...
+    def is_folder(self, path: str, /) -> bool: ...
+    def expand(self, folder: str, pattern: str, /) -> Sequence[str] | None: ...
+    def kept_beneath(
+        self, search: RecursiveRead, cwd: str, start: str, /
+    ) -> Sequence[ResolvedPath] | None: ...
+
+
+def withheld_from_searches(
+    commands: Iterable[Sequence[str]],
+    folders: Sequence[str],
+    around: SearchLookups,
+    *,
+    guesses: Collection[str],
+) -> Iterator[ResolvedPath]:
+    """What these commands would come upon: places that rules keep from being read, and dirge's own.
+
+    Of the physical `folders` in which they may run, `guesses` stand for one that nobody knows: that
+    dirge's own lies in there says nothing.
+    """
+    for words in commands:
+        search = possible_recursive_read(words)
+        if search is None:
+            continue
+        for folder in folders:
+            for start in _search_starts(search, folder, around):
+                is_guess = folder in guesses and start == folder
+                for place in around.kept_beneath(search, folder, start) or ():
+                    yield replace(place, forbidden="") if is_guess else place
+
+
+def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
+    """Whether a `cd` among the commands goes where nobody can tell."""
+    targets = (
+        HOME_SIGN.sub(lambda _: home, target)
+        for words in commands
+        if words[0] in MOVERS
+        for target in words[1:]
+    )
+    return any(not target or target.startswith(("-", "$", "`")) for target in targets)
+
+
+def _search_starts(search: RecursiveRead, folder: str, around: SearchLookups) -> Iterator[str]:
+    """The physical folders below which the search may read."""
+    words = [without_cwd_prefix(word.text) for word in search.starts]
+    named = [HOME_SIGN.sub(lambda _: around.home, word, count=1) for word in words]
+    paths = [os.path.join(folder, text) for text in named] or [folder]
+    for text in named:
+        if _PATTERN.search(text):
+            paths += around.expand(folder, text) or ()
+    reals = (around.place(path).real for path in paths)
+    yield from filter(around.is_folder, dict.fromkeys(reals))

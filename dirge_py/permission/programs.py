@@ -237,16 +237,16 @@ _BUILDS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudgement:
-    """A command that only looks: at which files.
-
-    `wants_files`: given folders it would follow the links in them. `from_top`: paths that git takes
-    from the top of the work tree.
-    """
+    """A command that only looks: at which files."""
 
     reads: tuple[Word, ...] = ()
+    """The words that name files it reads."""
     from_top: tuple[Word, ...] = ()
+    """Paths that git takes from the top of the work tree."""
     uses_git: bool = False
+    """It runs git."""
     wants_files: bool = False
+    """Given folders it would follow the links in them."""
 
 
 def judge_program(words: Sequence[Word]) -> ProgramJudgement:

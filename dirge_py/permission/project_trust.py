@@ -55,21 +55,25 @@ class RefusedFile:
     """Something that would act and is never loaded, and why."""
 
     path: str
+    """Its path in the project."""
     reason: str
+    """Why it is never loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingFiles:
-    """What was found in a project. `device` and `inode` are those of the folder it was found in.
-
-    `too_much` says why nobody could be expected to judge it; then nothing else is there.
-    """
+    """What was found in a project."""
 
     device: int
+    """The device of the folder it was found in."""
     inode: int
+    """The inode of that folder."""
     files: tuple[ActingFileContent, ...] = ()
+    """The files that would act."""
     refused: tuple[RefusedFile, ...] = ()
+    """What would act and is never loaded."""
     too_much: str = ""
+    """Why nobody could be expected to judge it; then nothing else is there."""
 
 
 class _TooMuch(Exception):
@@ -192,27 +196,38 @@ def _is_link(anchor: int, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectTrust:
-    """A folder and what it brings along, as it was when it was looked at.
-
-    `state`: `none`, nothing would act; `trusted`, all of it was agreed to; `restricted`, something
-    was not, and is not loaded. Files that were trusted before and are unchanged are loaded in
-    either case. `files` are all that would act, with a state each; `refused` is never loaded.
-    `offer` is what a person should be asked now: None if there is nothing to ask, because all is
-    trusted, because they said no to just this, or because it cannot be trusted (`obstacle`).
-    `digest` stands for all of `files`.
-    """
+    """A folder and what it brings along, as it was when it was looked at."""
 
     root: Path
+    """The physical folder of the project."""
     state: Literal["none", "restricted", "trusted"] = "none"
+    """`none`: nothing would act. `trusted`: a person agreed to all of it.
+
+    `restricted`: a person did not agree to some of it, and that is not loaded. Files that were
+    trusted before and are unchanged are loaded in either case.
+    """
     files: tuple[ActingFile, ...] = ()
+    """All that would act, with a state each."""
     refused: tuple[RefusedFile, ...] = ()
+    """What would act and is never loaded."""
     digest: str = ""
+    """Stands for all of `files`."""
     offer: TrustOffer | None = None
+    """What a person should be asked now; None if there is nothing to ask.
+
+    There is nothing to ask if all is trusted, if they said no to just this, or if it cannot be
+    trusted (`obstacle`).
+    """
     obstacle: str = ""
+    """Why it cannot be trusted, or ""."""
     device: int = 0
+    """The device of the folder."""
     inode: int = 0
+    """The inode of the folder."""
     contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The bytes that were hashed, by path."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Where the record of trust is looked for."""
 
     @property
     def settings(self) -> "ProjectConfig | None":

@@ -34,29 +34,32 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCall:
-    """A call, what it would do, and what the rules say to that.
-
-    `digest` stands for the call as it was then: its arguments are in other hands, too.
-    """
+    """A call, what it would do, and what the rules say to that."""
 
     call: ToolCall
+    """The call."""
     claims: tuple[Claim, ...]
+    """What it would do."""
     decision: Decision
+    """What the rules say."""
     digest: str
+    """Stands for the call as it was then: its arguments are in other hands, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredCall:
-    """What was asked about a call, and the answer; `by` is who gave it.
-
-    `files` are those its commands would run, as they were when the question was put (`files_of`).
-    """
+    """What was asked about a call, and the answer."""
 
     judged: JudgedCall
+    """The call, as it was judged."""
     request: PermissionRequest | None
+    """The question; None if nobody had to be asked."""
     answer: PermissionAnswer
+    """The answer."""
     by: Literal["answer", "judge", "earlier", "loop-guard", "failure", "changed"]
+    """Who gave it."""
     files: Mapping[str, str] = field(default_factory=dict)
+    """The files its commands would run, as they were when it was asked (`files_of`)."""
 
     def is_about(self, now: JudgedCall) -> bool:
         """Whether it still is the call that was asked about: a plugin may have changed it."""
@@ -79,8 +82,11 @@ class PendingQuestion:
     """A question about a call, and the files its commands would run as it was put."""
 
     judged: JudgedCall
+    """The call, as it was judged."""
     request: PermissionRequest
+    """The question."""
     files: Mapping[str, str]
+    """Fingerprints of those files by path."""
 
     def answered(self, answer: PermissionAnswer) -> AnsweredCall:
         return AnsweredCall(

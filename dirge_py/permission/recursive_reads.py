@@ -59,21 +59,22 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecursiveRead:
-    """A command that reads whole folders.
-
-    `starts` are the words that may name these folders; none: it reads the folder it runs in. Of a
-    command that is not `is_known` nothing says which files it leaves out. `options` are as given,
-    in their order. Of a `git grep`, `paths` are its pathspecs, and `unsure` those of its words that
-    name a commit unless a file has that name. `is_linked`: it comes to its folder through a link.
-    """
+    """A command that reads whole folders."""
 
     program: str
+    """Its name: `grep`, `rg`, `git grep` and the like."""
     starts: tuple[Word, ...] = ()
+    """The words that may name these folders; none: it reads the folder it runs in."""
     options: tuple[tuple[str, str], ...] = ()
+    """Its options with their values, in their order."""
     paths: tuple[str, ...] = ()
+    """The pathspecs of a `git grep`."""
     unsure: tuple[str, ...] = ()
+    """Words of a `git grep` that name a commit unless a file has that name."""
     is_known: bool = True
+    """It says itself which files it leaves out."""
     is_linked: bool = False
+    """It comes to its folder through a link."""
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)

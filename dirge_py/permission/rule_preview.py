@@ -23,11 +23,14 @@ _MOST_STILL = 1
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """The call that is asked about. `can_keep`: its rules may go into the settings, too."""
+    """The call that is asked about."""
 
     claims: tuple[Claim, ...]
+    """What it would do."""
     cwd: str
+    """The folder it would run in."""
     can_keep: bool = False
+    """Its rules may go into the settings, too."""
 
 
 _Tried: TypeAlias = tuple[tuple[Claim, ...], SimulatedCall]

@@ -21,20 +21,26 @@ Joint = Literal["", "&&", "||", ";", "|", "\n"]
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument as the program gets it; with `has_glob` the shell may put file names there."""
+    """One argument as the program gets it."""
 
     text: str
+    """The argument."""
     has_glob: bool = False
+    """The shell may put file names in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One simple command, how it hangs on the one before it, and its text as written."""
+    """One simple command of a command line."""
 
     words: tuple[Word, ...]
+    """Its words."""
     joint: Joint = ""
+    """The operator between it and the one before it."""
     text: str = ""
+    """Its text as written."""
     redirects: tuple[str, ...] = ()
+    """Its redirections, as written."""
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -37,24 +37,28 @@ _FOLDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingFileContent:
-    """One acting file as it was read: `path` is relative to the project."""
+    """One acting file as it was read."""
 
     path: str
+    """Its path, relative to the project."""
     content: bytes
+    """The bytes."""
     sha256: str
+    """Their hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRecord:
-    """What a person said about one folder: hashes by path, of what is trusted and of what is not.
-
-    `device` and `inode` tell the folder they saw from another that stands there later.
-    """
+    """What a person said about one folder."""
 
     device: int = 0
+    """The device of the folder they saw."""
     inode: int = 0
+    """Its inode: tells it from another that stands there later."""
     accepted: Mapping[str, str] = field(default_factory=dict)
+    """Hashes by path of what is trusted."""
     declined: Mapping[str, str] = field(default_factory=dict)
+    """Hashes by path of what is not."""
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -32,22 +32,24 @@ Names = Callable[[str], Sequence[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedWord:
-    """The form of one word; `is_rest`: any number of any words."""
+    """The form of one word."""
 
     form: str = ""
+    """Its text, with `MANY` and `ONE` for what is not known."""
     is_rest: bool = False
+    """It stands for any number of any words."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedCommand:
-    """A command of which something is known only when it runs.
-
-    `shown` is the word that is not known, as it is written; `is_program`: it names the program.
-    """
+    """A command of which something is known only when it runs."""
 
     words: tuple[UnresolvedWord, ...]
+    """The forms of its words."""
     shown: str
+    """The word that is not known, as it is written."""
     is_program: bool
+    """That word names the program."""
 
 
 def unresolved_commands(

@@ -181,13 +181,18 @@ git hands it on to a submodule, so there it asks. `variable`: an environment var
 
 @dataclass(frozen=True, slots=True)
 class ActingSetting:
-    """One setting; `*` in its lower-case `key` stands for any text."""
+    """A git setting that names a program or a file."""
 
     key: str
+    """Its name in lower case; `*` stands for any text."""
     kind: Kind
+    """What it names."""
     answer: Answer
+    """What holds it where git only looks."""
     why: str
+    """The reason for that answer."""
     value: str = ""
+    """What it is overridden with."""
 
 
 _CONVERTS = "`git status` and `git diff` run it on changed files"

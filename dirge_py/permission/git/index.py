@@ -30,24 +30,28 @@ _EMPTY_HEADER = 12
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """A file that could be a secret: its path in the work tree, and the id of its content."""
+    """A file that could be a secret."""
 
     path: str
+    """Its path in the work tree."""
     blob: str
+    """The id of its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """`links`: paths of entries that are other repositories. `sparse`: folders that stand for all
-    that is in them, which git may read from the repository instead. `files`: at least the regular
-    files, `folders`: what they lie in, at any depth. `secrets`: files whose names may be secret.
-    """
+    """What the index of a repository says."""
 
     links: tuple[str, ...] = ()
+    """Paths of entries that are other repositories."""
     sparse: tuple[str, ...] = ()
+    """Folders that stand for all that is in them; git may read that from the repository instead."""
     files: frozenset[str] = frozenset()
+    """At least the regular files."""
     folders: frozenset[str] = frozenset()
+    """What these lie in, at any depth."""
     secrets: tuple[Tracked, ...] = ()
+    """Files whose names may be secret."""
 
 
 _CACHE: dict[tuple[str, bool], tuple[tuple[Stamp, ...], Index]] = {}
