@@ -1,7 +1,8 @@
 """Folding old history into a summary: written now or ahead of time, with the files behind it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass as mutable
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from dirge_py.context.checkpoints import Checkpoint, Checkpoints
@@ -19,7 +20,7 @@ _MOST_RESTORED_AT = 0.50
 _CHARS_PER_RESTORED_TOKEN = 2
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable(slots=True, kw_only=True)
 class Attempt:
     """What became of the summary in one pass. `epoch` counts the passes before it.
 

@@ -6,9 +6,11 @@ answer may stay open: those that wait for a decision, and those of a run that wa
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass as mutable
+from dataclasses import field
 from typing import Any, get_args
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, decode_message, encode_message
 from dirge_py.session.interruption import (
     CallState,
@@ -96,7 +98,7 @@ def read_transcript(records: Iterable[Record], *, copied_to: str | None = None) 
     return reading.finish()
 
 
-@dataclass(slots=True, eq=False)
+@mutable(slots=True, eq=False)
 class _Slot:
     """A call and what became of it; `finished` is its result if that was kept before its message.
 
@@ -136,7 +138,7 @@ class _Slot:
         return left_open(self.call, self.state)
 
 
-@dataclass(slots=True, eq=False)
+@mutable(slots=True, eq=False)
 class _Entry:
     message: Message
     record_id: str

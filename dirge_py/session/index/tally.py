@@ -1,7 +1,8 @@
 """What a list of sessions tells of one: gathered record by record, so that it can be carried on."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
+from dataclasses import dataclass as mutable
 from typing import Any
 
 from dirge_py.session.codec import decode_message
@@ -16,7 +17,7 @@ _LONGEST_RESULT = 1_000
 _BLANKS = dict.fromkeys(range(32), " ")
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable(slots=True, kw_only=True)
 class Tally:
     """The sums and newest choices of the records taken in so far."""
 
