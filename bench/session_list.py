@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dirge_py.session.index.index import SessionIndex
+from dirge_py.session.index.session_index import SessionIndex
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported

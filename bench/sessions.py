@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dirge_py.session.journal import Journal
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
+from dirge_py.session.segments import SegmentLimits
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -61,7 +61,7 @@ print(time.perf_counter() - start)
 """
 
 
-def write(path: Path, *, turns: int, result_chars: int, limits: Limits) -> None:
+def write(path: Path, *, turns: int, result_chars: int, limits: SegmentLimits) -> None:
     """A session of four messages a turn."""
     recorder = Recorder(Journal.open(path, limits=limits))
     said = "lorem ipsum dolor é\n" * 400
@@ -134,17 +134,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    whole = Limits(records=10**9, size=10**12)
+    whole = SegmentLimits(records=10**9, size=10**12)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder / "one.jsonl", turns=1250, result_chars=12_000, limits=whole)
         loads("5,000 messages, one file", folder / "one.jsonl", rounds)
-        small = Limits(records=10_000, size=1024 * 1024)
+        small = SegmentLimits(records=10_000, size=1024 * 1024)
         write(folder / "segments.jsonl", turns=1250, result_chars=12_000, limits=small)
         loads("5,000 messages, segments of 1 MiB", folder / "segments.jsonl", rounds)
         write(folder / "blobs.jsonl", turns=1250, result_chars=17_000, limits=whole)
         loads("5,000 messages, each result in its file", folder / "blobs.jsonl", rounds)
-        write(folder / "large.jsonl", turns=5200, result_chars=12_000, limits=Limits())
+        write(folder / "large.jsonl", turns=5200, result_chars=12_000, limits=SegmentLimits())
         loads("20,800 messages", folder / "large.jsonl", max(1, rounds // 2))
         row("a record appended", appends(folder, rounds, sync=False), "ms")
         row("a record appended and synced", appends(folder, rounds, sync=True), "ms")

@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dirge_py.session.snapshots.repository import Repository
-from dirge_py.session.snapshots.taking import Terms
+from dirge_py.session.snapshots.capture import SnapshotLimits
+from dirge_py.session.snapshots.repository import SnapshotRepository
 
 FILES_A_FOLDER = 100
 
@@ -82,12 +82,12 @@ async def measure(base: Path, files: int, rounds: int) -> list[Timed]:
     one = next(root.glob("d*/e*/*.py"))
     for number in range(rounds):
         shutil.rmtree(base / "state", ignore_errors=True)
-        repository = Repository(
+        repository = SnapshotRepository(
             base / "state",
             root,
             session="bench",
             path=os.environ["PATH"],
-            terms=Terms(file_bytes=8 << 20, take_s=600),
+            terms=SnapshotLimits(file_bytes=8 << 20, take_s=600),
         )
         await status.add(partial(asyncio.to_thread, git, root, "status"))
         before = await first.add(repository.take)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from sessions import write
 
-from dirge_py.session.segments import Limits
+from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
 
 _END = "END-OF-ANSWER"
@@ -125,7 +125,7 @@ def resume() -> None:
         config = configure(folder, "stream")
         sessions = Store(folder / "state", folder).folder
         sessions.mkdir(parents=True)
-        limits = Limits(records=10**9, size=10**12)
+        limits = SegmentLimits(records=10**9, size=10**12)
         write(sessions / "long.jsonl", turns=1250, result_chars=12_000, limits=limits)
         program = Program(folder, config, "-r", "long")
         first_s = program.read_until("hat shall be done", 20)

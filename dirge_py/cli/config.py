@@ -7,8 +7,8 @@ from dirge_py.cli.arguments import Parser
 from dirge_py.config.commands import Report, config_check, config_init, config_path, config_show
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
-from dirge_py.context.counter import estimate_text
-from dirge_py.context.prompt_source import SystemPrompt
+from dirge_py.context.system_prompt import SystemPrompt
+from dirge_py.context.tokens import estimate_text
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions

@@ -26,7 +26,7 @@ from dirge_py.sdk.build import build
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice, with_project
 from dirge_py.sdk.sessions import open_store
-from dirge_py.session.continuation import Continuation, check_call, load_continuation
+from dirge_py.session.recovery import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from dirge_py.config.paths import state_dir
 from dirge_py.lib.clean import clean
-from dirge_py.session.index.index import SessionIndex
-from dirge_py.session.repair import Repair
-from dirge_py.session.repair import repair as repaired
-from dirge_py.session.store import Store
-from dirge_py.session.trash import KEPT, Trash
+from dirge_py.session.index.session_index import SessionIndex
+from dirge_py.session.journal import RepairReport
+from dirge_py.session.journal import repair_session as repaired
+from dirge_py.session.store import KEPT_IN_TRASH, Store, Trash
 from dirge_py.types.errors import DirgeError, UsageError
 
 
@@ -68,7 +67,7 @@ def _to_repair(flags: Namespace, store: Store) -> Iterable[Path]:
     return [store.folder / f"{store.find(name)}.jsonl" for name in flags.words]
 
 
-def _findings(found: Repair) -> Iterator[str]:
+def _findings(found: RepairReport) -> Iterator[str]:
     if found.is_sound:
         yield f"sound, {found.records} records"
         return
@@ -93,7 +92,7 @@ def _findings(found: Repair) -> Iterator[str]:
 def _put_away(trash: Trash, store: Store, session_id: str) -> None:
     trash.put(store, session_id)
     undo = f"`dirge sessions delete --undo {session_id}` brings it back"
-    _tell(session_id, [f"deleted; for {KEPT.days} days {undo}"])
+    _tell(session_id, [f"deleted; for {KEPT_IN_TRASH.days} days {undo}"])
 
 
 def _bring_back(trash: Trash, store: Store, name: str) -> None:

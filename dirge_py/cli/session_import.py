@@ -14,9 +14,9 @@ from dirge_py.lib.home_path import from_home
 from dirge_py.lib.redactor import Redactor
 from dirge_py.lib.secret_environment import secret_values
 from dirge_py.lib.version import __version__
-from dirge_py.session.names import project_root
+from dirge_py.session.ids import project_root
+from dirge_py.session.import_export.import_session import import_session, read_external
 from dirge_py.session.store import Store
-from dirge_py.session.transfer.takeover import read_foreign, take_over
 
 
 def take_over_file(name: str, program: Literal["claude", "codex", "auto"], store: Store) -> None:
@@ -25,9 +25,9 @@ def take_over_file(name: str, program: Literal["claude", "codex", "auto"], store
     Raises:
         SessionError: it holds no session, or cannot be read or stored.
     """
-    found = read_foreign(from_home(name), program)
+    found = read_external(from_home(name), program)
     target = _project_of(found.cwd, store)
-    taken = take_over(found, target, redact=_redactor())
+    taken = import_session(found, target, redact=_redactor())
     elsewhere = "" if target.folder == store.folder else f" -C {shlex.quote(found.cwd)}"
     if taken.is_known:
         told = [f"{taken.session_id}  was imported before; nothing was done"]

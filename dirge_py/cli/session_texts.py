@@ -11,11 +11,11 @@ from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text_width import cell_width, cut
-from dirge_py.session.history import Loaded
-from dirge_py.session.index.results import Found, IndexedSession
-from dirge_py.session.points import Point, one_line, points, tree_of
+from dirge_py.session.history import LoadedSession
+from dirge_py.session.ids import short_names
+from dirge_py.session.index.results import IndexedSession, SearchMatch
 from dirge_py.session.record import Record
-from dirge_py.session.short_names import short_names
+from dirge_py.session.tree import RewindPoint, build_tree, one_line, rewind_points
 from dirge_py.types.messages import Usage
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
@@ -59,7 +59,7 @@ def names_of(found: Sequence[IndexedSession]) -> Mapping[tuple[str, str], str]:
     return names
 
 
-def found_as_json(found: Iterable[Found]) -> str:
+def found_as_json(found: Iterable[SearchMatch]) -> str:
     return _json(
         {
             "found": [
@@ -79,7 +79,7 @@ def found_as_json(found: Iterable[Found]) -> str:
 
 
 def found_as_text(
-    found: Sequence[Found], titles: Mapping[tuple[str, str], str], *, bold: bool
+    found: Sequence[SearchMatch], titles: Mapping[tuple[str, str], str], *, bold: bool
 ) -> str:
     """The places below the session they are in."""
     lines = []
@@ -98,7 +98,7 @@ class Shown:
     """One session to look at. `records` are all it has, `loaded` was made of them."""
 
     id: str
-    loaded: Loaded
+    loaded: LoadedSession
     records: Sequence[Record]
 
     def as_text(self) -> str:
@@ -150,12 +150,12 @@ class Shown:
         )
 
     @property
-    def _prompts(self) -> Sequence[Point]:
-        return [point for point in points(self.records) if point.is_prompt]
+    def _prompts(self) -> Sequence[RewindPoint]:
+        return [point for point in rewind_points(self.records) if point.is_prompt]
 
     def _tips(self) -> list[tuple[str, str, str]]:
         """Name, time and words of the last node of each branch."""
-        tree = tree_of(self.records)
+        tree = build_tree(self.records)
         ends = zip(tree.nodes, tree.names, strict=True)
         return [(name, node.at, node.text) for node, name in ends if not node.below]
 
@@ -214,7 +214,7 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
     return blanks + cell if right else cell + blanks
 
 
-def _marked(one: Found, *, bold: bool) -> str:
+def _marked(one: SearchMatch, *, bold: bool) -> str:
     if not bold:
         return clean(one.snippet)
     text, at = "", 0

@@ -14,10 +14,9 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.clean import clean
 from dirge_py.lib.version import __version__
 from dirge_py.session.history import replay
-from dirge_py.session.index.index import SessionIndex
-from dirge_py.session.names import project_root
-from dirge_py.session.store import Store
-from dirge_py.session.trash import Trash
+from dirge_py.session.ids import project_root
+from dirge_py.session.index.session_index import SessionIndex
+from dirge_py.session.store import Store, Trash
 from dirge_py.types.errors import SessionError, UsageError
 
 
@@ -84,12 +83,11 @@ def _search(flags: Namespace, store: Store) -> int:
 
 
 def _export(flags: Namespace, store: Store) -> int:
-    from dirge_py.session.transfer.document import document_of
-    from dirge_py.session.transfer.forms import written
+    from dirge_py.session.import_export.export import exported_session, render_export
 
     session_id = store.find(_one(flags))
     records = store.events_since(session_id, 0)
-    text = written(document_of(session_id, replay(records), records), flags.format)
+    text = render_export(exported_session(session_id, replay(records), records), flags.format)
     if flags.output_file is None:
         _say(text)
     else:

@@ -73,7 +73,7 @@ def signal(rest: Sequence[str]) -> int:
 
 def _store(cwd: Path) -> "Store":
     from dirge_py.config.paths import state_dir
-    from dirge_py.session.names import project_root
+    from dirge_py.session.ids import project_root
     from dirge_py.session.store import Store
 
     return Store(state_dir(os.environ), project_root(cwd))

@@ -5,12 +5,12 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Literal
 
-from dirge_py.context.counter import TokenCounter
-from dirge_py.context.shape import Shape, head, shown_message
+from dirge_py.context.shape import ViewShape, head, shown_message
+from dirge_py.context.tokens import TokenCounter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage
 
-Level = Literal["fold", "aggressive", "forced", "start", "asked", "overflow"]
+CompactionLevel = Literal["fold", "aggressive", "forced", "start", "asked", "overflow"]
 """How urgent it is; `start` goes by an estimate alone, `asked` is a person's wish, `overflow`
 follows a request that the service found too long."""
 
@@ -48,7 +48,7 @@ def level_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CompactionJob:
     """One history to be shortened, and how to tell what comes of it.
 
     `size` was reported or estimated for `shape`; `scale` is the tokens it makes of one counted
@@ -56,13 +56,13 @@ class Job:
     """
 
     messages: Sequence[Message]
-    shape: Shape
+    shape: ViewShape
     counter: TokenCounter
     fixed: int
     window: int
     size: int
     scale: float
-    level: Level
+    level: CompactionLevel
     fold_at: float
     focus: str = ""
 
@@ -99,7 +99,7 @@ class Job:
             return min(int(self.size * (1 - _OVERFLOW_SAVING)), int(self.window * FORCED_AT))
         return int(self.window * (FORCED_AT if self.level == "forced" else START_AT))
 
-    def size_of(self, shape: Shape) -> int:
+    def size_of(self, shape: ViewShape) -> int:
         """The tokens of the request with this shape."""
         tail = sum(self.sizes(shape))
         new = sum(map(self.counter.message, head(self.messages, shape)))
@@ -108,7 +108,7 @@ class Job:
         is_old = (shape.last, shape.summary) == (self.shape.last, self.shape.summary)
         return round((self.fixed + tail) * self.scale + new * (self.scale if is_old else factor))
 
-    def sizes(self, shape: Shape) -> list[int]:
+    def sizes(self, shape: ViewShape) -> list[int]:
         """The counted tokens of each message that is not folded."""
         shown = [
             shown_message(self.messages[position], position, shape)
@@ -116,10 +116,10 @@ class Job:
         ]
         return self.counter.sizes(shown)
 
-    def fits(self, shape: Shape) -> bool:
+    def fits(self, shape: ViewShape) -> bool:
         return self.size_of(shape) <= self.target
 
-    def cut(self, shape: Shape) -> int:
+    def cut(self, shape: ViewShape) -> int:
         """Where the tail begins: the earliest turn boundary that keeps it within its tokens."""
         cuts = [cut for cut in boundaries(self.messages) if cut > shape.last]
         sizes = self.sizes(shape)
@@ -159,7 +159,7 @@ def unseen_from(messages: Sequence[Message]) -> int:
     return 0
 
 
-def with_caps(job: Job, shape: Shape) -> Shape:
+def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
     """The shape with the results that a model has seen cut to what they are worth by now."""
     seen = unseen_from(job.messages)
     loose = replace(shape, cap_before=seen, cap_chars=_CAP_TOKENS * _CAP_CHARS_PER_TOKEN)

@@ -1,4 +1,9 @@
-"""The context of a conversation, wired to its runs: what is sent, told and kept of it."""
+"""The context of a conversation, wired to its runs: what is sent, told and kept of it.
+
+What the model is told again and again: in a request only, never in history.
+
+How much of the results of one batch is shown, and where the rest is to be found.
+"""
 
 import asyncio
 import contextlib
@@ -9,15 +14,19 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.config.schema import Config
-from dirge_py.context.budget import BUDGET_CHARS, Relay, ResultBudget
 from dirge_py.context.compaction import effective_window
-from dirge_py.context.dropped import Dropped
-from dirge_py.context.prompt_source import SystemPrompt
-from dirge_py.context.reminders import ReminderRule, reminded
-from dirge_py.context.restore import MOST_FILE_BYTES, ReadFile
-from dirge_py.context.summary import Summarise
-from dirge_py.context.view import Compaction, ContextView, Prepared, Request, ViewSettings
+from dirge_py.context.shape import OmittedMessage
+from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile, Summarise
+from dirge_py.context.system_prompt import SystemPrompt
+from dirge_py.context.view import (
+    Compaction,
+    ContextRequest,
+    ContextView,
+    PreparedContext,
+    ViewSettings,
+)
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.cut import cut_middle, fair_shares
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.outputs import OutputStore
@@ -30,20 +39,149 @@ from dirge_py.types.events import (
     Sink,
 )
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
-from dirge_py.types.messages import Message
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ResultBlock,
+    TextBlock,
+    ToolResultMessage,
+    user_text,
+)
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
-    from dirge_py.context.report import ContextReport, report
+    from dirge_py.context.report import ContextReport, make_report
 else:
-    report = late("dirge_py.context.report", "report")
+    make_report = late("dirge_py.context.report", "make_report")
+
+BUDGET_CHARS = 80_000
+Relay: TypeAlias = Callable[[str, str], str]
+"""Keeps the whole text of a call's result and returns the path at which it can be read.
+
+The same call and text give the same path, also in another process. Raises OSError or DirgeError.
+"""
+_TAIL_SHARE = 0.2
+_MARKER_CHARS = 200
+
+
+class ResultBudget:
+    """Cuts the results of each batch so that together they have at most `chars` characters.
+
+    Small results stay whole and leave their room to the large ones. What a batch is cut to depends
+    on that batch alone, so it stays the same from request to request.
+    """
+
+    def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
+        self._chars = chars
+        self._relay = relay
+        self._seen: list[Message] = []
+        self._cut: list[Message] = []
+        self._is_changed = False
+
+    def apply(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages, as many as before; the same object when nothing had to be cut."""
+        known = len(self._seen)
+        if list(messages[:known]) != self._seen:
+            self._forget()
+            known = 0
+        batch: list[int] = []
+        for position in range(known, len(messages)):
+            message = messages[position]
+            if isinstance(message, AssistantMessage):
+                self._settle(messages, batch, position)
+                batch = []
+            elif isinstance(message, ToolResultMessage):
+                batch.append(position)
+        open_batch = list(messages[len(self._seen) :])
+        is_cut = self._cut_batch(open_batch, [at - len(self._seen) for at in batch])
+        if not is_cut and not self._is_changed:
+            return messages
+        return (*self._cut, *open_batch)
+
+    def _settle(self, messages: Sequence[Message], batch: list[int], end: int) -> None:
+        """Remember what came of the messages before `end`: their batch is complete."""
+        begin = len(self._seen)
+        settled = list(messages[begin:end])
+        self._seen += settled
+        self._is_changed |= self._cut_batch(settled, [at - begin for at in batch])
+        self._cut += settled
+
+    def _forget(self) -> None:
+        self._seen, self._cut, self._is_changed = [], [], False
+
+    def _cut_batch(self, messages: list[Message], batch: Sequence[int]) -> bool:
+        """Cut the results at these positions, in place; False if they may stay."""
+        results = [
+            message for at in batch if isinstance(message := messages[at], ToolResultMessage)
+        ]
+        sizes = [_chars(result) for result in results]
+        if sum(sizes) <= self._chars:
+            return False
+        for at, result, share in zip(batch, results, fair_shares(sizes, self._chars), strict=True):
+            messages[at] = self._shortened(result, share)
+        return True
+
+    def _shortened(self, result: ToolResultMessage, share: int) -> ToolResultMessage:
+        total = _chars(result)
+        if total <= share + _MARKER_CHARS:
+            return result
+        marker = f"\n[truncated — {total} chars total{self._where(result)}]\n"
+        sizes = [len(block.text) if isinstance(block, TextBlock) else 0 for block in result.content]
+        content: list[ResultBlock] = []
+        for block, room in zip(result.content, fair_shares(sizes, share), strict=True):
+            if isinstance(block, TextBlock) and len(block.text) > room:
+                text = cut_middle(block.text, room + len(marker), marker, tail=_TAIL_SHARE)
+                block = TextBlock(text if len(text) < len(block.text) else block.text[:room])
+            content.append(block)
+        return replace(result, content=tuple(content))
+
+    def _where(self, result: ToolResultMessage) -> str:
+        if self._relay is None:
+            return "; ask for less at once"
+        try:
+            path = self._relay(result.tool_call_id, result.text)
+        except Exception:
+            # A full disk costs the rest of the text, not the run.
+            return "; the rest could not be kept: ask for less at once"
+        return f"; all of it is in {path}: `read` it with offset and limit, or `grep` it"
+
+
+def _chars(result: ToolResultMessage) -> int:
+    return sum(len(block.text) for block in result.content if isinstance(block, TextBlock))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReminderRule:
+    """`text` is due in every n-th turn, or in every turn from so many tokens of context on."""
+
+    text: str
+    every_turns: int | None = None
+    at_tokens: int | None = None
+
+    def is_due(self, turn: int, tokens: int) -> bool:
+        """Whether it is told in this turn, counted from 1, with a context of this size."""
+        if self.every_turns is not None and turn > 0 and turn % self.every_turns == 0:
+            return True
+        return self.at_tokens is not None and tokens >= self.at_tokens
+
+
+def add_reminders(
+    messages: Sequence[Message], rules: Sequence[ReminderRule], *, turn: int, tokens: int
+) -> Sequence[Message]:
+    """The messages and, behind them, what is due; the same object when nothing is.
+
+    Behind and not in the system prompt: what is cached of the request stays good.
+    """
+    due = [rule.text for rule in rules if rule.is_due(turn, tokens)]
+    if not due:
+        return messages
+    return (*messages, user_text("\n\n".join(["[Reminder]", *due]), origin="harness"))
+
 
 Ask: TypeAlias = Callable[[str, str, str], Awaitable[str]]
 """A role, a system prompt and a prompt; the answer of that role's model."""
-
 SUMMARY_TIMEOUT_S = 120.0
-
 _SUMMARISER = "You write summaries of transcripts, and nothing else."
 _HINT = "Try `/compact`, begin anew with `/clear`, or take a model with a larger window."
 _CHARS_PER_WINDOW_TOKEN = 1.2
@@ -95,7 +233,7 @@ class ContextHooks:
         )
         self._prompt: str | None = None
         self._budget = self._new_budget()
-        self._request = Request(messages=())
+        self._request = ContextRequest(messages=())
         self._emit: Sink = lambda event: None
 
     def bundle(self, model: str) -> Hooks:
@@ -126,7 +264,7 @@ class ContextHooks:
         )
         return None if compaction is None else self._keep(compaction)
 
-    def dropped(self, messages: Sequence[Message]) -> Sequence[Dropped]:
+    def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
         """What would not be sent as it is."""
         return self._view.dropped(self._budget.apply(messages))
 
@@ -157,13 +295,13 @@ class ContextHooks:
         sections: Sequence[tuple[str, int]] = (),
     ) -> "ContextReport":
         """What would be sent of this history now. Prompt and tools default to those sent last."""
-        request = Request(
+        request = ContextRequest(
             messages=tuple(self._budget.apply(messages)),
             system_prompt=system_prompt or self._request.system_prompt,
             tools=tools or self._request.tools,
             window_tokens=self._window_tokens(),
         )
-        return report(self._view, request, sections)
+        return make_report(self._view, request, sections)
 
     async def close(self) -> None:
         """Stop what is written in the background."""
@@ -175,7 +313,7 @@ class ContextHooks:
         chars = min(self._parts.result_budget_chars, int(window * _CHARS_PER_WINDOW_TOKEN))
         return ResultBudget(chars, relay=self._parts.relay)
 
-    def _asked(self, messages: Sequence[Message]) -> Request:
+    def _asked(self, messages: Sequence[Message]) -> ContextRequest:
         """A request of these messages, with what was sent last around them."""
         return replace(
             self._request,
@@ -191,14 +329,14 @@ class ContextHooks:
         if self._prompt is not None:
             context = replace(context, system_prompt=self._prompt)
         self._emit = info.emit
-        self._request = Request(
+        self._request = ContextRequest(
             messages=self._budget.apply(context.messages),
             system_prompt=context.system_prompt,
             tools=context.tools,
             window_tokens=self._window_tokens(),
         )
         prepared = await self._prepared()
-        messages = reminded(
+        messages = add_reminders(
             prepared.messages, self._parts.reminders, turn=info.turn, tokens=prepared.tokens
         )
         if prepared.compaction is not None and self._prompt is not None:
@@ -207,7 +345,7 @@ class ContextHooks:
             return None
         return replace(context, messages=messages)
 
-    async def _prepared(self) -> Prepared:
+    async def _prepared(self) -> PreparedContext:
         if not self._parts.is_compacting:
             return self._view.measured(self._request)
         prepared = await self._view.prepare(self._request, on_start=self._tell_start)

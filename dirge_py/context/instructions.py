@@ -9,12 +9,12 @@ from pathlib import Path
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.project_files import (
-    NAMES,
+    INSTRUCTION_FILE_NAMES,
     ProjectFiles,
-    as_prompt,
     find_in_folders,
     find_project_files,
     folders_down_to,
+    format_project_files,
 )
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_work_of_others
@@ -178,11 +178,11 @@ class TouchedFolders:
         self._told = found
         for notice in found.notices:
             self._notify(notice)
-        return as_prompt(found.files, heading="folder_files")
+        return format_project_files(found.files, heading="folder_files")
 
     def _is_ours(self, folder: Path) -> bool:
         """Whether its instruction files, if there are any, were written for this project."""
-        if not any(os.path.lexists(folder / name) for name in NAMES):
+        if not any(os.path.lexists(folder / name) for name in INSTRUCTION_FILE_NAMES):
             return False
         root = str(self._instructions.root())
         bases = [one for one in self._workspace() if is_beneath(str(folder), [one])]

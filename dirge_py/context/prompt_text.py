@@ -1,6 +1,10 @@
-"""The texts in `prompts/`, which are data and not code."""
+"""The texts in `prompts/`, which are data and not code.
+
+Texts from elsewhere within a prompt, so that none of them can end its own quotation.
+"""
 
 import functools
+import hashlib
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "prompts"
@@ -10,3 +14,9 @@ _FOLDER = Path(__file__).parent / "prompts"
 def prompt_text(name: str) -> str:
     """The text of `prompts/<name>.md`."""
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def quote_text(title: str, text: str) -> str:
+    """`text` between lines with its title and a digest of it, which it cannot hold itself."""
+    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"--- {title} ({mark}) ---\n{text}\n--- end ({mark}) ---"

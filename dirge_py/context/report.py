@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dirge_py.context.compaction import AGGRESSIVE_AT, FORCED_AT, START_AT, effective_window
-from dirge_py.context.view import ContextView, Request
+from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -43,8 +43,8 @@ class ContextReport:
     compactions: int
 
 
-def report(
-    view: ContextView, request: Request, sections: Sequence[tuple[str, int]] = ()
+def make_report(
+    view: ContextView, request: ContextRequest, sections: Sequence[tuple[str, int]] = ()
 ) -> ContextReport:
     """What `view` would send for this request, before anything is shortened for it."""
     counter = view.counter

@@ -1,13 +1,15 @@
 """What is sent in the place of the history: a few numbers and a summary, and nothing else.
 
-The same history and the same `Shape` give the same messages, byte for byte, so what a service has
+The same history and the same `ViewShape` give the same messages, byte for byte, so what a service has
 cached of a request stays good until the shape changes.
+
+What a view leaves out of a history, for people who may want some of it back.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.lib.cut import cut_middle, fair_shares
@@ -31,7 +33,6 @@ from dirge_py.types.messages import (
 CLEARED = "[tool result cleared to save room; call {tool} again if you need it]"
 KEPT_CHARS = 256
 """A result with less text than this is never cleared."""
-
 _STANDING = "[The todo list as it was when the summary was made]"
 _LEAST_BLOCK_CHARS = 256
 _MOST_TAIL_CHARS = 1024
@@ -47,7 +48,7 @@ class RestoredFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ViewShape:
     """How a history is shown. Positions are indexes of it; 0 means not at all.
 
     The messages before `last` are replaced by `summary`, up to `words_chars` of what people said
@@ -79,17 +80,21 @@ class Shape:
         return record
 
 
-def shape_of(record: Mapping[str, Any]) -> Shape:
+def shape_of(record: Mapping[str, Any]) -> ViewShape:
     """The shape that a record tells of. What is missing or malformed counts as not at all."""
     files = record.get("restored")
     listed = files if isinstance(files, list | tuple) else ()
     restored = [item for item in listed if isinstance(item, Mapping)]
-    numbers = {name: _number(record.get(name)) for name in Shape.__slots__ if name not in _OTHERS}
+    numbers = {
+        name: _number_member(record.get(name))
+        for name in ViewShape.__slots__
+        if name not in _OTHERS
+    }
     kept = record.get("kept")
-    return Shape(
-        summary=_text(record.get("summary")),
-        standing=_text(record.get("standing")),
-        kept=tuple(sorted(map(_number, kept))) if isinstance(kept, list | tuple) else (),
+    return ViewShape(
+        summary=_text_member(record.get("summary")),
+        standing=_text_member(record.get("standing")),
+        kept=tuple(sorted(map(_number_member, kept))) if isinstance(kept, list | tuple) else (),
         restored=tuple(
             RestoredFile(path=str(item.get("path", "")), text=str(item.get("text", "")))
             for item in restored
@@ -98,13 +103,13 @@ def shape_of(record: Mapping[str, Any]) -> Shape:
     )
 
 
-def shapes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Shape, list[Shape]]:
+def shapes_of(records: Sequence[Mapping[str, Any]]) -> tuple[ViewShape, list[ViewShape]]:
     """The shape that these records come to, and those before it that can be gone back to."""
-    now = Shape()
-    earlier: list[Shape] = []
+    now = ViewShape()
+    earlier: list[ViewShape] = []
     for record in records:
         if record.get("kind") == "undone":
-            now = earlier.pop() if earlier else Shape()
+            now = earlier.pop() if earlier else ViewShape()
         else:
             earlier.append(now)
             now = shape_of(record)
@@ -114,16 +119,16 @@ def shapes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Shape, list[Shape]]
 _OTHERS = frozenset({"summary", "restored", "standing", "kept"})
 
 
-def _number(value: Any) -> int:
+def _number_member(value: Any) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return max(0, value) if is_number else 0
 
 
-def _text(value: Any) -> str:
+def _text_member(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def shown(messages: Sequence[Message], shape: Shape) -> list[Message]:
+def shown(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
     """The messages that are sent for this history."""
     tail = (
         shown_message(messages[position], position, shape)
@@ -132,7 +137,7 @@ def shown(messages: Sequence[Message], shape: Shape) -> list[Message]:
     return [*head(messages, shape), *tail]
 
 
-def head(messages: Sequence[Message], shape: Shape) -> list[Message]:
+def head(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
     """What stands in the place of the folded messages."""
     if not shape.last:
         return []
@@ -154,7 +159,7 @@ def head(messages: Sequence[Message], shape: Shape) -> list[Message]:
     return kept
 
 
-def shown_message(message: Message, position: int, shape: Shape) -> Message:
+def shown_message(message: Message, position: int, shape: ViewShape) -> Message:
     """A message that is not folded, as it is sent; the same object when nothing is done to it."""
     if isinstance(message, ToolResultMessage) and position not in shape.kept:
         if position < shape.clear_before:
@@ -170,7 +175,7 @@ def _system(text: str) -> SystemMessage:
     return SystemMessage(content=(TextBlock(text),))
 
 
-def _summary_text(folded: Sequence[Message], shape: Shape) -> str:
+def _summary_text(folded: Sequence[Message], shape: ViewShape) -> str:
     parts = [prompt_text("folded" if shape.summary else "left_out")]
     if shape.summary:
         parts.append(shape.summary)
@@ -309,3 +314,60 @@ def _squeezed_value(value: Any, most: int) -> Any:
 
 def _short(text: str, most: int) -> str:
     return cut_middle(text, most, "[…]", tail=0.2)
+
+
+_BEGINNING_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OmittedMessage:
+    """A message that is not sent as it is. `number` counts the messages of the history from 1.
+
+    `how`: folded into the summary, a result that is a placeholder now, or cut shorter. `chars` is
+    its whole text, `beginning` one line of it.
+    """
+
+    number: int
+    how: Literal["folded", "cleared", "shortened"]
+    author: str
+    chars: int
+    beginning: str
+
+
+def omitted_messages(messages: Sequence[Message], shape: ViewShape) -> Iterator[OmittedMessage]:
+    """What is left out, in order. Messages that were asked back are not among it."""
+    for position, message in enumerate(messages):
+        if position in shape.kept or not _whole_text(message).strip():
+            continue
+        if position < shape.last:
+            yield _omitted(position, message, "folded")
+        elif shown_message(message, position, shape) is not message:
+            is_cleared = position < shape.clear_before
+            yield _omitted(position, message, "cleared" if is_cleared else "shortened")
+
+
+def with_kept(shape: ViewShape, position: int) -> ViewShape:
+    """The shape that shows this message whole."""
+    return replace(shape, kept=tuple(sorted({*shape.kept, position})))
+
+
+def _omitted(
+    position: int, message: Message, how: Literal["folded", "cleared", "shortened"]
+) -> OmittedMessage:
+    text = _whole_text(message)
+    line = " ".join(text[: 4 * _BEGINNING_CHARS].split())
+    is_long = len(line) > _BEGINNING_CHARS
+    return OmittedMessage(
+        number=position + 1,
+        how=how,
+        author=message.tool_name if isinstance(message, ToolResultMessage) else message.role,
+        chars=len(text),
+        beginning=line[: _BEGINNING_CHARS - 1] + "…" if is_long else line,
+    )
+
+
+def _whole_text(message: Message) -> str:
+    if isinstance(message, AssistantMessage):
+        calls = " ".join(f"{call.name}({call.arguments})" for call in message.calls)
+        return f"{message.text} {calls}".strip()
+    return "" if isinstance(message, CustomMessage) else message.text

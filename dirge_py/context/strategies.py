@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from dirge_py.context.compaction import Job, boundaries, unseen_from, with_caps
-from dirge_py.context.shape import Shape
+from dirge_py.context.compaction import CompactionJob, boundaries, unseen_from, with_caps
+from dirge_py.context.shape import ViewShape
 from dirge_py.types.messages import ToolResultMessage
 
 StrategyName = Literal["clear_results", "summarize", "window"]
 
-Strategy: TypeAlias = Callable[[Job, Shape], Awaitable[Shape | None]]
+Strategy: TypeAlias = Callable[[CompactionJob, ViewShape], Awaitable[ViewShape | None]]
 """Gets the shape so far; returns one that shows less, or None if it has nothing to offer."""
 
 _CHARS_PER_TOKEN = 4
@@ -19,7 +19,7 @@ _LEAST_WORDS_CHARS, _MOST_WORDS_CHARS = 400, 40_000
 _SQUEEZED_TO = (8_000, 2_000, 500, 120, 30)
 
 
-async def shortened(job: Job, strategies: Mapping[StrategyName, Strategy]) -> Shape:
+async def shorten(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
     """The shape after each strategy in its turn, until the history is short enough.
 
     Long results that a model has seen are cut first. Results that were cleared before a summary
@@ -37,10 +37,10 @@ async def shortened(job: Job, strategies: Mapping[StrategyName, Strategy]) -> Sh
             is_enough = job.level == "asked" or job.fits(uncleared)
             shorter = uncleared if is_enough else shorter
         shape = shorter
-    return shape if not job.is_urgent else fitted(job, shape)
+    return shape if not job.is_urgent else fit_to_limit(job, shape)
 
 
-def fitted(job: Job, shape: Shape) -> Shape:
+def fit_to_limit(job: CompactionJob, shape: ViewShape) -> ViewShape:
     """A shape that is within the job's limit, made by leaving out ever more.
 
     What no model has seen is touched only where the request would be larger than the window.
@@ -60,7 +60,7 @@ def fitted(job: Job, shape: Shape) -> Shape:
     return shape
 
 
-def _tighter(job: Job, shape: Shape, before: int) -> Iterator[Shape]:
+def _tighter(job: CompactionJob, shape: ViewShape, before: int) -> Iterator[ViewShape]:
     cuts = boundaries(job.messages)
     for cut in (job.cut(shape), cuts[-1] if cuts else 0):
         if cut > shape.last:
@@ -76,7 +76,7 @@ def _tighter(job: Job, shape: Shape, before: int) -> Iterator[Shape]:
 def clear_results(keep: int) -> Strategy:
     """Show the results but for the newest `keep` as placeholders, where that saves anything."""
 
-    async def clear(job: Job, shape: Shape) -> Shape | None:
+    async def clear(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
         results = [
             position
             for position in range(shape.last, len(job.messages))
@@ -91,10 +91,12 @@ def clear_results(keep: int) -> Strategy:
     return clear
 
 
-def window(keep: int, *, is_allowed: Callable[[Job], bool] = lambda job: True) -> Strategy:
+def window(
+    keep: int, *, is_allowed: Callable[[CompactionJob], bool] = lambda job: True
+) -> Strategy:
     """Leave out all but about the newest `keep` messages; never parts a call and its result."""
 
-    async def leave_out(job: Job, shape: Shape) -> Shape | None:
+    async def leave_out(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
         most = len(job.messages) - keep
         cuts = [cut for cut in boundaries(job.messages) if shape.last < cut <= most]
         return windowed(job, shape, cuts[-1]) if cuts and is_allowed(job) else None
@@ -102,7 +104,7 @@ def window(keep: int, *, is_allowed: Callable[[Job], bool] = lambda job: True) -
     return leave_out
 
 
-def windowed(job: Job, shape: Shape, cut: int) -> Shape:
+def windowed(job: CompactionJob, shape: ViewShape, cut: int) -> ViewShape:
     """The shape without the messages before `cut`; a summary of earlier ones stays."""
     return replace(shape, last=cut, words_chars=words_chars(job.window))
 

@@ -1,124 +1,217 @@
-"""The system prompt: sections in a fixed order, the same bytes for the whole of a run.
+"""The system prompt of a conversation: read once, put together anew for every run."""
 
-Providers cache what begins alike, so nothing here may change between turns: the date is a day, git
-is asked for its branch only, and whoever builds it does so once per run.
-"""
+import datetime
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Protocol
 
-from collections.abc import Callable, Sequence
-from itertools import takewhile
-from typing import TypeAlias
+from dirge_py.config.paths import config_dir
+from dirge_py.config.schema import Config
+from dirge_py.context.cache_prefix import CachePrefixMonitor
+from dirge_py.context.instructions import Instructions, TouchedFolders
+from dirge_py.context.project_files import ProjectFiles, format_project_files
+from dirge_py.context.prompt_sections import (
+    PromptEdit,
+    Section,
+    describe_environment,
+    describe_sections,
+    edit_sections,
+    join_sections,
+    memory_section,
+    standard_sections,
+)
+from dirge_py.context.prompts import (
+    NamedPrompt,
+    PromptBook,
+    PromptFile,
+    prompt_files,
+    prompt_section,
+    prompts_in_bytes,
+)
+from dirge_py.extensions.memory.base import MemoryProvider, Remembered
+from dirge_py.extensions.memory.providers import open_memory
+from dirge_py.files.workspace import Workspace
+from dirge_py.sdk.options import BuildOptions
+from dirge_py.tools.registry import names
+from dirge_py.types.errors import DirgeError
 
-from dirge_py.context.counter import estimate_text
-from dirge_py.context.prompt_text import prompt_text
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.llm import SystemText
+_MOST_TEXTS_KNOWN = 8
 
-_BETWEEN = "\n\n"
+_logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A part of the prompt. Lower `priority` stands first; what changes least should.
+class SystemPrompt:
+    """Its sections, from the settings, the flags, the project's own files and memory."""
 
-    `moves`: it is another one on another day, or in another folder.
+    def __init__(
+        self,
+        config: Config,
+        options: BuildOptions,
+        cwd: Path,
+        edits: Sequence[PromptEdit] = (),
+        *,
+        memory: MemoryProvider | None = None,
+        notify: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`edits` come before those of `options`. Without `memory` it is what the settings say.
+
+        `notify` hears what is wrong with memory, each thing once.
+
+        Raises:
+            UsageError: `options` name a prompt that does not exist.
+            ConfigError: its file is not as it should be.
+        """
+        self._options = options
+        self.prompts = open_prompts(config, options)
+        self.instructions = Instructions(config, options, cwd)
+        self._edits = (*edits, *options.prompt_edits)
+        self._cwd = cwd
+        self._memory = memory or open_memory(config, cwd)
+        self._notify = notify
+        self._told: set[str] = set()
+        self._remembered: Remembered | None = None
+        self._sent: dict[str, Mapping[str, str]] = {}
+        self.watch = CachePrefixMonitor(self.sections_of)
+        """What changes at the beginning of the requests that are made with it."""
+
+    @property
+    def project_files(self) -> ProjectFiles:
+        """Those that are sent."""
+        return self.instructions.files
+
+    def touched_folders(
+        self, notify: Callable[[str], None], workspace: Workspace
+    ) -> Callable[[], TouchedFolders]:
+        """Makes what tells one conversation of the instruction files of folders it touches."""
+        return lambda: TouchedFolders(self.instructions, notify, lambda: workspace.roots)
+
+    def at(self, cwd: Path) -> "SystemPrompt":
+        """The same for work in another folder, such as a copy of this one."""
+        moved = copy(self)
+        moved._cwd = cwd
+        return moved
+
+    def begin_run(self) -> None:
+        """Let the text that is asked for next say what is remembered then, for the whole run."""
+        self._remembered = None
+
+    def text(self, tool_names: Sequence[str]) -> str:
+        """What is sent. The same from one call to the next in a run, on the same day and branch."""
+        sections = edit_sections(self._sections(tool_names), self._edits)
+        text = join_sections(sections)
+        self._sent[text] = {section.name: section.text for section in sections}
+        while len(self._sent) > _MOST_TEXTS_KNOWN:
+            self._sent.pop(next(iter(self._sent)))
+        return text
+
+    def sections_of(self, text: str) -> Mapping[str, str]:
+        """The sections by name of a text that `text` returned not long ago; else none."""
+        return self._sent.get(text, {})
+
+    def reread(self, tool_names: Sequence[str]) -> str:
+        """The text, with the project's files as they are now: they hold from here on.
+
+        What is remembered stays as it was when the run began.
+        """
+        self.instructions.reread()
+        return self.text(tool_names)
+
+    def parts(self, tool_names: Sequence[str]) -> Sequence[tuple[str, int]]:
+        """Name and estimated tokens of each section that is sent."""
+        return describe_sections(self._sections(tool_names), self._edits)
+
+    def _sections(self, tool_names: Sequence[str]) -> list[Section]:
+        remembered = self._recalled()
+        return standard_sections(
+            tool_names=tool_names,
+            environment=describe_environment(self._cwd, today=datetime.date.today()),
+            project_files=format_project_files(self.project_files.files),
+            memory=memory_section(remembered.project, remembered.user),
+            replacement=self._options.system_prompt,
+            named=prompt_section(self.prompts.current),
+            addition=self._options.append_system_prompt or "",
+        )
+
+    def _recalled(self) -> Remembered:
+        """What was remembered when the run began; a provider that fails costs no run."""
+        if self._memory is None:
+            return Remembered()
+        remembered = self._remembered
+        if remembered is None:
+            try:
+                remembered = self._memory.prefetch()
+            except Exception as error:
+                _logger.exception("memory could not be read")
+                remembered = Remembered(notices=(f"Memory was not read: {error!r}.",))
+            self._remembered = remembered
+            for notice in remembered.notices:
+                if notice not in self._told:
+                    self._told.add(notice)
+                    self._notify(notice)
+        return remembered
+
+
+def open_prompts(config: Config, options: BuildOptions) -> PromptBook:
+    """The prompts of the user and, where trusted, of the project; that of `options` is in use.
+
+    Of two with one name the user's counts: a project cannot put another in its place.
+
+    Raises:
+        UsageError: `options` name a prompt that does not exist.
+        ConfigError: its file is not as it should be.
     """
+    book = PromptBook(
+        [
+            *prompt_files(config_dir(config.origin.environment) / "prompts"),
+            *_brought(options),
+        ],
+        known_tools=names(),
+    )
+    if options.prompt is not None:
+        book.choose(options.prompt)
+    return book
 
-    name: str
-    priority: int
-    text: str
-    moves: bool = False
+
+class DeniesTools(Protocol):
+    """A gate, as far as a prompt needs it: tool to who denies it."""
+
+    denied_tools: Mapping[str, str]
 
 
-PromptEdit: TypeAlias = Callable[[Sequence[Section]], Sequence[Section]]
-"""Sees all sections in order and returns those to send: the `before_prompt_build` point."""
-
-
-def standard_sections(
+def follow_prompt(
+    book: PromptBook,
+    gate: DeniesTools,
     *,
-    tool_names: Sequence[str],
-    environment: str,
-    project_files: str = "",
-    memory: str = "",
-    replacement: str | None = None,
-    named: str = "",
-    addition: str = "",
-) -> list[Section]:
-    """The usual prompt. `replacement` stands for identity and way of working; `addition` is last.
+    stored: object = None,
+    note: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Have `gate` deny what the prompt in use denies, now and after each choice.
 
-    `named` is the prompt in use, `named_prompts.as_section`.
-
-    `environment`, `project_files` and `memory` come from `environment.describe_environment`,
-    `project_files.as_prompt` and `memory_section.as_section`.
+    `stored` is the name that the session was left with; a flag goes before it. `note` keeps the
+    name of each choice, "" for none. A prompt that is gone is told in the book's notices.
     """
-    if replacement is None:
-        own = [
-            Section(name="identity", priority=0, text=prompt_text("identity")),
-            Section(name="working", priority=10, text=prompt_text("working")),
-        ]
-    else:
-        own = [Section(name="custom", priority=0, text=replacement)]
-    return [
-        *own,
-        Section(name="tools", priority=20, text=tool_guidance(tool_names)),
-        Section(name="environment", priority=30, text=environment, moves=True),
-        Section(name="project files", priority=40, text=project_files),
-        Section(name="memory", priority=42, text=memory),
-        Section(name="prompt", priority=45, text=named),
-        Section(name="addition", priority=50, text=addition),
-    ]
+    if book.current is None and isinstance(stored, str) and stored:
+        try:
+            book.choose(stored)
+        except DirgeError as error:
+            book.notices.append(f"The session's prompt is not used: {error.message}")
+    elif book.current is not None and book.current.name != stored:
+        note(book.current.name)
+
+    def changed(prompt: NamedPrompt | None) -> None:
+        gate.denied_tools = book.denied_tools
+        note(prompt.name if prompt is not None else "")
+
+    gate.denied_tools = book.denied_tools
+    book.on_change.append(changed)
 
 
-def build(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> SystemText:
-    """The prompt to send: `edits` applied in turn, empty sections left out."""
-    return joined(edited(sections, edits))
-
-
-def joined(sections: Sequence[Section]) -> SystemText:
-    """The text of sections that `edited` put in order; stable as far as none of them moves."""
-    texts = [section.text.strip() + _BETWEEN for section in sections]
-    stable = takewhile(lambda section: not section.moves, sections)
-    chars = sum(len(text) for text, _ in zip(texts, stable, strict=False))
-    whole = "".join(texts).removesuffix(_BETWEEN)
-    return SystemText(whole, min(chars, len(whole)))
-
-
-def edited(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> list[Section]:
-    """The sections that `build` joins, in order."""
-    current = sorted(sections, key=lambda section: section.priority)
-    for edit in edits:
-        current = list(edit(current))
-    return [section for section in current if section.text.strip()]
-
-
-def prepend(name: str, text: str) -> PromptEdit:
-    """An edit that puts a section before all others."""
-    return lambda sections: [Section(name=name, priority=0, text=text), *sections]
-
-
-def append(name: str, text: str) -> PromptEdit:
-    """An edit that puts a section after all others."""
-    return lambda sections: [*sections, Section(name=name, priority=100, text=text)]
-
-
-def override(name: str, text: str) -> PromptEdit:
-    """An edit that replaces the whole prompt."""
-    return lambda _: [Section(name=name, priority=0, text=text)]
-
-
-def describe(
-    sections: Sequence[Section], edits: Sequence[PromptEdit] = ()
-) -> list[tuple[str, int]]:
-    """Name and estimated tokens of each section that is sent, in order."""
-    return [(section.name, estimate_text(section.text)) for section in edited(sections, edits)]
-
-
-def tool_guidance(tool_names: Sequence[str]) -> str:
-    """How to use the tools there are. Advice about a tool that is not there would be called."""
-    if not tool_names:
-        return ""
-    lines = []
-    for line in prompt_text("tools").splitlines():
-        needed, _, advice = line.partition(": ")
-        if needed == "*" or not set(needed.split()).isdisjoint(tool_names):
-            lines.append(f"- {advice}")
-    return "\n".join(["# Tools", "", *lines])
+def _brought(options: BuildOptions) -> list[PromptFile]:
+    if options.project is None:
+        return []
+    files = options.project.trusted("prompt")
+    return prompts_in_bytes(
+        {str(options.project.root / path): content for path, content in files.items()}
+    )

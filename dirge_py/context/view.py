@@ -7,14 +7,32 @@ the whole shape, so the newest one is enough to see a resumed session as it was 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dirge_py.context.compaction import FORCED_AT, Job, Level, effective_window, level_of
-from dirge_py.context.counter import DescribedTool, TokenCounter, high_counter
-from dirge_py.context.dropped import Dropped, dropped, with_kept
-from dirge_py.context.folding import Attempt, Folding, OnStart
-from dirge_py.context.restore import ReadFile
-from dirge_py.context.shape import Shape, shapes_of, shown, shown_message
-from dirge_py.context.strategies import Strategy, StrategyName, clear_results, shortened, window
-from dirge_py.context.summary import Redact, Summarise
+from dirge_py.context.compaction import (
+    FORCED_AT,
+    CompactionJob,
+    CompactionLevel,
+    effective_window,
+    level_of,
+)
+from dirge_py.context.shape import (
+    OmittedMessage,
+    ViewShape,
+    omitted_messages,
+    shapes_of,
+    shown,
+    shown_message,
+    with_kept,
+)
+from dirge_py.context.strategies import Strategy, StrategyName, clear_results, shorten, window
+from dirge_py.context.summary import (
+    OnStart,
+    ReadFile,
+    Redact,
+    Summarise,
+    SummaryAttempt,
+    SummaryStrategy,
+)
+from dirge_py.context.tokens import DescribedTool, TokenCounter, high_counter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind
 from dirge_py.types.messages import Message
@@ -36,7 +54,7 @@ class ViewSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ContextRequest:
     """What a model is about to be sent: the whole history and what goes with it."""
 
     messages: Sequence[Message]
@@ -58,7 +76,7 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedContext:
     """The messages to send, and their size in tokens as far as it is known.
 
     `is_stuck`: the request is too large although everything was done; the run should end.
@@ -102,7 +120,7 @@ class ContextView:
         self.counter = counter or high_counter()
         self.shape, self._earlier = shapes_of(records)
         self.compactions = len(records)
-        self._folding = Folding(
+        self._folding = SummaryStrategy(
             summarise=summarise,
             redact=redact,
             read_file=read_file,
@@ -118,7 +136,9 @@ class ContextView:
 
     # -- for every request
 
-    async def prepare(self, request: Request, *, on_start: OnStart = lambda size: None) -> Prepared:
+    async def prepare(
+        self, request: ContextRequest, *, on_start: OnStart = lambda size: None
+    ) -> PreparedContext:
         """The messages to send for this history, shortened first if that is due."""
         self._check_history(request.messages)
         window_tokens = effective_window(request.window_tokens, self.settings.target_tokens)
@@ -133,16 +153,16 @@ class ContextView:
                 job = self._job(request, size, count, "fold")
                 self._folding.write_ahead(job, epoch=self.compactions)
             self._sent_count = count
-            return Prepared(messages=sent, tokens=size, window=window_tokens)
+            return PreparedContext(messages=sent, tokens=size, window=window_tokens)
         if level == "forced" and self._is_stuck:
-            return Prepared(messages=sent, tokens=size, window=window_tokens, is_stuck=True)
+            return PreparedContext(messages=sent, tokens=size, window=window_tokens, is_stuck=True)
         compaction = await self._pass(self._job(request, size, count, level), on_start)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
         size = compaction.tokens_after if compaction is not None else size
         limit = int(window_tokens * FORCED_AT)
         self._limit_to_prove = limit if level == "forced" else 0
-        return Prepared(
+        return PreparedContext(
             messages=sent,
             tokens=size,
             window=window_tokens,
@@ -150,14 +170,14 @@ class ContextView:
             is_stuck=level == "forced" and size > limit,
         )
 
-    def measured(self, request: Request) -> Prepared:
+    def measured(self, request: ContextRequest) -> PreparedContext:
         """The messages to send as things are, and how large they are; nothing is shortened."""
         self._check_history(request.messages)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
         size, _ = self._size(self._sent_count)
         limit = effective_window(request.window_tokens, self.settings.target_tokens)
-        return Prepared(messages=sent, tokens=size, window=limit)
+        return PreparedContext(messages=sent, tokens=size, window=limit)
 
     def note_usage(self, input_tokens: int) -> None:
         """Learn what the service counted for the request prepared last."""
@@ -172,31 +192,31 @@ class ContextView:
     # -- when asked for
 
     async def compact(
-        self, request: Request, *, focus: str = "", on_start: OnStart = lambda size: None
+        self, request: ContextRequest, *, focus: str = "", on_start: OnStart = lambda size: None
     ) -> Compaction | None:
         """Fold what can be folded, though nothing is due; None if nothing would be saved."""
         return await self._at_once(request, "asked", focus, on_start)
 
     async def shrink(
-        self, request: Request, *, on_start: OnStart = lambda size: None
+        self, request: ContextRequest, *, on_start: OnStart = lambda size: None
     ) -> Compaction | None:
         """Make the next request at least 10 % smaller, whatever it takes; None if it cannot be."""
         compaction = await self._at_once(request, "overflow", "", on_start)
         return compaction if compaction is not None and compaction.record is not None else None
 
-    def dropped(self, messages: Sequence[Message]) -> Sequence[Dropped]:
+    def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
         """What would not be sent as it is."""
         self._check_history(messages)
-        return tuple(dropped(messages, self.shape))
+        return tuple(omitted_messages(messages, self.shape))
 
-    def show_again(self, request: Request, number: int) -> Compaction | None:
+    def show_again(self, request: ContextRequest, number: int) -> Compaction | None:
         """Send this message whole again (counted from 1); None if it is not left out."""
         if number not in {item.number for item in self.dropped(request.messages)}:
             return None
         self._earlier.append(self.shape)
         return self._changed(request, with_kept(self.shape, number - 1), "shown_again")
 
-    def undo(self, request: Request) -> Compaction | None:
+    def undo(self, request: ContextRequest) -> Compaction | None:
         """See the history as before the last compaction; None if there was none."""
         self._check_history(request.messages)
         if not self._earlier:
@@ -229,7 +249,9 @@ class ContextView:
 
     # -- inside
 
-    def _changed(self, request: Request, shape: Shape, kind: CompactionKind) -> Compaction:
+    def _changed(
+        self, request: ContextRequest, shape: ViewShape, kind: CompactionKind
+    ) -> Compaction:
         """Another shape, because a person wanted it."""
         before, _ = self._size(self._count(request, self._rendered(request.messages)))
         self._show_as(shape)
@@ -255,7 +277,7 @@ class ContextView:
 
         The same tuple as `messages` where nothing is left out.
         """
-        if self.shape == Shape():
+        if self.shape == ViewShape():
             return messages if isinstance(messages, tuple) else tuple(messages)
         known = len(self._seen)
         if not known or list(messages[:known]) != self._seen:
@@ -268,13 +290,13 @@ class ContextView:
         self._seen = list(messages)
         return tuple(self._shown)
 
-    def _show_as(self, shape: Shape) -> None:
+    def _show_as(self, shape: ViewShape) -> None:
         self.shape = shape
         self._seen, self._shown = [], []
         self._sent_count = 0
         self._measured = None
 
-    def _count(self, request: Request, messages: Sequence[Message]) -> int:
+    def _count(self, request: ContextRequest, messages: Sequence[Message]) -> int:
         return self.counter.count(
             messages, system_prompt=request.system_prompt, tools=request.tools
         )
@@ -289,8 +311,15 @@ class ContextView:
             return self.counter.corrected(count), False
         return known.reported + self.counter.corrected(count - known.count), True
 
-    def _job(self, request: Request, size: int, count: int, level: Level, focus: str = "") -> Job:
-        return Job(
+    def _job(
+        self,
+        request: ContextRequest,
+        size: int,
+        count: int,
+        level: CompactionLevel,
+        focus: str = "",
+    ) -> CompactionJob:
+        return CompactionJob(
             messages=request.messages,
             shape=self.shape,
             counter=self.counter,
@@ -304,17 +333,17 @@ class ContextView:
         )
 
     async def _at_once(
-        self, request: Request, level: Level, focus: str, on_start: OnStart
+        self, request: ContextRequest, level: CompactionLevel, focus: str, on_start: OnStart
     ) -> Compaction | None:
         self._check_history(request.messages)
         count = self._count(request, self._rendered(request.messages))
         size, _ = self._size(count)
         return await self._pass(self._job(request, size, count, level, focus), on_start)
 
-    async def _pass(self, job: Job, on_start: OnStart) -> Compaction | None:
+    async def _pass(self, job: CompactionJob, on_start: OnStart) -> Compaction | None:
         """Shorten the view once, if that saves enough to be worth a changed prefix."""
-        attempt = Attempt(epoch=self.compactions, on_start=on_start)
-        shape = await shortened(job, self._strategies(attempt))
+        attempt = SummaryAttempt(epoch=self.compactions, on_start=on_start)
+        shape = await shorten(job, self._strategies(attempt))
         size = job.size_of(shape)
         kind = _kind(job, shape, attempt)
         if not _is_worth_it(job, size):
@@ -338,8 +367,8 @@ class ContextView:
             record={**shape.as_record(), **told},
         )
 
-    def _strategies(self, attempt: Attempt) -> dict[StrategyName, Strategy]:
-        def may_leave_out(job: Job) -> bool:
+    def _strategies(self, attempt: SummaryAttempt) -> dict[StrategyName, Strategy]:
+        def may_leave_out(job: CompactionJob) -> bool:
             # Where there is still time, a summary that failed is rather tried again next turn.
             return attempt.outcome in ("", "off") or (
                 job.is_urgent and attempt.outcome != "written"
@@ -353,13 +382,13 @@ class ContextView:
         return {name: known[name] for name in self.settings.strategies}
 
 
-def _is_worth_it(job: Job, size: int) -> bool:
+def _is_worth_it(job: CompactionJob, size: int) -> bool:
     if job.level in ("asked", "forced", "start"):
         return size < job.size
     return size <= job.size * (1 - _LEAST_GAIN)
 
 
-def _kind(job: Job, shape: Shape, attempt: Attempt) -> CompactionKind:
+def _kind(job: CompactionJob, shape: ViewShape, attempt: SummaryAttempt) -> CompactionKind:
     if attempt.outcome in _KINDS:
         return _KINDS[attempt.outcome]
     is_left_out = shape.last > job.shape.last or shape.squeeze_before > job.shape.squeeze_before

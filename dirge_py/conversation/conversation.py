@@ -29,8 +29,8 @@ from dirge_py.conversation.queue import PendingInserts
 from dirge_py.conversation.run import Queues, Run, RunExecutor, RunRequest
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.lib.late import late
-from dirge_py.session.rewind import Timeline
-from dirge_py.session.unsent import Unsent
+from dirge_py.session.drafts import Drafts
+from dirge_py.session.rewind import Rewinder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
@@ -49,10 +49,10 @@ from dirge_py.types.outcomes import Cancelled, Outcome
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
-    from dirge_py.context.dropped import Dropped
     from dirge_py.context.report import ContextReport
+    from dirge_py.context.shape import OmittedMessage
     from dirge_py.guards.structured_output import StructuredAnswer
-    from dirge_py.session.interruption import Interruption
+    from dirge_py.session.transcript import InterruptedRun
 else:
     StructuredAnswer = late("dirge_py.guards.structured_output", "StructuredAnswer")
 
@@ -108,12 +108,12 @@ class Conversation:
         """How many side questions are being answered."""
         self.run: Run | None = None
         """The run that goes on now."""
-        self.timeline = Timeline(
+        self.timeline = Rewinder(
             session.recorder, session.snapshots, report=self.report, check_idle=self.check_idle
         )
         self.timeline.uncommitted = session.uncommitted
         """The way to other points of the session, and back."""
-        self.unsent = Unsent(session.recorder, has_begun=bool(session.history))
+        self.unsent = Drafts(session.recorder, has_begun=bool(session.history))
         """What was typed and is no message yet, kept for the next start."""
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks receive it."""
@@ -218,7 +218,7 @@ class Conversation:
         return report(tuple(self.messages)) if report is not None else None
 
     @property
-    def interruption(self) -> "Interruption | None":
+    def interruption(self) -> "InterruptedRun | None":
         """What the session's last run left when it was killed; None once something goes on."""
         recorder = self._deps.session.recorder
         return recorder.interruption if recorder is not None else None
@@ -348,7 +348,7 @@ class Conversation:
         return Conversation(await now.forked(spec, tuple(self.messages)))
 
     def rename(self, title: str) -> str:
-        """Call the session `title`; returns it as it is kept. Raises DirgeError: see `Unsent`."""
+        """Call the session `title`; returns it as it is kept. Raises DirgeError: see `Drafts`."""
         return self.unsent.rename(title)
 
     async def close(self) -> None:
@@ -506,7 +506,7 @@ class CompactionControls:
         self._check_idle = check_idle
         self._report = report
 
-    def dropped(self) -> "Sequence[Dropped]":
+    def dropped(self) -> "Sequence[OmittedMessage]":
         """The messages that are left out or shortened, in order."""
         return self._view.dropped(self._messages()) if self._view is not None else ()
 

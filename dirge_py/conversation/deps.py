@@ -12,10 +12,10 @@ from dirge_py.extensions.memory.base import MemoryProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
-from dirge_py.session.kept import Kept
-from dirge_py.session.listing import SessionSummary
+from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
+from dirge_py.session.store import SessionSummary
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import ContextCompacted, LoopEvent, Sink
@@ -27,12 +27,12 @@ from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
-    from dirge_py.context.dropped import Dropped
-    from dirge_py.context.named_prompts import PromptBook
-    from dirge_py.context.prefix_watch import PrefixWatch
+    from dirge_py.context.cache_prefix import CachePrefixMonitor
+    from dirge_py.context.prompts import PromptBook
     from dirge_py.context.report import ContextReport
+    from dirge_py.context.shape import OmittedMessage
     from dirge_py.processes.shells import Shells
-    from dirge_py.session.difference import Uncommitted
+    from dirge_py.session.file_states import UncommittedDiff
     from dirge_py.tools.planning.todo_list import TodoList
 
 
@@ -117,7 +117,7 @@ Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompa
 class SentView(Protocol):
     """What of a history is sent, as far as a person may change it."""
 
-    def dropped(self, messages: Sequence[Message]) -> "Sequence[Dropped]": ...
+    def dropped(self, messages: Sequence[Message]) -> "Sequence[OmittedMessage]": ...
     def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None: ...
     def undo(self, messages: Sequence[Message]) -> ContextCompacted | None: ...
 
@@ -213,7 +213,7 @@ class RunDeps:
     """Awaited before the end of a run is emitted."""
     on_waiting: OnWaiting | None = None
     """Called when the last event of a run that waits for a decision was recorded."""
-    watch: "PrefixWatch | None" = None
+    watch: "CachePrefixMonitor | None" = None
     """Compares the requests of the conversation, for the provider's cache."""
     steering_mode: QueueMode = "all"
     """How many steering messages enter before a turn."""
@@ -239,13 +239,13 @@ class SessionDeps:
     """The tokens those have used."""
     cost_usd: float | None = 0.0
     """What they have cost; None when a part of that is unknown."""
-    metadata: Kept = field(default_factory=Kept)
+    metadata: SessionMetadata = field(default_factory=SessionMetadata)
     """Small values that the session keeps by name."""
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
     """The sessions of this project."""
     snapshots: Snapshots | None = None
     """Snapshots of the project's files; None where none are taken."""
-    uncommitted: "Uncommitted | None" = None
+    uncommitted: "UncommittedDiff | None" = None
     """Tells what differs from the last commit."""
     compact: Compactor | None = None
     """Does what `Conversation.compact` promises."""

@@ -15,8 +15,8 @@ from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart
 from dirge_py.types.messages import Message, UserMessage
 
 if TYPE_CHECKING:
-    from dirge_py.session.interruption import Interruption
-    from dirge_py.session.rewind import Timeline
+    from dirge_py.session.rewind import Rewinder
+    from dirge_py.session.transcript import InterruptedRun
 
 _logger = logging.getLogger(__name__)
 
@@ -24,12 +24,12 @@ _logger = logging.getLogger(__name__)
 class InsertTarget(Protocol):
     """What is asked of the conversation."""
 
-    timeline: "Timeline"
+    timeline: "Rewinder"
 
     @property
     def messages(self) -> Sequence[Message]: ...
     @property
-    def interruption(self) -> "Interruption | None": ...
+    def interruption(self) -> "InterruptedRun | None": ...
     def report(self, event: LoopEvent) -> None: ...
 
 

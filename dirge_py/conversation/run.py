@@ -23,11 +23,11 @@ from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import (
-    choices_in,
-    closed_words,
-    completed,
+    choices_of,
+    closed_calls_text,
+    complete_decisions,
     end_leftovers,
-    passed_over,
+    result_of_skipped_call,
 )
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -385,13 +385,13 @@ class RunExecutor:
         interruption = recorder.interruption if recorder is not None else None
         waiting = open_calls(self._log.messages)
         for call in waiting.calls if waiting else ():
-            answer = passed_over(call, interruption)
+            answer = result_of_skipped_call(call, interruption)
             self._log.take_in(MessageEnd(answer), None)
             if recorder is not None:
                 recorder.add_message(answer)
         if interruption is not None and interruption.calls:
             names = [one.call.name for one in interruption.calls]
-            self._deps.late_notices.append(closed_words(names))
+            self._deps.late_notices.append(closed_calls_text(names))
 
     def _take_up(self) -> None:
         """Have something decided about each call that may have done its work when it was cut off.
@@ -402,8 +402,8 @@ class RunExecutor:
         interruption = recorder.interruption if recorder is not None else None
         if recorder is None or interruption is None:
             return
-        self._decisions = completed(self._decisions, interruption)
-        choices = choices_in(self._decisions, interruption)
+        self._decisions = complete_decisions(self._decisions, interruption)
+        choices = choices_of(self._decisions, interruption)
         if choices:
             data = {"run_id": interruption.run_id, "choices": choices}
             recorder.note("interruption", data, sync=True)

@@ -8,14 +8,14 @@ from dirge_py.plan.state import NAME
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.phases import Told, phases_in
+    from dirge_py.session.history import PlanRecordEvent, plan_events_in
 else:
     # Few sessions have any.
-    phases_in = late("dirge_py.session.phases", "phases_in")
+    plan_events_in = late("dirge_py.session.history", "plan_events_in")
 
 
-def told_besides(conversation: "Conversation") -> "Sequence[tuple[int, Told]]":
+def told_besides(conversation: "Conversation") -> "Sequence[tuple[int, PlanRecordEvent]]":
     """The phases of plans, in order, each behind that many messages."""
     if conversation.session.metadata.get(NAME) is None:
         return ()  # The whole session would be read again for nothing.
-    return phases_in(conversation.timeline.records())
+    return plan_events_in(conversation.timeline.records())

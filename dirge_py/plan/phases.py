@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 from typing import TypeAlias
 
-from dirge_py.context.quotation import quoted
+from dirge_py.context.prompt_text import quote_text
 from dirge_py.lib.cut import cut_middle
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.plan.judgement import Judgement
@@ -69,7 +69,7 @@ def _feedback(judgement: Judgement, text: str) -> str:
 
 
 def explore_prompt(request: str) -> str:
-    return _prompt("explore", REQUEST=quoted("request", request))
+    return _prompt("explore", REQUEST=quote_text("request", request))
 
 
 def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str = "") -> str:
@@ -78,20 +78,20 @@ def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str
     if previous.strip() or comment.strip():
         again = _prompt(
             "plan_again",
-            PREVIOUS=quoted("earlier plan", previous),
-            COMMENT=quoted("comment", comment),
+            PREVIOUS=quote_text("earlier plan", previous),
+            COMMENT=quote_text("comment", comment),
         )
     return _prompt(
         "plan",
-        REQUEST=quoted("request", request),
-        FINDINGS=quoted("findings", _cut(findings, _MOST_FINDINGS)),
+        REQUEST=quote_text("request", request),
+        FINDINGS=quote_text("findings", _cut(findings, _MOST_FINDINGS)),
         AGAIN=f"\n{again}\n" if again else "",
     )
 
 
 def implement_prompt(request: str, plan: str) -> str:
     """Begins with the request as it was typed, for that is what lists of sessions show."""
-    return _prompt("implement", REQUEST=request, PLAN=quoted("plan", plan))
+    return _prompt("implement", REQUEST=request, PLAN=quote_text("plan", plan))
 
 
 def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
@@ -99,22 +99,24 @@ def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
 
     `missing` is what the last review found, if there was one.
     """
-    words = _prompt("carry_on", REQUEST=quoted("request", request), PLAN=quoted("plan", plan))
+    words = _prompt(
+        "carry_on", REQUEST=quote_text("request", request), PLAN=quote_text("plan", plan)
+    )
     return f"{words}\n\n{retry_prompt(missing)}" if missing.strip() else words
 
 
 def retry_prompt(missing: str) -> str:
-    return _prompt("retry", MISSING=quoted("review", _cut(missing, _MOST_FEEDBACK)))
+    return _prompt("retry", MISSING=quote_text("review", _cut(missing, _MOST_FEEDBACK)))
 
 
 def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
     """`claims`: the commands that the implementer ran. `changes`: a summary of the difference."""
     return _prompt(
         "review",
-        REQUEST=quoted("request", request),
-        PLAN=quoted("plan", plan),
-        CLAIMS=quoted("claims", _cut(claims, _MOST_CLAIMS)),
-        CHANGES=quoted("changes", _cut(changes, _MOST_CHANGES)),
+        REQUEST=quote_text("request", request),
+        PLAN=quote_text("plan", plan),
+        CLAIMS=quote_text("claims", _cut(claims, _MOST_CLAIMS)),
+        CHANGES=quote_text("changes", _cut(changes, _MOST_CHANGES)),
     )
 
 

@@ -70,11 +70,10 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.waiting import ThreadState
-from dirge_py.session.continuations import continuations
-from dirge_py.session.history import Loaded
-from dirge_py.session.originals import NOTHING_KEPT
+from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import Store
+from dirge_py.session.snapshots.originals import NOTHING_KEPT
+from dirge_py.session.store import Store, make_continuation_reader
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -109,7 +108,7 @@ class OwnGuards:
         model: str,
         *,
         recorder: Recorder | None,
-        loaded: Loaded,
+        loaded: LoadedSession,
         relay: EventForwarder,
         spending: SideUsage,
     ) -> None:
@@ -261,7 +260,7 @@ class _Assembly:
         models, model, level, inner = self._models()
         gate = self._gate()
         recorder = self._recorder(thread)
-        loaded = recorder.load() if recorder is not None else Loaded()
+        loaded = recorder.load() if recorder is not None else LoadedSession()
         services = Services(files=self.workspace, processes=self.runner, app=plan.app)
 
         def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
@@ -293,7 +292,7 @@ class _Assembly:
                 configure=self._configure(gate, recorder, guardrails, guards, models, asset_dir),
                 bind_tools=bind,
                 prompt_checks=guardrails.prompt_checks,
-                on_waiting=continuations(plan.store, recorder.session_id)
+                on_waiting=make_continuation_reader(plan.store, recorder.session_id)
                 if plan.store is not None and recorder is not None
                 else waiting.continuation,
                 max_turns=plan.max_turns,

@@ -25,7 +25,7 @@ from dirge_py.context.hooks import (
     report_of,
     summarise_with,
 )
-from dirge_py.context.prompt_source import SystemPrompt
+from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import (
     ConversationDeps,
@@ -85,11 +85,11 @@ from dirge_py.sdk.sessions import (
     typed_dir,
 )
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
-from dirge_py.session.continuations import continuations
-from dirge_py.session.difference import Uncommitted
-from dirge_py.session.history import Loaded
-from dirge_py.session.kept import Kept
+from dirge_py.session.file_states import UncommittedDiff
+from dirge_py.session.history import LoadedSession
+from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder, may_change_something
+from dirge_py.session.store import make_continuation_reader
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.llm import StreamFn, ThinkingLevel
@@ -265,7 +265,9 @@ class _Builder:
             prompts=self.prompt.prompts,
             prompt_checks=self._prompt_checks(),
             on_run_end=at_run_end(self.memory, self.late_notices.append),
-            on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
+            on_waiting=make_continuation_reader(self.store, recorder.session_id)
+            if recorder
+            else None,
             watch=self.prompt.watch,
             steering_mode=self.config.loop.steering,
             follow_up_mode=self.config.loop.follow_up,
@@ -334,7 +336,7 @@ class _Builder:
         plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
         return GuardedAttacher(attacher=plain, gate=room.gate, asker=self.asker)
 
-    def _notices(self, of_session: Sequence[str], loaded: Loaded) -> Sequence[str]:
+    def _notices(self, of_session: Sequence[str], loaded: LoadedSession) -> Sequence[str]:
         return (
             *self.options.notices,
             *self.recorded,
@@ -484,7 +486,7 @@ def authorizer_of(
 
 def uncommitted(
     runner: Runner, workspace: Workspace, *, cwd: Path, withholds: Callable[[str], bool]
-) -> Uncommitted:
+) -> UncommittedDiff:
     """The change with new files; `withholds` tells of a physical path that it is left out."""
 
     async def diff() -> str | None:
@@ -518,7 +520,7 @@ def plan_terms(config: Config) -> PlanTerms:
     )
 
 
-def stands(todo: TodoList, kept: Kept) -> str:
+def stands(todo: TodoList, kept: SessionMetadata) -> str:
     """What a model whose context was folded must not have forgotten: its plan, and what is to do.
 
     The plan itself comes first, as the list was made of its steps.

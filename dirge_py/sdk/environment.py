@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.prompt_source import SystemPrompt, follow_prompt
+from dirge_py.context.system_prompt import SystemPrompt, follow_prompt
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.conversation.durable import DurableContext, Engine, open_durable
 from dirge_py.extensions.memory.base import MemoryProvider
@@ -45,12 +45,16 @@ from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
 from dirge_py.processes.shells import Shells, farewell
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.sessions import open_journal, viewed
-from dirge_py.session.history import Loaded
-from dirge_py.session.kept import Kept
-from dirge_py.session.originals import keep_originals
+from dirge_py.session.history import LoadedSession
+from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
-from dirge_py.session.snapshots.hooks import RunSnapshots, make, open_snapshots
+from dirge_py.session.snapshots.originals import keep_originals
+from dirge_py.session.snapshots.run_snapshots import (
+    RunSnapshots,
+    make_run_snapshots,
+    open_snapshots,
+)
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Redact, Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
@@ -375,7 +379,7 @@ class SessionResources:
     """
 
     recorder: Recorder | None
-    loaded: Loaded
+    loaded: LoadedSession
     folders: SessionFolders
     gate: PermissionEngine
     todo: TodoList
@@ -383,7 +387,7 @@ class SessionResources:
     durable: DurableContext
     snapshots: Snapshots | None
     run_snapshots: Sequence[RunSnapshots]
-    kept: Kept
+    kept: SessionMetadata
     notices: Sequence[str]
 
 
@@ -420,7 +424,9 @@ def open_room(site: BuildContext) -> SessionResources:
         durable=open_durable(site.store, recorder, site.engine),
         snapshots=snapshots,
         run_snapshots=run_snapshots,
-        kept=Kept(loaded.settings, recorder.note_setting, recorder.begin) if recorder else Kept(),
+        kept=SessionMetadata(loaded.settings, recorder.note_setting, recorder.begin)
+        if recorder
+        else SessionMetadata(),
         notices=[
             *notices,
             *_mode_again(site.config, gate, loaded, recorder),
@@ -457,7 +463,7 @@ def _snapshots(
     )
     if snapshots is None:
         return None, ()
-    taking = make(snapshots, note=recorder.note, notice=site.late_notices.append)
+    taking = make_run_snapshots(snapshots, note=recorder.note, notice=site.late_notices.append)
     return snapshots, [taking]
 
 
@@ -474,7 +480,7 @@ def _folders(site: BuildContext, recorder: Recorder | None) -> SessionFolders:
 
 
 def _gate(
-    site: BuildContext, folders: SessionFolders, loaded: Loaded, recorder: Recorder | None
+    site: BuildContext, folders: SessionFolders, loaded: LoadedSession, recorder: Recorder | None
 ) -> PermissionEngine:
     gate = open_engine(
         site.config,
@@ -492,7 +498,7 @@ def _gate(
 
 
 def _mode_again(
-    config: Config, gate: PermissionEngine, loaded: Loaded, recorder: Recorder | None
+    config: Config, gate: PermissionEngine, loaded: LoadedSession, recorder: Recorder | None
 ) -> Sequence[str]:
     """Go on in the session's mode, unless a flag names one.
 
@@ -510,7 +516,7 @@ def _mode_again(
     return [f"the mode is {gate.mode} again: {loaded.mode} ended with the program before."]
 
 
-def _grants_left_behind(loaded: Loaded, recorder: Recorder | None) -> Sequence[str]:
+def _grants_left_behind(loaded: LoadedSession, recorder: Recorder | None) -> Sequence[str]:
     """Tell, once, what was allowed for a session that ended: that holds for nobody else."""
     if recorder is None or not loaded.grants:
         return ()

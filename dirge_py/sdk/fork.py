@@ -17,7 +17,7 @@ from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
-from dirge_py.context.prompt_source import SystemPrompt
+from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import (
     ForkEnvironment,
     ForkOptions,

@@ -9,8 +9,8 @@ from dirge_py.config.roles import level_of, role_choice
 from dirge_py.config.schema import Config
 from dirge_py.context.hooks import ContextHooks, ContextParts, for_fork
 from dirge_py.context.instructions import TouchedFolders
-from dirge_py.context.named_prompts import PromptBook
-from dirge_py.context.restore import ReadFile
+from dirge_py.context.prompts import PromptBook
+from dirge_py.context.summary import ReadFile
 from dirge_py.conversation.deps import RunSettings
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.plugins.loading import Plugins

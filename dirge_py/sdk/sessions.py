@@ -19,15 +19,15 @@ from dirge_py.lib.version import __version__
 from dirge_py.plan.state import NAME as PLAN
 from dirge_py.plan.state import words_at_start
 from dirge_py.sdk.options import SessionChoice
-from dirge_py.session.continuation import Continuation, check_continuation
-from dirge_py.session.history import Loaded
+from dirge_py.session.drafts import decode_draft, decode_queue, decode_stash
+from dirge_py.session.history import LoadedSession
+from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.journal import Journal
-from dirge_py.session.names import project_id, project_root
-from dirge_py.session.points import one_line, typed
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
+from dirge_py.session.recovery import Continuation, check_continuation
+from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
-from dirge_py.session.unsent import stored_draft, stored_queue, stored_stash
+from dirge_py.session.tree import one_line, typed_text
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
@@ -36,7 +36,9 @@ from dirge_py.types.messages import UserMessage
 _STALE = timedelta(hours=24)
 
 
-def changes_since(loaded: Loaded, *, cwd: Path, now: datetime | None = None) -> Iterator[str]:
+def changes_since(
+    loaded: LoadedSession, *, cwd: Path, now: datetime | None = None
+) -> Iterator[str]:
     """What a person who resumes a session should know before going on."""
     if loaded.cwd and loaded.cwd != str(cwd):
         yield f"this session was begun in {loaded.cwd}; it goes on in {cwd}."
@@ -77,13 +79,13 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
             return store.open_or_create(choice.id), ()
 
 
-def viewed(store: Store, choice: SessionChoice) -> Loaded:
+def viewed(store: Store, choice: SessionChoice) -> LoadedSession:
     """What a start that keeps nothing shows: the session of a `view`, else nothing.
 
     Raises:
         SessionError: the session to view is not there, or cannot be read.
     """
-    return store.view(choice.id) if choice.kind == "view" else Loaded()
+    return store.view(choice.id) if choice.kind == "view" else LoadedSession()
 
 
 def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ...]:
@@ -101,7 +103,7 @@ def open_store(config: Config, cwd: Path) -> Store:
     """The sessions of the project around `cwd`."""
     folder = state_dir(config.origin.environment)
     kept = config.session
-    limits = Limits(records=kept.segment_records, size=kept.segment_mb * 1024 * 1024)
+    limits = SegmentLimits(records=kept.segment_records, size=kept.segment_mb * 1024 * 1024)
     return Store(folder, project_root(cwd), app_version=__version__, limits=limits)
 
 
@@ -139,11 +141,11 @@ def _days(count: int) -> str:
 _QUEUE_SHOWN = 3
 
 
-def queued_again(loaded: Loaded) -> Iterator[str]:
+def queued_again(loaded: LoadedSession) -> Iterator[str]:
     """What a person who resumes should know of what they typed: it waits for the next run."""
-    waiting = stored_queue(loaded.settings.get("queue"))
+    waiting = decode_queue(loaded.settings.get("queue"))
     if waiting:
-        shown = "; ".join(one_line(typed(message)) for _, message in waiting[:_QUEUE_SHOWN])
+        shown = "; ".join(one_line(typed_text(message)) for _, message in waiting[:_QUEUE_SHOWN])
         more = f" and {len(waiting) - _QUEUE_SHOWN} more" if len(waiting) > _QUEUE_SHOWN else ""
         verbs = ("message was", "waits") if len(waiting) == 1 else ("messages were", "wait")
         yield (
@@ -152,7 +154,7 @@ def queued_again(loaded: Loaded) -> Iterator[str]:
         )
 
 
-def plan_left(loaded: Loaded) -> Iterator[str]:
+def plan_left(loaded: LoadedSession) -> Iterator[str]:
     """What a person who resumes should know of a plan that did not come to its end."""
     words = words_at_start(loaded.settings.get(PLAN))
     if words:
@@ -161,7 +163,7 @@ def plan_left(loaded: Loaded) -> Iterator[str]:
 
 def restore(
     conversation: Conversation,
-    loaded: Loaded,
+    loaded: LoadedSession,
     *,
     recorder: Recorder | None,
     todo: TodoList,
@@ -187,10 +189,10 @@ def restore(
     if loaded.updated:
         # Its messages may all lie on other branches.
         conversation.unsent.message_came()
-    conversation.unsent.draft = stored_draft(loaded.settings.get("draft"))
-    conversation.unsent.stash = stored_stash(loaded.settings.get("stash"))
+    conversation.unsent.draft = decode_draft(loaded.settings.get("draft"))
+    conversation.unsent.stash = decode_stash(loaded.settings.get("stash"))
     conversation.unsent.keep_beside(typed_dir, redact)
-    conversation.queue_again(stored_queue(loaded.settings.get("queue")))
+    conversation.queue_again(decode_queue(loaded.settings.get("queue")))
 
 
 def _keeping(ledger: ReadLedger, recorder: Recorder) -> Sink:

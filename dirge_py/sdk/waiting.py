@@ -13,15 +13,15 @@ from dirge_py.agent_loop.queues import QueuedInput
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.sdk.agent_inputs import Resume
-from dirge_py.session.continuation import (
+from dirge_py.session.journal import read_journal
+from dirge_py.session.record import Record
+from dirge_py.session.recovery import (
     Continuation,
     check_call,
     check_continuation,
     continuation_at,
     parse_continuation,
 )
-from dirge_py.session.journal import read_journal
-from dirge_py.session.record import Record
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import AssistantMessage, Message, Usage

@@ -1,12 +1,36 @@
-"""What a journal tells of the files: in which state they were when, and who changed them since."""
+"""What a journal tells of the files: in which state they were when, and who changed them since.
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+Files that snapshots leave out until a tool is about to change them.
+
+From then on they are held. Going back behind that moment takes them from the first tree that has
+them: until the tool changed them, they were as they are there.
+
+Files that may have been there although the snapshot of then does not hold them.
+
+Going back removes what was not there then. These must stay: a file that was ignored until the rule
+was taken out of `.gitignore`, one that was too large until it shrank, one in a folder that was
+another repository.
+
+Whose changes stand between two states of the files: those of a person are theirs to keep.
+
+What became of the files since a session began, as one unified diff.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.points import MOVE, Point
 from dirge_py.session.record import Record
-from dirge_py.session.snapshots.base import RECORD
+from dirge_py.session.snapshots.base import (
+    SNAPSHOT_RECORD,
+    RestoreResult,
+    Snapshot,
+    Snapshots,
+    TreeChange,
+)
+from dirge_py.session.tree import MOVE_RECORD, RewindPoint
+from dirge_py.types.errors import SessionError
 
 ChangedBy = Literal["agent", "person", "move"]
 
@@ -38,17 +62,17 @@ def file_states(records: Sequence[Record]) -> list[FileState]:
     return [state for record in records if (state := _state(record)) is not None]
 
 
-def cut_move(records: Sequence[Record]) -> FileState | None:
+def unfinished_move(records: Sequence[Record]) -> FileState | None:
     """The files before a move that was killed while it put them back, if that is the last thing."""
     states = file_states(records)
     last = states[-1] if states else None
     if last is None or not last.toward:
         return None
-    is_over = any(record.type == MOVE and record.seq > last.seq for record in records)
+    is_over = any(record.type == MOVE_RECORD and record.seq > last.seq for record in records)
     return None if is_over else last
 
 
-def state_before(states: Sequence[FileState], point: Point) -> FileState | None:
+def state_before(states: Sequence[FileState], point: RewindPoint) -> FileState | None:
     """The files as they were when a prompt was sent; None if nobody looked.
 
     The snapshot of a run that a prompt opened may have been recorded only after the prompt.
@@ -67,7 +91,9 @@ def state_at(states: Sequence[FileState], seq: int) -> FileState | None:
 
 def _state(record: Record) -> FileState | None:
     match record.type, record.data:
-        case str(kind), {"tree": str(tree), "at": str(at), **rest} if kind == RECORD and tree:
+        case str(kind), {"tree": str(tree), "at": str(at), **rest} if (
+            kind == SNAPSHOT_RECORD and tree
+        ):
             return FileState(
                 seq=record.seq,
                 tree=tree,
@@ -78,7 +104,7 @@ def _state(record: Record) -> FileState | None:
                 left_out=_texts(rest.get("left_out")),
                 held=_texts(rest.get("held")),
             )
-        case str(kind), {"tree_after": str(tree)} if kind == MOVE and tree:
+        case str(kind), {"tree_after": str(tree)} if kind == MOVE_RECORD and tree:
             return FileState(seq=record.seq, tree=tree, by="move")
         case _:
             return None
@@ -91,3 +117,173 @@ def _text(data: Mapping[Any, Any], name: str) -> str:
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(filter(lambda one: isinstance(one, str), value)) if isinstance(value, list) else ()
+
+
+async def take_snapshot(snapshots: Snapshots | None, records: Sequence[Record]) -> Snapshot | None:
+    """The files as they are now, with those that were held at any time in these records."""
+    if snapshots is None:
+        return None
+    held = {path for known in file_states(records) for path in known.held}
+    return await snapshots.take([os.path.join(snapshots.root, path) for path in sorted(held)])
+
+
+async def files_held_later(
+    snapshots: Snapshots, states: Sequence[FileState], state: FileState
+) -> dict[str, str]:
+    """Paths that `state` does not hold, each with the first tree after it that does."""
+    later = [known for known in reversed(states) if known.seq > state.seq and known.held]
+    whole = {tree for tree in {known.tree for known in later} if await snapshots.holds(tree)}
+    return {path: known.tree for known in later if known.tree in whole for path in known.held}
+
+
+async def changes_to_state(
+    snapshots: Snapshots, now: str, state: FileState, held: Mapping[str, str]
+) -> Sequence[TreeChange]:
+    """What going to `state` would change, by path. Raises SessionError: a tree is gone."""
+    found = [
+        change
+        for change in await changes_between(snapshots, now, state.tree)
+        if change.path not in held
+    ]
+    for tree in set(held.values()):
+        since = await changes_between(snapshots, now, tree)
+        found += [change for change in since if held.get(change.path) == tree]
+    return sorted(found, key=lambda change: change.path)
+
+
+async def restore_files(
+    snapshots: Snapshots, paths: Sequence[str], state: FileState, held: Mapping[str, str]
+) -> RestoreResult:
+    """Make these paths as they were. Raises SessionError: a tree is gone."""
+    done: list[str] = []
+    failed: list[tuple[str, str]] = []
+    trees = {path: held.get(path, state.tree) for path in paths}
+    for tree in dict.fromkeys(trees.values()):
+        one = await snapshots.restore(tree, [path for path in paths if trees[path] == tree])
+        done += one.done
+        failed += one.failed
+    return RestoreResult(done=tuple(sorted(done)), failed=tuple(sorted(failed)))
+
+
+_MAX_EARLIER_TREES = 50
+"""Trees in which a file is looked for that was ignored then."""
+
+
+async def find_hidden_files(
+    snapshots: Snapshots,
+    changes: Sequence[TreeChange],
+    *,
+    state: FileState,
+    states: Sequence[FileState],
+    now: Snapshot,
+) -> frozenset[str]:
+    """Of the files that `changes` would remove to get to `state`, those that may have been there.
+
+    `states` are all that are known, in order. Raises SessionError: a tree is gone.
+    """
+    removed = [change.path for change in changes if change.kind == "removed"]
+    if not removed:
+        return frozenset()
+    since = {path for known in states if known.seq > state.seq for path in known.left_out}
+    names = {*since, *state.left_out, *now.left_out}
+    folders = tuple(p for known in states for p in known.left_out if p.endswith("/"))
+    found = {path for path in removed if path in names or path.startswith(folders)}
+    ignored = set(await snapshots.ignored_then(state.tree, removed)) - found
+    return frozenset(found | await _never_held(snapshots, ignored, state, states))
+
+
+async def _never_held(
+    snapshots: Snapshots, paths: set[str], state: FileState, states: Sequence[FileState]
+) -> set[str]:
+    """Those that no state before held: what is held once stays held, until it is not there."""
+    left = set(paths)
+    before = [known.tree for known in states if known.seq < state.seq and known.tree != state.tree]
+    for tree in list(dict.fromkeys(reversed(before)))[:_MAX_EARLIER_TREES]:
+        if not left:
+            break
+        if await snapshots.holds(tree):
+            gone = await snapshots.changes(tree, state.tree)
+            left -= {change.path for change in gone if change.kind == "removed"}
+    return left
+
+
+async def files_changed_by_person(
+    snapshots: Snapshots, state: FileState, later: Sequence[FileState], now: Snapshot
+) -> set[str] | None:
+    """The paths that changed since `state` while no run went on; None where that cannot be told."""
+    found: set[str] = set()
+    try:
+        for known in (*later, FileState(seq=0, tree=now.tree, by="person")):
+            if known.by == "person":
+                found |= await _by_person(snapshots, state, known)
+            state = known
+    except SessionError:
+        return None
+    return found
+
+
+async def changes_between(snapshots: Snapshots, before: str, after: str) -> Sequence[TreeChange]:
+    """What differs. Raises SessionError: a tree is gone."""
+    return await snapshots.changes(before, after) if before != after else ()
+
+
+async def _by_person(snapshots: Snapshots, before: FileState, after: FileState) -> set[str]:
+    changed = {c.path for c in await changes_between(snapshots, before.tree, after.tree)}
+    if not changed or not before.toward:
+        return changed
+    # A move that was killed had put back some of these: they are as it wanted them.
+    other = await changes_between(snapshots, before.toward, after.tree)
+    return changed & {change.path for change in other}
+
+
+UncommittedDiff: TypeAlias = Callable[[], Awaitable[str | None]]
+"""The change since the last commit, with new files; None where that cannot be told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDiff:
+    """`diff` is empty where nothing differs. `since` says for people what it is compared with.
+
+    `obstacle` says why there is none at all.
+    """
+
+    diff: str = ""
+    since: str = ""
+    obstacle: str = ""
+
+
+async def diff_since_beginning(
+    records: Sequence[Record],
+    snapshots: Snapshots | None,
+    path: str = "",
+    *,
+    uncommitted: UncommittedDiff | None = None,
+) -> SessionDiff:
+    """The oldest snapshot of the session against the files of now, whoever changed them.
+
+    `path`, relative to the project, narrows it to one file or folder. Where no snapshots are kept
+    it is the change since the last commit, of all files.
+
+    Raises:
+        SessionError: the snapshots cannot be read.
+    """
+    now = await snapshots.take() if snapshots is not None else None
+    if snapshots is None or now is None:
+        why = snapshots.unavailable if snapshots is not None else "No snapshots are kept here."
+        return await _since_commit(uncommitted, why)
+    states = file_states(records)
+    for number, state in enumerate(states):
+        if await snapshots.holds(state.tree):
+            since = "the session began" if number == 0 else "the oldest snapshot that is kept"
+            diff = await snapshots.difference(state.tree, now.tree, path)
+            return SessionDiff(diff=diff, since=since)
+    if states:
+        return await _since_commit(uncommitted, "The snapshots of this session are gone.")
+    return SessionDiff(since="the session began")
+
+
+async def _since_commit(uncommitted: UncommittedDiff | None, why: str) -> SessionDiff:
+    diff = await uncommitted() if uncommitted is not None else None
+    if diff is None:
+        return SessionDiff(obstacle=why)
+    return SessionDiff(diff=diff, since="the last commit")

@@ -1,24 +1,34 @@
-"""What a journal says when it is read from end to end."""
+"""What a journal says when it is read from end to end.
+
+What a session cost, gathered record by record.
+
+The phases of plans as a session keeps them, and their place among the messages.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.interruption import Interruption
+from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.session.spending import Spending
-from dirge_py.session.transcript import Healing, Transcript, read_transcript
+from dirge_py.session.transcript import (
+    InterruptedRun,
+    JournalTranscript,
+    TranscriptRepairs,
+    read_transcript,
+)
 from dirge_py.session.tree import branch
-from dirge_py.types.messages import Message, ToolCallBlock, Usage, UserMessage
+from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, PhaseName, PlanPhase
+from dirge_py.types.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
 
-_DECISIONS = 200
+_CHOICE_TYPES = 200
 _TITLE_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedSession:
     """A session as it stands.
 
     `messages` are those of the current branch, healed; `record_ids` names the record of each, ""
@@ -34,9 +44,9 @@ class Loaded:
     messages: tuple[Message, ...] = ()
     record_ids: tuple[str, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
-    healed: tuple[Healing, ...] = ()
-    reused: tuple[Healing, ...] = ()
-    interruption: Interruption | None = None
+    healed: tuple[TranscriptRepairs, ...] = ()
+    reused: tuple[TranscriptRepairs, ...] = ()
+    interruption: InterruptedRun | None = None
     compactions: tuple[Mapping[str, Any], ...] = ()
     model: str = ""
     thinking: str = ""
@@ -55,15 +65,15 @@ class Loaded:
     notices: tuple[str, ...] = ()
 
 
-def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
+def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedSession:
     """The session told by `records`. A notice that was recorded is not given again."""
     header = _newest(records, "session")
     copied_to = _text(header, "forked_at") or None
     transcript = read_transcript(branch(records), copied_to=copied_to)
     choices = _choices(records)
-    spending = reduce(Spending.after, records, Spending())
+    spending = reduce(SessionSpending.after, records, SessionSpending())
     told = {record.data.get("content") for record in _of_type(records, "notice")}
-    return Loaded(
+    return LoadedSession(
         messages=transcript.messages,
         record_ids=transcript.record_ids,
         open_calls=transcript.open_calls,
@@ -86,10 +96,10 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
 
 def title_of(message: UserMessage) -> str:
     """A prompt on one line of at most 80 characters."""
-    return in_a_title(message.text)
+    return shorten_title(message.text)
 
 
-def in_a_title(text: str) -> str:
+def shorten_title(text: str) -> str:
     """The same for any text."""
     line = " ".join(text.split())
     return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
@@ -118,12 +128,14 @@ def _choices(records: Sequence[Record]) -> dict[str, Any]:
         "thinking": _text(model, "thinking"),
         "mode": _text(_newest(records, "mode"), "mode"),
         "grants": tuple(grants),
-        "decisions": tuple(record.data for record in _of_type(records, "decision")[-_DECISIONS:]),
+        "decisions": tuple(
+            record.data for record in _of_type(records, "decision")[-_CHOICE_TYPES:]
+        ),
         "settings": settings,
     }
 
 
-def _remarks(transcript: Transcript) -> Iterable[str]:
+def _remarks(transcript: JournalTranscript) -> Iterable[str]:
     if transcript.healed:
         names = ", ".join(sorted({healing.result.tool_name for healing in transcript.healed}))
         yield (
@@ -150,3 +162,148 @@ def _newest(records: Sequence[Record], type_name: str) -> Mapping[str, Any]:
 def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     return value if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSpending:
+    """Tokens, cost and model turns of the records so far.
+
+    The `usage` record behind a message repeats its tokens and adds the price; a crash between the
+    two leaves a message whose tokens are counted and whose price stays unknown, as it does where
+    the service told no tokens. Other `usage` records tell of models that were asked on the side:
+    paid for, but no turns. `unpriced` are the tokens of the last answer until they have a price.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    unpriced: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    turns: int = 0
+
+    def after(self, record: Record) -> "SessionSpending":
+        """With one more record, the next in order. Never raises, whatever the record holds."""
+        if not isinstance(record.data, dict):
+            return self
+        if record.type == "usage":
+            return self._after_usage(record.data)
+        if record.type == "message" and _is_from_model(record.data):
+            return self._after_answer(record.data)
+        return self
+
+    @property
+    def whole_usage(self) -> Usage:
+        return self.usage + self.unpriced
+
+    @property
+    def whole_cost_usd(self) -> float | None:
+        """None as soon as one part of it is unknown."""
+        return None if self.unpriced else self.cost_usd
+
+    def _after_answer(self, answer: Mapping[str, Any]) -> "SessionSpending":
+        unpriced = decode_usage(answer.get("usage"))
+        has_no_price = answer.get("content") and not unpriced
+        return SessionSpending(
+            usage=self.whole_usage,
+            unpriced=unpriced,
+            cost_usd=None if has_no_price else self.whole_cost_usd,
+            turns=self.turns + _is_turn(answer),
+        )
+
+    def _after_usage(self, told: Mapping[str, Any]) -> "SessionSpending":
+        usage = decode_usage(told.get("usage"))
+        return SessionSpending(
+            usage=self.usage + usage,
+            unpriced=Usage() if usage == self.unpriced else self.unpriced,
+            cost_usd=_add_cost(self.cost_usd, told.get("cost_usd")),
+            turns=self.turns,
+        )
+
+
+def _add_cost(cost_usd: float | None, price: Any) -> float | None:
+    if cost_usd is None or not isinstance(price, int | float):
+        return None
+    return cost_usd + price
+
+
+def _is_turn(answer: Mapping[str, Any]) -> bool:
+    """Whether it counts: not if it was broken off to be asked again, or asked again, smaller."""
+    is_final = answer.get("stop_reason") not in (*UNFINISHED,)
+    return is_final and answer.get("error_kind") != "context_length"
+
+
+def _is_from_model(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant" and message.get("origin") != "harness"
+
+
+PlanRecordEvent: TypeAlias = PlanPhase | EvidenceTaken
+
+
+def plan_events_in(records: Sequence[Record]) -> Sequence[tuple[int, PlanRecordEvent]]:
+    """What is told of plans on the current branch, in order, each behind that many messages.
+
+    An implementation stands before its messages, though it is recorded when it ends: a person
+    looks for the heading of a part at its beginning. What is damaged is left out.
+    """
+    found: list[tuple[int, PlanRecordEvent]] = []
+    messages = begins = 0
+    for record in branch(records):
+        data = record.data if isinstance(record.data, Mapping) else {}
+        match record.type:
+            case "message":
+                messages += 1
+            case "context":
+                kept = data.get("messages")
+                messages = begins = len(kept) if isinstance(kept, list) else 0
+            case "phase":
+                phase = _decode_phase(data)
+                if phase is not None:
+                    found.append((begins if phase.phase == "implement" else messages, phase))
+                    begins = messages
+            case "evidence":
+                taken = _decode_evidence(data)
+                if taken is not None and taken.phase != "implement":
+                    found.append((messages, taken))
+    return sorted(found, key=lambda each: each[0])
+
+
+def _decode_phase(data: Mapping[str, Any]) -> PlanPhase | None:
+    name, cost = _phase_name(data), data.get("cost_usd")
+    if name is None:
+        return None
+    return PlanPhase(
+        phase=name,
+        step=max(1, _whole(data, "step")),
+        state="ended",
+        summary=_text(data, "summary"),
+        text=_text(data, "text"),
+        shut_in=_text(data, "shut_in"),
+        duration_ms=max(0, _whole(data, "duration_ms")),
+        usage=decode_usage(data.get("usage")),
+        cost_usd=cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+    )
+
+
+def _decode_evidence(data: Mapping[str, Any]) -> EvidenceTaken | None:
+    name, code = _phase_name(data), data.get("exit_code")
+    outcome: EvidenceOutcome | None = data.get("outcome")
+    if name is None or outcome is None or outcome not in get_args(EvidenceOutcome):
+        return None
+    return EvidenceTaken(
+        id=_text(data, "id"),
+        phase=name,
+        step=max(1, _whole(data, "step")),
+        command=_text(data, "command"),
+        outcome=outcome,
+        exit_code=code if isinstance(code, int) else None,
+        output_sha256=_text(data, "output_sha256"),
+        tree=_text(data, "tree"),
+    )
+
+
+def _phase_name(data: Mapping[str, Any]) -> PhaseName | None:
+    name: PhaseName | None = data.get("phase")
+    return name if name in get_args(PhaseName) else None
+
+
+def _whole(data: Mapping[str, Any], name: str) -> int:
+    value = data.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,32 +1,250 @@
-"""The append-only journal of a session: opening it safely, adding one record at a time."""
+"""The append-only journal of a session: opening it safely, adding one record at a time.
+
+The file of a journal that is written: whole records or nothing.
+
+The writer's lock of a session: at most one process appends to a journal.
+
+What is damaged in a session, and mending what can be without rewriting anything.
+"""
 
 import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dirge_py.session.blobs import laid_out
-from dirge_py.session.disk import append_durably
-from dirge_py.session.lock import WriterLock
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.disk import (
+    APPEND_FLAGS,
+    append_durably,
+    make_folder,
+    open_regular,
+    sync_folder,
+    write_all,
+)
 from dirge_py.session.record import VERSION, Record, encode, new_record_id, timestamp
-from dirge_py.session.scan import Scan
 from dirge_py.session.segments import (
-    Limits,
-    Reading,
+    Scan,
+    SegmentLimits,
+    SessionFiles,
     folder_of,
     read_segments,
     segment_numbers,
     segment_path,
+    store_large_texts,
 )
-from dirge_py.session.writing import SegmentFile
-from dirge_py.types.errors import SessionError
+from dirge_py.types.errors import SessionBusy, SessionError
+
+_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class WriterLock:
+    """A held `flock` on a file of its own; the kernel frees it when the process ends, however.
+
+    The file's content only tells others who holds it: process id, boot id, start of the process.
+    """
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._path = path
+        self._fd: int | None = fd
+
+    @classmethod
+    def acquire(cls, path: Path) -> "WriterLock":
+        """Take the lock at once or not at all.
+
+        Raises:
+            SessionBusy: another process (or another part of this one) holds it.
+            SessionError: the folder cannot be written, or its file system has no locks.
+        """
+        while True:
+            fd = _open_locked(path)
+            # A holder removes the file before it lets go. Whoever opened it just before that has
+            # now locked a file without a name, and must not be trusted to keep anybody out.
+            if _is_still_at(path, fd):
+                break
+            os.close(fd)
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps(_identity(os.getpid())).encode(), 0)
+        return cls(path, fd)
+
+    def release(self) -> None:
+        """Let the next writer in. A second call changes nothing."""
+        if self._fd is None:
+            return
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        os.close(self._fd)
+        self._fd = None
+
+
+def writer_of(path: Path) -> int | None:
+    """The process that holds the lock at `path`, as far as it can be told; nothing is locked."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return _holder(fd)
+    finally:
+        os.close(fd)
+
+
+def _open_locked(path: Path) -> int:
+    try:
+        fd = os.open(path, _OPEN_FLAGS, 0o600)
+    except OSError as error:
+        raise SessionError(
+            f"The session's lock {str(path)!r} cannot be opened: {error.strerror}.",
+            hint="Make the state folder writable, set DIRGE_STATE_DIR, or use `--no-session`.",
+        ) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = _holder(fd)
+        os.close(fd)
+        who = f"process {holder}" if holder else "another process"
+        raise SessionBusy(
+            f"Session {path.stem} is busy: it is in use by {who}.",
+            session_id=path.stem,
+            hint="Use `--fork-session` to branch off, or close the other one first.",
+        ) from error
+    except OSError as error:
+        os.close(fd)
+        raise SessionError(
+            f"The file system of {str(path.parent)!r} cannot lock files: {error.strerror}.",
+            hint="Set DIRGE_STATE_DIR to a folder on a local disk.",
+        ) from error
+    return fd
+
+
+def _is_still_at(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def _holder(fd: int) -> int | None:
+    """The process that wrote its name into the lock, if it is the one that still runs."""
+    try:
+        written = json.loads(os.pread(fd, 4096, 0))
+        pid = int(written["pid"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return pid if written == _identity(pid) else None
+
+
+def _identity(pid: int) -> dict[str, object]:
+    """Process ids are used again; together with boot and start time they are unique.
+
+    Where /proc is missing both are empty.
+    """
+    return {"pid": pid, "boot_id": _boot_id(), "started": _start_ticks(pid)}
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def _start_ticks(pid: int) -> str:
+    """Field 22 of /proc/PID/stat; the second field may itself hold spaces and brackets."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return ""
+    return stat.rpartition(b")")[2].split()[19].decode()
+
+
+class SegmentFile:
+    """One segment, held open for its writer. It appears on disk with the first append.
+
+    `records` and `size` (bytes) are what it holds.
+    """
+
+    def __init__(self, path: Path, *, number: int) -> None:
+        self.path = path
+        self.number = number
+        self.records = 0
+        self.size = 0
+        self._fd: int | None = None
+
+    def open(self, *, records: int) -> None:
+        """Open the file that is there, which holds so many records.
+
+        Raises:
+            SessionError: it cannot be opened, or is no regular file.
+        """
+        self._fd = open_regular(self.path, APPEND_FLAGS)
+        self.records = records
+        self.size = os.fstat(self._fd).st_size
+
+    def append(self, payload: bytes, *, records: int, sync: bool) -> None:
+        """Add `records` whole lines behind the last one, a torn one included.
+
+        Raises:
+            OSError: nothing was written.
+        """
+        fd = self._created() if self._fd is None else self._fd
+        before = os.fstat(fd)
+        if before.st_nlink == 0:
+            raise OSError(errno.ESTALE, "its file was deleted")
+        if before.st_size and os.pread(fd, 1, before.st_size - 1) != b"\n":
+            payload = b"\n" + payload
+        try:
+            write_all(fd, payload)
+            if sync:
+                os.fsync(fd)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, before.st_size)
+            raise
+        self.records += records
+        self.size = before.st_size + len(payload)
+
+    def sync(self) -> None:
+        """Have on the disk what was written. Raises OSError."""
+        if self._fd is not None:
+            os.fsync(self._fd)
+
+    def cut(self, size: int) -> None:
+        """Take off what comes behind the first `size` bytes. Raises OSError."""
+        if self._fd is not None:
+            os.ftruncate(self._fd, size)
+            self.size = size
+
+    def close(self) -> None:
+        """Let go of it; an empty one is removed."""
+        if self._fd is None:
+            return
+        with contextlib.suppress(OSError):
+            os.fsync(self._fd)
+            if os.fstat(self._fd).st_size == 0:
+                self.path.unlink()
+        os.close(self._fd)
+        self._fd = None
+
+    def _created(self) -> int:
+        folder = self.path.parent
+        if self.number > 1:
+            make_folder(folder)
+        self._fd = os.open(self.path, APPEND_FLAGS | os.O_CREAT, 0o600)
+        sync_folder(folder)
+        return self._fd
+
 
 Clock = Callable[[], float]
 """Seconds since 1970, as `time.time`."""
-
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_LIMITS = SegmentLimits()
 
 
 def read_journal(path: Path) -> Scan:
@@ -43,7 +261,7 @@ def read_journal(path: Path) -> Scan:
 class Journal:
     """One session's files, held by its only writer. `path` is the first of them.
 
-    When the last one is full (see `Limits`), the next record goes into another. A new session
+    When the last one is full (see `SegmentLimits`), the next record goes into another. A new session
     appears on disk with its first record, preceded by a `session` record of the `header`; until
     then only its lock exists, and closing leaves nothing behind.
     `notices` are for the person: what was found damaged when it was opened.
@@ -56,7 +274,7 @@ class Journal:
         *,
         header: Mapping[str, Any],
         clock: Clock,
-        limits: Limits,
+        limits: SegmentLimits,
     ) -> None:
         self.path = path
         self.notices: list[str] = []
@@ -77,7 +295,7 @@ class Journal:
         *,
         header: Mapping[str, Any] | None = None,
         clock: Clock = time.time,
-        limits: Limits = _DEFAULT_LIMITS,
+        limits: SegmentLimits = _DEFAULT_LIMITS,
     ) -> "Journal":
         """Take the writer's lock of `<id>.jsonl`, read it all and mend its end.
 
@@ -218,7 +436,7 @@ class Journal:
     def _write(self, file: SegmentFile, records: list[Record], *, sync: bool) -> None:
         folder = folder_of(self.path)
         # In one write, so that no file ever holds a header and nothing else.
-        payload = b"".join(encode(laid_out(record, folder)) for record in records)
+        payload = b"".join(encode(store_large_texts(record, folder)) for record in records)
         if file is self._file:
             file.append(payload, records=len(records), sync=sync)
             return
@@ -256,7 +474,7 @@ class Journal:
             self._leaf = self._found[-1].id
             self._next_seq = self._found[-1].seq + 1
 
-    def _set_aside(self, found: Reading) -> None:
+    def _set_aside(self, found: SessionFiles) -> None:
         """Copy damaged bytes to `<id>.damaged` unless they are there; then cut a torn end off."""
         kept = _beside(self.path, ".damaged")
         try:
@@ -287,3 +505,93 @@ class Journal:
 
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name.removesuffix(".jsonl") + suffix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """The state of a session after a repair.
+
+    `torn_bytes` were an unfinished end, cut off by now; `damaged_bytes` lie before that and stay.
+    Both are kept in the file `kept`. `orphans` count records whose place in the tree was lost,
+    `lost_outputs` large results whose file is gone or is not what it was. `notices` are the
+    journal's own words.
+    """
+
+    records: int
+    kept: Path
+    torn_bytes: int = 0
+    damaged_bytes: int = 0
+    missing_segments: Sequence[int] = ()
+    orphans: int = 0
+    lost_outputs: int = 0
+    is_newer: bool = False
+    notices: Sequence[str] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        return not (
+            self.torn_bytes
+            or self.damaged_bytes
+            or self.missing_segments
+            or self.orphans
+            or self.lost_outputs
+        )
+
+
+def repair_session(first: Path) -> RepairReport:
+    """Open the session of this first segment once for writing, which sets aside what is no record.
+
+    Raises:
+        SessionBusy: another process writes it.
+        SessionError: it is not there, or cannot be read.
+    """
+    found = read_segments(first)
+    torn = _torn_bytes(first, found)
+    journal = Journal.open(first)
+    notices = list(journal.notices)
+    journal.close()
+    return RepairReport(
+        records=len(found.scan.records),
+        kept=first.with_suffix(".damaged"),
+        torn_bytes=torn,
+        damaged_bytes=sum(map(len, found.scan.damage)) - torn,
+        missing_segments=found.missing,
+        orphans=_orphans(found.scan.records),
+        lost_outputs=_lost_outputs(found, folder_of(first) / "blobs"),
+        is_newer=found.scan.is_newer,
+        notices=notices,
+    )
+
+
+def _torn_bytes(first: Path, found: SessionFiles) -> int:
+    last = max(found.parts)
+    torn_at = found.parts[last].torn_at
+    return segment_path(first, last).stat().st_size - torn_at if torn_at is not None else 0
+
+
+def _orphans(records: Sequence[Record]) -> int:
+    known: set[str] = set()
+    lost = 0
+    for record in records:
+        lost += record.parent is not None and record.parent not in known
+        known.add(record.id)
+    return lost
+
+
+def _lost_outputs(found: SessionFiles, folder: Path) -> int:
+    names = {
+        blob.get("sha256")
+        for part in found.parts.values()
+        for record in part.records
+        if isinstance(record.data, Mapping) and isinstance(record.data.get("blobs"), list)
+        for blob in record.data["blobs"]
+        if isinstance(blob, Mapping)
+    }
+    return sum(isinstance(name, str) and not _is_there(folder, name) for name in names)
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    try:
+        return hashlib.sha256((folder / Path(name).name).read_bytes()).hexdigest() == name
+    except OSError:
+        return False

@@ -1,4 +1,7 @@
-"""The loop's events as records: a sink that watches and an interceptor that writes ahead."""
+"""The loop's events as records: a sink that watches and an interceptor that writes ahead.
+
+What is taken out of records before they are stored, and what has to stay as it is.
+"""
 
 import dataclasses
 import os
@@ -8,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.codec import encode_message, encode_usage
-from dirge_py.session.history import Loaded, in_a_title, replay
-from dirge_py.session.interruption import Interruption
+from dirge_py.session.codec import Json, encode_message, encode_usage
+from dirge_py.session.history import LoadedSession, replay, shorten_title
 from dirge_py.session.journal import Clock, Journal
 from dirge_py.session.record import Record
-from dirge_py.session.redact import Redact, redacted_record
+from dirge_py.session.transcript import InterruptedRun
 from dirge_py.types.errors import SessionError
 from dirge_py.types.events import (
     AgentEnd,
@@ -31,6 +33,54 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
+
+Redact = Callable[[str], str]
+
+# By type of block: what a provider wants back byte for byte. It holds nothing a person could read.
+_OPAQUE = {"thinking": ("signature", "redacted"), "compaction": ("data",)}
+
+
+def redacted_record(type_name: str, data: Any, redact: Redact) -> Any:
+    """The data of a record of this type with every text in it redacted.
+
+    Only blocks of assistant messages have parts that are left alone: anything else that looks like
+    such a block was written by a model, a tool or a person.
+    """
+    if type_name == "message" and isinstance(data, Mapping):
+        return _redacted_message(data, redact)
+    if type_name == "context":
+        return {"messages": [_redacted_message(message, redact) for message in data["messages"]]}
+    return redacted(data, redact)
+
+
+def redacted(value: Any, redact: Redact) -> Any:
+    """`value` with every text in it redacted, names of members included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {
+            redact(name) if isinstance(name, str) else name: redacted(item, redact)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redacted(item, redact) for item in value]
+    return value
+
+
+def _redacted_message(message: Mapping[str, Any], redact: Redact) -> Json:
+    content = message.get("content")
+    if message.get("role") != "assistant" or not isinstance(content, list):
+        return dict(redacted(message, redact))
+    rest = {name: value for name, value in message.items() if name != "content"}
+    role = {"role": message["role"], "content": [_redacted_block(b, redact) for b in content]}
+    return {**role, **redacted(rest, redact)}
+
+
+def _redacted_block(block: Mapping[str, Any], redact: Redact) -> Json:
+    opaque = _OPAQUE.get(block["type"], ())
+    return {
+        name: value if name in opaque else redacted(value, redact) for name, value in block.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +146,7 @@ class Recorder:
         self._model = ""
         self._message_count = 0
         self._calls: dict[str, _Progress] = {}
-        self.interruption: Interruption | None = None
+        self.interruption: InterruptedRun | None = None
         """What the last run left when it was killed, until the conversation goes on."""
         self.written_seq: int | None = None
         """The last record that the event heard last was written to; None if there is none (yet)."""
@@ -115,7 +165,7 @@ class Recorder:
         """False while the disk refuses what there is to save."""
         return not self._is_failing
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedSession:
         """The session so far. The calls of its last answer stay open where a run was killed.
 
         The answers made up for other calls, those of calls that had finished, and the notices are
@@ -194,7 +244,7 @@ class Recorder:
 
     def _as_title(self, text: str) -> str:
         # Cut first, half of a secret would pass for none.
-        return in_a_title(self._redact(text) if self._redact is not None else text)
+        return shorten_title(self._redact(text) if self._redact is not None else text)
 
     def note_model(self, model: str, *, thinking: str = "off") -> None:
         """`model` is `alias/id`."""
@@ -212,11 +262,11 @@ class Recorder:
         self._save("grant", {"action": "removed", "rule": rule}, sync=True)
 
     def note_setting(self, name: str, value: Any) -> None:
-        """Anything else to find again in `Loaded.settings`, such as the todo list."""
+        """Anything else to find again in `LoadedSession.settings`, such as the todo list."""
         self._save("setting", {"name": name, "value": value})
 
     def note(self, type_name: str, data: Mapping[str, Any], *, sync: bool = False) -> None:
-        """Record what no event tells and `Loaded` need not know, such as a snapshot."""
+        """Record what no event tells and `LoadedSession` need not know, such as a snapshot."""
         self._save(type_name, dict(data), sync=sync)
 
     def records(self) -> list[Record]:
@@ -225,15 +275,15 @@ class Recorder:
         return self._journal.records()
 
     def note_decision(self, record: Mapping[str, Any]) -> None:
-        """What was decided about a call, and why: `Loaded.decisions`."""
+        """What was decided about a call, and why: `LoadedSession.decisions`."""
         self._save("decision", dict(record))
 
     def note_compaction(self, record: Mapping[str, Any]) -> None:
-        """From now on a stretch of the messages is sent as its summary: `Loaded.compactions`."""
+        """From now on a stretch of the messages is sent as its summary: `LoadedSession.compactions`."""
         data = {"messages": self._message_count, "compaction": dict(record)}
         self._save("compaction", data, sync=True)
 
-    def go_on_from(self, record_id: str) -> Loaded:
+    def go_on_from(self, record_id: str) -> LoadedSession:
         """Make the record the tip of a new branch; what followed it stays in the journal."""
         self._save("branch", {}, parent=record_id, sync=True)
         return self.load()

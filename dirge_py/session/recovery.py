@@ -1,23 +1,49 @@
-"""Carrying on a run that was killed: what a person is asked, and what becomes of its calls."""
+"""Carrying on a run that was killed: what a person is asked, and what becomes of its calls.
 
+A run that waits for a decision, as a file: what waits, and whether it can still be decided.
+
+The file is for whoever decides, in whatever program. What is run in the end is what the journal
+holds; a file that says anything else, or anything more, is refused.
+"""
+
+import json
+import os
+import secrets
+import stat
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
 
+from dirge_py.files.atomic import atomic_write
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.leftovers import end, leftovers_of
-from dirge_py.session.continuation import title_of_call
-from dirge_py.session.interruption import (
-    Choice,
+from dirge_py.session.codec import Json, decode_usage
+from dirge_py.session.history import replay
+from dirge_py.session.ids import check_session_id
+from dirge_py.session.record import Record, json_text
+from dirge_py.session.transcript import (
+    CallChoice,
     InterruptedCall,
-    Interruption,
-    left_open,
-    said_done,
+    InterruptedRun,
+    confirmed_result,
+    undecided_result,
+    unfinished_result,
 )
-from dirge_py.session.transcript import undecided
+from dirge_py.types.errors import FileError, SessionError
 from dirge_py.types.hooks import CallDecision
-from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+)
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.types.tools import LoopToolResult
 
-_CHOICES: Mapping[str, Choice] = {
+_CHOICES: Mapping[str, CallChoice] = {
     "carry on and look first": "inspect",
     "carry on, it is done": "done",
     "carry on, run it again": "again",
@@ -31,8 +57,8 @@ _DETAILS: Mapping[str, str] = {
 }
 
 
-def decisions_for(
-    interruption: Interruption, choices: Mapping[str, Choice] | None = None
+def decide_calls(
+    interruption: InterruptedRun, choices: Mapping[str, CallChoice] | None = None
 ) -> Sequence[CallDecision]:
     """What is decided about the calls of unknown outcome, by call id; the others just run.
 
@@ -47,41 +73,47 @@ def decisions_for(
     ]
 
 
-def completed(
-    decisions: Sequence[CallDecision], interruption: Interruption
+def complete_decisions(
+    decisions: Sequence[CallDecision], interruption: InterruptedRun
 ) -> Sequence[CallDecision]:
-    """`decisions`, and those of `decisions_for` about the calls they leave out."""
+    """`decisions`, and those of `decide_calls` about the calls they leave out."""
     cannot_run = {one.call.id for one in interruption.calls if not one.may_run}
     kept = [one for one in decisions if not (one.allow and one.tool_call_id in cannot_run)]
     decided = {decision.tool_call_id for decision in kept}
-    further = decisions_for(interruption)
+    further = decide_calls(interruption)
     return [*kept, *(one for one in further if one.tool_call_id not in decided)]
 
 
-def end_leftovers(decisions: Sequence[CallDecision], interruption: Interruption) -> None:
+def end_leftovers(decisions: Sequence[CallDecision], interruption: InterruptedRun) -> None:
     """End what still runs of the killed program's commands before one of them is run again."""
     again = {one.tool_call_id for one in decisions if one.allow}
     if any(one.call.id in again for one in interruption.unknown):
         end(leftovers_of(interruption.pid))
 
 
-def choices_in(
-    decisions: Sequence[CallDecision], interruption: Interruption
-) -> Mapping[str, Choice]:
+def choices_of(
+    decisions: Sequence[CallDecision], interruption: InterruptedRun
+) -> Mapping[str, CallChoice]:
     """What the decisions say about each call of unknown outcome, as it is recorded."""
     by_id = {decision.tool_call_id: decision for decision in decisions}
     return {one.call.id: _choice_in(by_id[one.call.id]) for one in interruption.unknown}
 
 
-def passed_over(call: ToolCallBlock, interruption: Interruption | None) -> ToolResultMessage:
+def result_of_skipped_call(
+    call: ToolCallBlock, interruption: InterruptedRun | None
+) -> ToolResultMessage:
     """The answer to an open call when a new prompt goes on without it."""
     for one in interruption.calls if interruption is not None else ():
         if one.call.id == call.id:
-            return said_done(call) if one.chosen == "done" else left_open(call, one.state)
-    return undecided(call)
+            return (
+                confirmed_result(call)
+                if one.chosen == "done"
+                else unfinished_result(call, one.state)
+            )
+    return undecided_result(call)
 
 
-def closed_words(names: Sequence[str]) -> str:
+def closed_calls_text(names: Sequence[str]) -> str:
     """What a person is told of interrupted calls of these tools that a prompt went past."""
     return (
         f"{len(names)} interrupted tool call(s) ({', '.join(sorted(set(names)))}) were closed as "
@@ -89,23 +121,25 @@ def closed_words(names: Sequence[str]) -> str:
     )
 
 
-def questions_about(interruption: Interruption) -> Sequence[Question]:
+def recovery_questions(interruption: InterruptedRun) -> Sequence[Question]:
     """What to ask before carrying on: each call of unknown outcome, or whether to at all."""
     asked = interruption.undecided
     if not asked:
         options = (QuestionOption(label=_CARRY_ON), QuestionOption(label=_NOT_NOW))
-        return [Question(question=_told(interruption), options=options, is_open=False)]
+        return [Question(question=_confirm_text(interruption), options=options, is_open=False)]
     still = _still_running(interruption)
     return [
-        Question(question=_cut(one) + still, options=tuple(_options(one)), is_open=False)
+        Question(
+            question=_cut_off_text(one) + still, options=tuple(_choice_options(one)), is_open=False
+        )
         for one in asked
     ]
 
 
-def choices_from(
-    interruption: Interruption, answers: Sequence[QuestionAnswer] | None
-) -> Mapping[str, Choice] | None:
-    """What the answers to `questions_about` choose, by call id; None: not now."""
+def choices_from_answers(
+    interruption: InterruptedRun, answers: Sequence[QuestionAnswer] | None
+) -> Mapping[str, CallChoice] | None:
+    """What the answers to `recovery_questions` choose, by call id; None: not now."""
     labels = [label for answer in answers or () for label in answer.chosen[:1]]
     if answers is None or len(labels) < len(answers) or _NOT_NOW in labels:
         return None
@@ -115,20 +149,20 @@ def choices_from(
     }
 
 
-def _told(interruption: Interruption) -> str:
+def _confirm_text(interruption: InterruptedRun) -> str:
     running = [one for one in interruption.calls if one.state != "not_started"]
     if running:
-        return _cut(running[0])
+        return _cut_off_text(running[0])
     if interruption.calls:
         return f"The last run was cut off before `{title_of_call(interruption.calls[0].call)}` ran."
     return "The last run was cut off while the model was answering."
 
 
-def _cut(one: InterruptedCall) -> str:
+def _cut_off_text(one: InterruptedCall) -> str:
     return f"The last run was cut off while `{title_of_call(one.call)}` ran."
 
 
-def _still_running(interruption: Interruption) -> str:
+def _still_running(interruption: InterruptedRun) -> str:
     pids = [str(one.pid) for one in leftovers_of(interruption.pid)]
     if not pids:
         return ""
@@ -136,7 +170,7 @@ def _still_running(interruption: Interruption) -> str:
     return f" It still runs, as {name} {', '.join(pids)}; running it again ends that first."
 
 
-def _options(one: InterruptedCall) -> Iterator[QuestionOption]:
+def _choice_options(one: InterruptedCall) -> Iterator[QuestionOption]:
     for label, choice in _CHOICES.items():
         if choice == "again" and not one.may_run:
             continue
@@ -144,8 +178,10 @@ def _options(one: InterruptedCall) -> Iterator[QuestionOption]:
     yield QuestionOption(label=_NOT_NOW, description="/continue asks again; a prompt goes past it")
 
 
-def _decision(one: InterruptedCall, choice: Choice) -> CallDecision:
-    answer = said_done(one.call) if choice == "done" else left_open(one.call, one.state)
+def _decision(one: InterruptedCall, choice: CallChoice) -> CallDecision:
+    answer = (
+        confirmed_result(one.call) if choice == "done" else unfinished_result(one.call, one.state)
+    )
     result = LoopToolResult(
         content=answer.content, details=answer.details, is_error=answer.is_error
     )
@@ -154,7 +190,342 @@ def _decision(one: InterruptedCall, choice: Choice) -> CallDecision:
     )
 
 
-def _choice_in(decision: CallDecision) -> Choice:
+def _choice_in(decision: CallDecision) -> CallChoice:
     if decision.allow:
         return "again"
     return "inspect" if decision.answer is None or decision.answer.is_error else "done"
+
+
+VERSION = 1
+_MOST_BYTES = 32 * 1024 * 1024
+_TITLE_LENGTH = 80
+# Records that move a conversation on. Choices and notices do not: a look at it costs nothing.
+_MOVING_TYPES = frozenset({"message", "tool_started", "context", "branch"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Where a run stopped. `calls` are those of its last answer, with `id, name, args, title` each.
+
+    `awaiting` is the call to decide, `completed` are those that have their result, in order; the
+    rest comes after. `project` is the folder of sessions it belongs to, `cwd` where it was begun.
+    Up to the record `journal_seq` it knows the session; `turn` and `usage` are the session's.
+    """
+
+    session_id: str
+    project: str = ""
+    cwd: str = ""
+    journal_seq: int = 0
+    turn: int = 0
+    usage: Usage = Usage()
+    calls: tuple[Mapping[str, Any], ...]
+    awaiting: str
+    completed: tuple[str, ...] = ()
+    description: str = ""
+
+    @property
+    def call(self) -> Mapping[str, Any]:
+        """The call to decide."""
+        return next(call for call in self.calls if call["id"] == self.awaiting)
+
+    def as_json(self) -> Json:
+        usage = self.usage
+        return {
+            "v": VERSION,
+            "session_id": self.session_id,
+            "project": self.project,
+            "cwd": self.cwd,
+            "journal_seq": self.journal_seq,
+            "turn": self.turn,
+            "usage": {
+                "input": usage.input,
+                "output": usage.output,
+                "cache_read": usage.cache_read,
+                "cache_write": usage.cache_write,
+            },
+            "calls": [dict(call) for call in self.calls],
+            "awaiting": self.awaiting,
+            "completed": list(self.completed),
+            "description": self.description,
+        }
+
+
+def title_of_call(call: ToolCallBlock) -> str:
+    """The call on one line of at most 80 characters, as `bash: make test`."""
+    return _title(call.name, _first_text(call.arguments))
+
+
+def _title(name: str, text: str) -> str:
+    line = f"{name}: {' '.join(text.split())}" if text else name
+    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
+
+
+def _texts(arguments: Any) -> Mapping[str, str]:
+    """The arguments that are texts and say something, in their order."""
+    named = arguments if isinstance(arguments, Mapping) else {"": arguments}
+    return {name: each for name, each in named.items() if isinstance(each, str) and each.strip()}
+
+
+def _first_text(arguments: Any) -> str:
+    """The command, with the folder that it starts in, else the first text that says something."""
+    texts = _texts(arguments)
+    if "command" in texts and "workdir" in texts:
+        return f"({texts['workdir']}) {texts['command']}"
+    return texts.get("command") or next(iter(texts.values()), "")
+
+
+def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation | None:
+    """What the last answer of `messages` waits for, None if nothing; `facts` are further fields."""
+    completed: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, ToolResultMessage):
+            completed.insert(0, message.tool_call_id)
+        elif isinstance(message, AssistantMessage):
+            return _build_continuation(message, completed, facts)
+        else:
+            return None
+    return None
+
+
+def continuation_of(records: Sequence[Record], *, session_id: str, project: str) -> Continuation:
+    """What the session told by `records` waits for.
+
+    Raises:
+        SessionError: it waits for nothing.
+    """
+    loaded = replay(records)
+    found = continuation_at(loaded.messages) if loaded.open_calls else None
+    if found is None:
+        raise SessionError(
+            f"Session {session_id} waits for no decision.",
+            hint=f"`dirge --session {session_id}` goes on in it.",
+        )
+    told = [record.data for record in records if record.type == "deferred"]
+    return Continuation(
+        session_id=session_id,
+        project=project,
+        cwd=loaded.cwd,
+        journal_seq=records[-1].seq,
+        turn=loaded.turns,
+        usage=loaded.usage,
+        calls=found.calls,
+        awaiting=found.awaiting,
+        completed=found.completed,
+        description=str(told[-1].get("description", "")) if told else "",
+    )
+
+
+def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
+    """Write it to a new file of `folder`, whole and readable by its owner only; returns the path.
+
+    Raises:
+        SessionError: it cannot be written.
+    """
+    name = f"{continuation['session_id']}-{secrets.token_hex(4)}.json"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        atomic_write(folder / name, json_text(dict(continuation)).encode() + b"\n", mode=0o600)
+    except (OSError, FileError) as error:
+        raise SessionError(
+            f"The continuation could not be written to {str(folder)!r}: {error}.",
+            hint="Make the state folder writable, or set DIRGE_STATE_DIR.",
+        ) from error
+    return folder / name
+
+
+def load_continuation(path: Path) -> Continuation:
+    """The continuation in a file.
+
+    Raises:
+        SessionError: there is none, it is somebody else's, or no continuation this dirge knows.
+    """
+    shown = f"The continuation {str(path)!r}"
+    try:
+        content = _read_file(path)
+    except (OSError, SessionError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise SessionError(
+            f"{shown} cannot be read: {why}.",
+            hint="Name the file that the paused run told as `continuation`.",
+        ) from error
+    try:
+        return parse_continuation(json.loads(content, object_pairs_hook=_without_doubles))
+    except (ValueError, RecursionError) as error:
+        raise SessionError(
+            f"{shown} cannot be used: it is cut off, or was never one ({error}).",
+            hint="Name the file that the paused run told as `continuation`.",
+        ) from error
+
+
+def parse_continuation(value: Any) -> Continuation:
+    """The continuation that a JSON value stands for.
+
+    Raises:
+        ValueError: it stands for none.
+        SessionError: another version of dirge wrote it.
+    """
+    if not isinstance(value, Mapping) or type(value.get("v")) is not int:
+        raise ValueError("it has no version")
+    if value["v"] != VERSION:
+        raise SessionError(
+            f"The continuation has the format {value['v']}; this dirge reads {VERSION}.",
+            hint="Resume it with the dirge that wrote it, or update this one.",
+        )
+    calls = tuple(_parse_call(call) for call in _list_member(value, "calls"))
+    awaiting = _member(value, "awaiting", str)
+    if awaiting not in [call["id"] for call in calls]:
+        raise ValueError(f"the call {awaiting!r} is not among its calls")
+    continuation = Continuation(
+        session_id=check_session_id(_member(value, "session_id", str)),
+        project=_member(value, "project", str),
+        cwd=_member(value, "cwd", str),
+        journal_seq=_member(value, "journal_seq", int),
+        turn=_member(value, "turn", int),
+        usage=decode_usage(value.get("usage")),
+        calls=calls,
+        awaiting=awaiting,
+        completed=tuple(map(str, _list_member(value, "completed"))),
+        description=_member(value, "description", str),
+    )
+    # What is left out here could still be shown by the program in which somebody decides.
+    if continuation.as_json() != value:
+        raise ValueError("it has content that dirge did not write")
+    return continuation
+
+
+def check_call(continuation: Continuation, tool_call_id: str) -> None:
+    """Raise SessionError unless this is the call that waits."""
+    if tool_call_id != continuation.awaiting:
+        raise SessionError(
+            f"The continuation waits for a decision about {continuation.awaiting!r}, "
+            f"not about {tool_call_id!r}.",
+            hint="Nothing was run. Decide the call that waits, or leave --tool-call-id out.",
+        )
+
+
+def check_continuation(continuation: Continuation, records: Sequence[Record]) -> None:
+    """Raise SessionError unless the session still stands where the continuation left it."""
+    name = continuation.session_id
+    since = [r for r in records if r.seq > continuation.journal_seq and r.type in _MOVING_TYPES]
+    # Later calls may have the same id: some services begin to count anew in every answer.
+    at_once = takewhile(_is_no_word, since)
+    if any(_is_about(record, continuation.awaiting) for record in at_once):
+        raise SessionError(
+            f"The continuation was used already: {continuation.call['title']!r} has been decided.",
+            hint=f"`dirge --session {name}` goes on in the session.",
+        )
+    if since:
+        raise SessionError(
+            f"The continuation is stale: session {name} has gone on without it.",
+            hint="Nothing was run. What waits in it now, if anything, has a file of its own.",
+        )
+    if not _fits(continuation, records):
+        raise SessionError(
+            f"The continuation does not fit session {name}: it was changed, or its calls are not "
+            "those that wait.",
+            hint="Nothing was run. Use the file as it was written.",
+        )
+
+
+def _fits(continuation: Continuation, records: Sequence[Record]) -> bool:
+    """Whether the journal tells the same, word for word: a person decides by any of it."""
+    known = [record for record in records if record.seq <= continuation.journal_seq]
+    try:
+        told = continuation_of(
+            known, session_id=continuation.session_id, project=continuation.project
+        )
+    except SessionError:
+        return False
+    return continuation == told or (
+        _waits_since_an_earlier_version(known, told.awaiting)
+        and continuation == replace(told, calls=tuple(map(_with_earlier_title, told.calls)))
+    )
+
+
+def _waits_since_an_earlier_version(records: Sequence[Record], call_id: str) -> bool:
+    """Whether the call was left to wait before what it would run was recorded with it."""
+    return not any(
+        record.type == "decision"
+        and isinstance(record.data, Mapping)
+        and (record.data.get("call_id"), record.data.get("effect")) == (call_id, "defer")
+        and "files" in record.data
+        for record in records
+    )
+
+
+def _with_earlier_title(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The call titled as earlier versions did: by its first text, whichever that is."""
+    return {**call, "title": _title(call["name"], next(iter(_texts(call["args"]).values()), ""))}
+
+
+def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Of two members with one name, readers take different ones."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("it has a duplicate key")
+    return found
+
+
+def _is_no_word(record: Record) -> bool:
+    """Whether neither a person nor a model said anything with it."""
+    is_told = record.type == "message" and isinstance(record.data, Mapping)
+    return not is_told or record.data.get("role") not in ("user", "assistant")
+
+
+def _is_about(record: Record, call_id: str) -> bool:
+    """Whether the record tells that the call was run, or answered because somebody decided."""
+    match record.type, record.data:
+        case "tool_started", {"call_id": str(started)}:
+            return started == call_id
+        case "message", {"role": "toolResult", "tool_call_id": str(answered), **rest}:
+            details = rest.get("details")
+            made_up = isinstance(details, Mapping) and details.get("synthetic") == "undecided"
+            return answered == call_id and not made_up
+        case _:
+            return False
+
+
+def _build_continuation(
+    message: AssistantMessage, completed: Sequence[str], facts: Mapping[str, Any]
+) -> Continuation | None:
+    waiting = [call.id for call in message.calls if call.id not in completed]
+    if not waiting:
+        return None
+    calls = tuple(
+        {"id": c.id, "name": c.name, "args": c.arguments, "title": title_of_call(c)}
+        for c in message.calls
+    )
+    given = {"session_id": "", **facts}
+    return Continuation(calls=calls, awaiting=waiting[0], completed=tuple(completed), **given)
+
+
+def _read_file(path: Path) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise SessionError("it is no regular file")
+        if status.st_uid != os.geteuid():
+            raise SessionError("it belongs to another user")
+        if status.st_size > _MOST_BYTES:
+            raise SessionError("it is larger than 32 MiB")
+        return file.read()
+
+
+def _parse_call(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or "args" not in value:
+        raise ValueError("one of its calls is none")
+    names = {name: _member(value, name, str) for name in ("id", "name", "title")}
+    return {**names, "args": value["args"]}
+
+
+def _list_member(value: Mapping[str, Any], name: str) -> list[Any]:
+    found: list[Any] = _member(value, name, list)
+    return found
+
+
+def _member(value: Mapping[str, Any], name: str, kind: type) -> Any:
+    found = value.get(name)
+    if type(found) is not kind:
+        raise ValueError(f"its {name!r} is missing or wrong")
+    return found

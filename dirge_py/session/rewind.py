@@ -2,6 +2,8 @@
 
 Every move is a record of its own, behind which the conversation goes on; nothing is lost by one,
 and the last one can be taken back.
+
+Where one can go to in a session, told by its records.
 """
 
 import os
@@ -9,40 +11,154 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.destinations import (
-    Destination,
-    What,
-    before_last_move,
-    before_prompt,
-    behind_message,
-    behind_node,
+from dirge_py.session.file_states import (
+    FileState,
+    SessionDiff,
+    UncommittedDiff,
+    changes_to_state,
+    diff_since_beginning,
+    file_states,
+    files_changed_by_person,
+    files_held_later,
+    find_hidden_files,
+    restore_files,
+    state_at,
+    state_before,
+    take_snapshot,
+    unfinished_move,
 )
-from dirge_py.session.difference import Difference, Uncommitted, since_beginning
-from dirge_py.session.file_states import cut_move, file_states, state_before
-from dirge_py.session.held_files import changes_to, held_later, restore, taken
-from dirge_py.session.hidden import hidden_then
 from dirge_py.session.history import replay
-from dirge_py.session.ownership import changed_by_person
-from dirge_py.session.points import MOVE, Point, SessionTree, points, tree_of
 from dirge_py.session.record import Record
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.snapshots.base import RECORD, Restored, Snapshot, Snapshots, TreeChange
-from dirge_py.session.tree import branch, settings_at
+from dirge_py.session.snapshots.base import (
+    SNAPSHOT_RECORD,
+    RestoreResult,
+    Snapshot,
+    Snapshots,
+    TreeChange,
+)
+from dirge_py.session.tree import (
+    MOVE_RECORD,
+    RewindPoint,
+    SessionTree,
+    branch,
+    build_tree,
+    last_move,
+    rewind_points,
+    settings_at,
+)
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import HistoryMoved, Sink
 
-MOST_POINTS = 20
-
-_OFF = "no snapshots of the files are kept here ([session] snapshots)"
-_NONE_THEN = "there is no snapshot of the files from then"
-_GONE = "the snapshot of the files from then is gone"
+RewindScope: TypeAlias = Literal["both", "conversation", "files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class RewindTarget:
+    """Where to go: behind the record `to`, with the files as in `state` (None: nobody knows).
+
+    `text` belongs into the input then. `point` is the record of the message it is about. `what`
+    goes there if nobody says otherwise.
+    """
+
+    why: str
+    to: str
+    state: FileState | None = None
+    text: str = ""
+    point: str = ""
+    what: RewindScope = "both"
+
+
+def target_before_prompt(records: Sequence[Record], prompt: str, *, why: str) -> RewindTarget:
+    """Before the prompt of this branch whose id begins so; "" is the last one.
+
+    Raises:
+        DirgeError: there is no such prompt.
+    """
+    prompts = [point for point in rewind_points(records) if point.is_prompt]
+    if not prompts:
+        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
+    point = _find_point(prompts, prompt) if prompt else prompts[-1]
+    return RewindTarget(
+        why=why,
+        to=point.before,
+        state=state_before(file_states(records), point),
+        text=point.text,
+        point=point.id,
+    )
+
+
+def target_at_message(records: Sequence[Record], message: str) -> RewindTarget:
+    """Where the message of this branch whose id begins so is the last one.
+
+    Raises:
+        DirgeError: there is no such message.
+    """
+    found = rewind_points(records)
+    if not found:
+        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
+    point = _find_point(found, message)
+    return _target_at(records, point.after, why="clone", point=point.id)
+
+
+def target_at_node(records: Sequence[Record], name: str) -> RewindTarget:
+    """Behind a node of the tree, of any branch. Raises SessionError: there is none."""
+    node = build_tree(records).find(name)
+    return _target_at(records, node.tip, why="switch", point=node.id)
+
+
+def target_before_last_move(records: Sequence[Record]) -> RewindTarget:
+    """Where the last move was made from.
+
+    Raises:
+        DirgeError: there was none, or something was said since.
+    """
+    move = last_move(records)
+    gone_from = move.data.get("from") if move is not None else None
+    if move is None or not any(record.id == gone_from for record in records):
+        raise DirgeError(
+            "there is no move to take back: nobody went anywhere, or something was said since.",
+            hint="/tree shows every branch, and goes there.",
+        )
+    is_talk = move.data.get("what") == "conversation"
+    before = move.data.get("tree_before")
+    states = [s for s in file_states(records) if s.seq <= move.seq and s.tree == before]
+    return RewindTarget(
+        why="redo",
+        to=str(gone_from),
+        state=states[-1] if states else None,
+        what="conversation" if is_talk else "both",
+    )
+
+
+def _target_at(records: Sequence[Record], to: str, *, why: str, point: str) -> RewindTarget:
+    seq = next(record.seq for record in records if record.id == to)
+    return RewindTarget(why=why, to=to, state=state_at(file_states(records), seq), point=point)
+
+
+def _find_point(found: Sequence[RewindPoint], name: str) -> RewindPoint:
+    fitting = [point for point in found if point.id.startswith(name)] if name else []
+    if len(fitting) == 1:
+        return fitting[0]
+    raise DirgeError(
+        f"there is no message {name!r} on this branch."
+        if not fitting
+        else f"{name!r} fits {len(fitting)} messages of this branch.",
+        hint="/tree lists the prompts with their ids.",
+    )
+
+
+MAX_POINTS = 20
+_SNAPSHOTS_OFF = "no snapshots of the files are kept here ([session] snapshots)"
+_NO_SNAPSHOT_THEN = "there is no snapshot of the files from then"
+_SNAPSHOT_GONE = "the snapshot of the files from then is gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPreview:
     """What going there would do to the files, and to the conversation.
 
     `changes` would be made; `yours` would be made only if they are chosen: the person changed these
@@ -52,7 +168,7 @@ class Preview:
     `left_behind` messages would no longer be sent.
     """
 
-    destination: Destination
+    destination: RewindTarget
     changes: tuple[TreeChange, ...] = ()
     yours: tuple[TreeChange, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -62,14 +178,14 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class RewindResult:
     """What a move did. `failed` says of files why they are not as they were; `kept` are the
     person's own, which were left alone; `text` belongs into the input. `unavailable` says why the
     files did not go along, though nobody wanted that.
     """
 
     why: str
-    what: What
+    what: RewindScope
     text: str = ""
     done: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
@@ -80,7 +196,7 @@ class Moved:
     notices: tuple[str, ...] = ()
 
 
-class Timeline:
+class Rewinder:
     """The points of one session, and the moves between them. Nothing moves while a run goes on.
 
     `check_idle` raises while one does; `report` hears `HistoryMoved`. What is put into `follows`
@@ -103,7 +219,7 @@ class Timeline:
         self.follows: dict[str, Callable[[Any], None]] = {}
         self.on_files: list[Callable[[Sequence[str]], None]] = []
         self.is_moving = False
-        self.uncommitted: Uncommitted | None = None
+        self.uncommitted: UncommittedDiff | None = None
         """Tells what differs from the last commit, where no snapshots are kept."""
 
     # -- looking
@@ -117,27 +233,27 @@ class Timeline:
         """Everything that was recorded in this session; nothing where none is kept."""
         return self._recorder.records() if self._recorder is not None else ()
 
-    async def difference(self, path: str = "") -> Difference:
-        """What became of the files since the session began: see `since_beginning`."""
-        return await since_beginning(
+    async def difference(self, path: str = "") -> SessionDiff:
+        """What became of the files since the session began: see `diff_since_beginning`."""
+        return await diff_since_beginning(
             self.records(), self._snapshots, path, uncommitted=self.uncommitted
         )
 
-    def points(self, most: int | None = MOST_POINTS) -> Sequence[Point]:
+    def points(self, most: int | None = MAX_POINTS) -> Sequence[RewindPoint]:
         """The newest messages of the current branch that one can go to, the newest first."""
-        found = points(self._records())[::-1]
+        found = rewind_points(self._records())[::-1]
         return found if most is None else found[:most]
 
-    def prompts(self, most: int | None = MOST_POINTS) -> Sequence[Point]:
-        """Of `points`, what the person said."""
+    def prompts(self, most: int | None = MAX_POINTS) -> Sequence[RewindPoint]:
+        """Of `rewind_points`, what the person said."""
         found = [point for point in self.points(None) if point.is_prompt]
         return found if most is None else found[:most]
 
     def tree(self) -> SessionTree:
         """Every prompt and move of the session, on whatever branch."""
-        return tree_of(self._records())
+        return build_tree(self._records())
 
-    async def changed_since(self, prompts: Sequence[Point]) -> Mapping[str, int]:
+    async def changed_since(self, prompts: Sequence[RewindPoint]) -> Mapping[str, int]:
         """How many files differ from what they were before each prompt; none where nobody knows."""
         now = await self._taken()
         if now is None or self._snapshots is None:
@@ -150,44 +266,48 @@ class Timeline:
             if state is None:
                 continue
             if state.tree not in counts and await self._snapshots.holds(state.tree):
-                held = await held_later(self._snapshots, states, state)
-                changes = await changes_to(self._snapshots, now.tree, state, held)
+                held = await files_held_later(self._snapshots, states, state)
+                changes = await changes_to_state(self._snapshots, now.tree, state, held)
                 counts[state.tree] = len(changes)
             if state.tree in counts:
                 found[prompt.id] = counts[state.tree]
         return found
 
-    async def preview(self, destination: Destination) -> Preview:
+    async def preview(self, destination: RewindTarget) -> RewindPreview:
         """What going there would do. Nothing is changed."""
         return await self._planned(destination, await self._taken())
 
     # -- places to go to
 
-    def before(self, prompt: str = "", *, why: str = "rewind") -> Destination:
+    def before(self, prompt: str = "", *, why: str = "rewind") -> RewindTarget:
         """See `destinations.before_prompt`."""
-        return before_prompt(self._records(), prompt, why=why)
+        return target_before_prompt(self._records(), prompt, why=why)
 
-    def behind(self, message: str) -> Destination:
+    def behind(self, message: str) -> RewindTarget:
         """See `destinations.behind_message`."""
-        return behind_message(self._records(), message)
+        return target_at_message(self._records(), message)
 
-    def node(self, name: str) -> Destination:
+    def node(self, name: str) -> RewindTarget:
         """See `destinations.behind_node`."""
-        return behind_node(self._records(), name)
+        return target_at_node(self._records(), name)
 
-    def before_last_move(self) -> Destination:
+    def before_last_move(self) -> RewindTarget:
         """See `destinations.before_last_move`."""
-        return before_last_move(self._records())
+        return target_before_last_move(self._records())
 
     # -- moving
 
     async def go(
-        self, destination: Destination, what: What | None = None, *, also: Sequence[str] = ()
-    ) -> Moved:
+        self,
+        destination: RewindTarget,
+        what: RewindScope | None = None,
+        *,
+        also: Sequence[str] = (),
+    ) -> RewindResult:
         """Go there: the conversation, the files, or both; None: the files too, if they can.
 
         `also` are files of the person's own; what they changed since is kept otherwise. The
-        conversation moves also if a file could not be put back; `Moved.failed` says so.
+        conversation moves also if a file could not be put back; `RewindResult.failed` says so.
 
         Raises:
             DirgeError: a run goes on, or the files are asked for and cannot go there. Nothing has
@@ -206,7 +326,7 @@ class Timeline:
                     hint="Nothing has changed. The conversation can go there alone.",
                 )
             # What a move that was killed had begun is taken back with this one.
-            cut = cut_move(self._records())
+            cut = unfinished_move(self._records())
             if before is not None:
                 self._note_snapshot(before, destination if what != "conversation" else None)
             left = self._records()[-1].id
@@ -228,7 +348,7 @@ class Timeline:
             touched = [*restored.done, *(path for path, _ in restored.failed)]
             for hear in self.on_files if touched else ():
                 hear(touched)
-        return Moved(
+        return RewindResult(
             why=destination.why,
             what=what,
             text=destination.text if what != "files" else "",
@@ -242,34 +362,34 @@ class Timeline:
         )
 
     async def rewind(
-        self, prompt: str = "", what: What | None = None, *, also: Sequence[str] = ()
-    ) -> Moved:
+        self, prompt: str = "", what: RewindScope | None = None, *, also: Sequence[str] = ()
+    ) -> RewindResult:
         """Go back before a prompt of this branch, or the last one. Raises as `before` and `go`."""
         return await self.go(self.before(prompt), what, also=also)
 
-    async def undo(self, *, also: Sequence[str] = ()) -> Moved:
+    async def undo(self, *, also: Sequence[str] = ()) -> RewindResult:
         """Go back before the last prompt."""
         return await self.go(self.before(why="undo"), also=also)
 
-    async def retry(self, *, also: Sequence[str] = ()) -> Moved:
+    async def retry(self, *, also: Sequence[str] = ()) -> RewindResult:
         """Go back before the last prompt, to say it anew."""
         return await self.go(self.before(why="retry"), also=also)
 
-    async def redo(self, *, also: Sequence[str] = ()) -> Moved:
+    async def redo(self, *, also: Sequence[str] = ()) -> RewindResult:
         """Take the last move back: the messages, and the files it changed."""
         return await self.go(self.before_last_move(), also=also)
 
-    async def fork(self, prompt: str = "", what: What = "conversation") -> Moved:
+    async def fork(self, prompt: str = "", what: RewindScope = "conversation") -> RewindResult:
         """Begin a branch before a prompt, or the last one; the files stay as they are."""
         return await self.go(self.before(prompt, why="fork"), what)
 
-    async def clone(self, message: str, what: What = "conversation") -> Moved:
+    async def clone(self, message: str, what: RewindScope = "conversation") -> RewindResult:
         """Begin a branch on which this message is the last one; the files stay as they are."""
         return await self.go(self.behind(message), what)
 
     async def switch(
-        self, name: str, what: What | None = "conversation", *, also: Sequence[str] = ()
-    ) -> Moved:
+        self, name: str, what: RewindScope | None = "conversation", *, also: Sequence[str] = ()
+    ) -> RewindResult:
         """Go to a node of the tree. Raises as `node` and `go`."""
         return await self.go(self.node(name), what, also=also)
 
@@ -296,29 +416,35 @@ class Timeline:
             self.is_moving = False
 
     async def _taken(self) -> Snapshot | None:
-        return await taken(self._snapshots, self._records())
+        return await take_snapshot(self._snapshots, self._records())
 
-    async def _planned(self, destination: Destination, now: Snapshot | None) -> Preview:
+    async def _planned(self, destination: RewindTarget, now: Snapshot | None) -> RewindPreview:
         records = self._records()
         there = {record.id for record in branch(records, destination.to)}
         left = [r for r in branch(records) if r.type == "message" and r.id not in there]
         unavailable = await self._unavailable(destination, now)
         if unavailable or now is None or destination.state is None or self._snapshots is None:
-            return Preview(
-                destination=destination, left_behind=len(left), unavailable=unavailable or _OFF
+            return RewindPreview(
+                destination=destination,
+                left_behind=len(left),
+                unavailable=unavailable or _SNAPSHOTS_OFF,
             )
         state = destination.state
         states = file_states(records)
         later = [known for known in states if known.seq > state.seq]
-        held = await held_later(self._snapshots, states, state)
-        all_changes = await changes_to(self._snapshots, now.tree, state, held)
+        held = await files_held_later(self._snapshots, states, state)
+        all_changes = await changes_to_state(self._snapshots, now.tree, state, held)
         unheld = [change for change in all_changes if change.path not in held]
-        hidden = await hidden_then(self._snapshots, unheld, state=state, states=states, now=now)
+        hidden = await find_hidden_files(
+            self._snapshots, unheld, state=state, states=states, now=now
+        )
         changes = [change for change in all_changes if change.path not in hidden]
-        theirs = await changed_by_person(self._snapshots, state, later, now) if changes else set()
+        theirs = (
+            await files_changed_by_person(self._snapshots, state, later, now) if changes else set()
+        )
         is_theirs = {c.path: theirs is None or c.path in theirs for c in changes}
         lists = (hidden, state.left_out, now.left_out, *(known.left_out for known in later))
-        return Preview(
+        return RewindPreview(
             destination=destination,
             changes=tuple(c for c in changes if not is_theirs[c.path]),
             yours=tuple(c for c in changes if is_theirs[c.path]),
@@ -327,41 +453,41 @@ class Timeline:
             held=held,
         )
 
-    async def _unavailable(self, destination: Destination, now: Snapshot | None) -> str:
+    async def _unavailable(self, destination: RewindTarget, now: Snapshot | None) -> str:
         if self._snapshots is None:
-            return _OFF
+            return _SNAPSHOTS_OFF
         if now is None:
-            return self._snapshots.unavailable or _OFF
+            return self._snapshots.unavailable or _SNAPSHOTS_OFF
         if destination.state is None:
-            return _NONE_THEN
+            return _NO_SNAPSHOT_THEN
         if await self._snapshots.holds(destination.state.tree):
             return ""
-        return self._snapshots.unavailable or _GONE
+        return self._snapshots.unavailable or _SNAPSHOT_GONE
 
     async def _restored(
-        self, plan: Preview, before: Snapshot | None, what: What, also: Sequence[str]
-    ) -> tuple[Restored, Snapshot | None]:
+        self, plan: RewindPreview, before: Snapshot | None, what: RewindScope, also: Sequence[str]
+    ) -> tuple[RestoreResult, Snapshot | None]:
         """What became of the files, and how they are now."""
         state = plan.destination.state
         if what == "conversation" or state is None or self._snapshots is None:
-            return Restored(), before
+            return RestoreResult(), before
         wanted = [c.path for c in plan.changes]
         wanted += [c.path for c in plan.yours if c.path in also]
         if not wanted:
-            return Restored(), before
-        restored = await restore(self._snapshots, wanted, state, plan.held)
+            return RestoreResult(), before
+        restored = await restore_files(self._snapshots, wanted, state, plan.held)
         return restored, await self._taken()
 
-    def _note_snapshot(self, taken: Snapshot, to: Destination | None) -> None:
+    def _note_snapshot(self, taken: Snapshot, to: RewindTarget | None) -> None:
         """Keep how the files are; `to` says how they will be."""
         facts = {"run_id": "", "turn": 0, "at": "before_move", "tree": taken.tree}
         if to is not None and to.state is not None:
             facts["toward"] = to.state.tree
         # On the disk before any file is touched: it leads back if this is killed.
-        self._kept.note(RECORD, {**facts, "left_out": _as_text(taken.left_out)}, sync=True)
+        self._kept.note(SNAPSHOT_RECORD, {**facts, "left_out": _as_text(taken.left_out)}, sync=True)
 
     def _record(
-        self, destination: Destination, what: What, facts: Mapping[str, Any]
+        self, destination: RewindTarget, what: RewindScope, facts: Mapping[str, Any]
     ) -> tuple[str, ...]:
         """Write the move down, behind the place gone to, and tell of it; notices for the person."""
         recorder, records = self._kept, self._records()
@@ -369,10 +495,10 @@ class Timeline:
         if destination.point:
             data["point"] = destination.point
         if what == "files":
-            recorder.note(MOVE, {**data, "to": facts["from"]}, sync=True)
+            recorder.note(MOVE_RECORD, {**data, "to": facts["from"]}, sync=True)
             return ()
         loaded = recorder.go_on_from(destination.to)
-        recorder.note(MOVE, data, sync=True)
+        recorder.note(MOVE_RECORD, data, sync=True)
         if not recorder.is_saving:
             # What was written is still to come; what it says is known.
             loaded = replay(branch(records, destination.to))

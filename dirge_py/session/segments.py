@@ -2,26 +2,131 @@
 
 Only the last one is written. Each later one begins with a `segment` record that says which it is
 and what came before; `seq` and `parent` run through, so that readers see one journal.
+
+Reading a journal whatever has happened to it: all that is intact, and the rest for itself.
+
+Large texts of tool results, kept once each in files that are named by their content.
+
+A record holds in the place of such a text where it lies, and says so in a member of its own:
+
+    {"role": "toolResult", …, "content": "[70000 bytes: blobs/9f86d0…]",
+     "blobs": [{"at": ["content"], "sha256": "9f86d0…", "bytes": 70000}]}
+
+Whoever reads the session through this package gets the text itself.
 """
 
 import contextlib
 import gc
+import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.blobs import with_blobs
-from dirge_py.session.disk import READ_FLAGS, open_regular
-from dirge_py.session.scan import Scan, merge, scan
+from dirge_py.session.disk import READ_FLAGS, make_folder, open_regular, sync_folder, write_all
+from dirge_py.session.record import VERSION, Record, decode, encode
 from dirge_py.types.errors import SessionError
 
-_NAME = re.compile(r"[0-9]{4,9}\.jsonl")
+_RECORD_BEGIN = re.compile(rb'\{"v":\d+,"seq":')
+_RECORD_END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Scan:
+    """What a journal holds.
+
+    `records` are in order of `seq`, each once, unknown types included. `damage` are the bytes no
+    record could be read from. `torn_at` is the offset of an unfinished end of the file, which is
+    also among `damage`. `is_newer`: a later format wrote here, so this one must not.
+    """
+
+    records: list[Record]
+    damage: list[bytes]
+    torn_at: int | None = None
+    is_newer: bool = False
+
+
+def scan(lines: Iterable[bytes]) -> Scan:
+    """Read every line (each with its line end, as a binary file gives them). Never raises."""
+    found: list[Record] = []
+    damage: list[bytes] = []
+    torn_at = None
+    offset = 0
+    for line in lines:
+        body = line.removesuffix(b"\n")
+        record = decode(body)
+        if record is not None:
+            found.append(record)
+        else:
+            for start, piece, salvaged in _salvage(body):
+                if salvaged is not None:
+                    found.append(salvaged)
+                    continue
+                damage.append(piece)
+                if not line.endswith(b"\n") and start + len(piece) == len(body):
+                    torn_at = offset + start
+        offset += len(line)
+    records, conflicting = _each_once(found)
+    return Scan(
+        records=records,
+        damage=damage + [encode(record).rstrip(b"\n") for record in conflicting],
+        torn_at=torn_at,
+        is_newer=any(record.v > VERSION for record in records),
+    )
+
+
+def merge_scans(parts: Sequence[Scan]) -> Scan:
+    """What several files of one journal hold together; `torn_at` is in the last of them."""
+    if len(parts) == 1:
+        return parts[0]
+    records, conflicting = _each_once([record for part in parts for record in part.records])
+    damage = [piece for part in parts for piece in part.damage]
+    return Scan(
+        records=records,
+        damage=damage + [encode(record).rstrip(b"\n") for record in conflicting],
+        torn_at=parts[-1].torn_at if parts else None,
+        is_newer=any(part.is_newer for part in parts),
+    )
+
+
+def _salvage(body: bytes) -> Iterator[tuple[int, bytes, Record | None]]:
+    """Cut a line that is no record into records and rubbish, with their offsets.
+
+    Finds records glued together by a lost line end, behind a torn one, and among NUL bytes.
+    """
+    starts = [0, *(match.start() for match in _RECORD_BEGIN.finditer(body) if match.start() > 0)]
+    for start, stop in zip(starts, [*starts[1:], len(body)], strict=True):
+        piece = body[start:stop]
+        end = _RECORD_END.search(piece)
+        record = decode(piece[: end.end()]) if end else None
+        if record is not None and end is not None:
+            yield start, piece[: end.end()], record
+            start, piece = start + end.end(), piece[end.end() :]
+        if piece:
+            yield start, piece, None
+
+
+def _each_once(found: list[Record]) -> tuple[list[Record], list[Record]]:
+    """The records by `seq`, and those whose `seq` another record already had.
+
+    A record written twice is one record. Two different ones with one `seq` mean that two programs
+    wrote at once; the first stays, the second is reported.
+    """
+    by_seq: dict[int, Record] = {}
+    conflicting = [
+        record for record in found if by_seq.setdefault(record.seq, record).id != record.id
+    ]
+    return [by_seq[seq] for seq in sorted(by_seq)], conflicting
+
+
+_SEGMENT_NAME = re.compile(r"[0-9]{4,9}\.jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLimits:
     """When a segment is full: at so many records, or so many bytes, whichever comes first."""
 
     records: int = 10_000
@@ -29,7 +134,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class SessionFiles:
     """A session as its files hold it.
 
     `records` are those of all segments, in order, with their large texts. `parts` says what was
@@ -52,10 +157,10 @@ def segment_path(first: Path, number: int) -> Path:
 
 def segment_numbers(first: Path) -> list[int]:
     """The numbers of the segments there are, in order."""
-    return sorted({*([1] if os.path.lexists(first) else []), *_later(folder_of(first))})
+    return sorted({*([1] if os.path.lexists(first) else []), *_later_numbers(folder_of(first))})
 
 
-def read_segments(first: Path) -> Reading:
+def read_segments(first: Path) -> SessionFiles:
     """All that is intact, from the first segment to the last; no lock is taken.
 
     Raises:
@@ -63,10 +168,10 @@ def read_segments(first: Path) -> Reading:
     """
     numbers = segment_numbers(first) or [1]
     with _no_collecting():
-        parts = {number: _read(segment_path(first, number)) for number in numbers}
-        found = merge(list(parts.values()))
-    return Reading(
-        scan=with_blobs(found, folder_of(first)),
+        parts = {number: _scan_file(segment_path(first, number)) for number in numbers}
+        found = merge_scans(list(parts.values()))
+    return SessionFiles(
+        scan=restore_large_texts(found, folder_of(first)),
         parts=parts,
         missing=sorted(set(range(1, numbers[-1])) - set(numbers)),
     )
@@ -87,19 +192,19 @@ def _no_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _later(folder: Path) -> Iterator[int]:
+def _later_numbers(folder: Path) -> Iterator[int]:
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]
     except OSError:
         return
-    for name in filter(_NAME.fullmatch, names):
+    for name in filter(_SEGMENT_NAME.fullmatch, names):
         number = int(name.partition(".")[0])
         if number > 1 and name == f"{number:04}.jsonl":
             yield number
 
 
-def _read(path: Path) -> Scan:
+def _scan_file(path: Path) -> Scan:
     fd = open_regular(path, READ_FLAGS)
     try:
         with open(fd, "rb") as lines:
@@ -109,3 +214,137 @@ def _read(path: Path) -> Scan:
             f"The session file {str(path)!r} cannot be read: {error.strerror}.",
             hint="Check the disk.",
         ) from error
+
+
+MAX_INLINE_CHARS = 16 * 1024
+"""Characters of a text that stay in its record."""
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_Place = list[str | int]
+
+
+def store_large_texts(record: Record, folder: Path) -> Record:
+    """The record as it is stored: its large texts are in `folder`/blobs, on the disk.
+
+    Raises:
+        OSError: one could not be written.
+    """
+    places = [place for root, part in _results(record) for place in _large_texts(part, root)]
+    if not places:
+        return record
+    data = record.data
+    kept = []
+    for place in places:
+        content = _value_at(data, place).encode("utf-8", "surrogatepass")
+        digest = hashlib.sha256(content).hexdigest()
+        _write_blob(folder / "blobs", digest, content)
+        data = _replace_at(data, place, f"[{len(content)} bytes: blobs/{digest}]")
+        kept.append({"at": place, "sha256": digest, "bytes": len(content)})
+    return replace(record, data={**data, "blobs": kept})
+
+
+def restore_large_texts(found: Scan, folder: Path) -> Scan:
+    """What was scanned, with the large texts in their places; for one that is gone, a remark."""
+    if not any(map(_names_blobs, found.records)):
+        return found
+    records = [_with_large_texts(r, folder) if _names_blobs(r) else r for r in found.records]
+    return replace(found, records=records)
+
+
+def _results(record: Record) -> Iterator[tuple[_Place, Any]]:
+    """The parts of a record that are results of tools, and where they are."""
+    match record.type, record.data:
+        case "tool_finished", {**data} if "blobs" not in data:
+            yield [], data
+        case "message", {"role": "toolResult", **data} if "blobs" not in data:
+            yield [], data
+        case "context", {"messages": [*messages], **data} if "blobs" not in data:
+            for number, message in enumerate(messages):
+                if isinstance(message, Mapping) and message.get("role") == "toolResult":
+                    yield ["messages", number], message
+
+
+def _large_texts(value: Any, place: _Place) -> Iterator[_Place]:
+    if isinstance(value, str):
+        if len(value) > MAX_INLINE_CHARS:
+            yield place
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if isinstance(name, str):
+                yield from _large_texts(item, [*place, name])
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _large_texts(item, [*place, number])
+
+
+def _names_blobs(record: Record) -> bool:
+    return (
+        record.type in ("message", "tool_finished", "context")
+        and isinstance(record.data, dict)
+        and isinstance(record.data.get("blobs"), list)
+    )
+
+
+def _with_large_texts(record: Record, folder: Path) -> Record:
+    data = {name: value for name, value in record.data.items() if name != "blobs"}
+    for kept in record.data["blobs"]:
+        # A record that says something else here was made by nobody; it is read as it stands.
+        with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
+            place, digest = kept["at"], kept["sha256"]
+            if _SHA256.fullmatch(digest) and isinstance(_value_at(data, place), str):
+                data = _replace_at(data, place, _blob_text(folder / "blobs" / digest, digest))
+    return replace(record, data=data)
+
+
+def _blob_text(path: Path, digest: str) -> str:
+    try:
+        content = _blob_content(path)
+    except OSError as error:
+        return f"[This output is gone: blobs/{digest} cannot be read ({error.strerror}).]"
+    if hashlib.sha256(content).hexdigest() != digest:
+        return f"[This output is gone: blobs/{digest} is damaged.]"
+    return content.decode("utf-8", "surrogatepass")
+
+
+def _blob_content(path: Path) -> bytes:
+    with open(os.open(path, READ_FLAGS), "rb") as file:
+        return file.read()
+
+
+def _write_blob(folder: Path, digest: str, content: bytes) -> None:
+    """Write a file once; its name appears when all of it is on the disk."""
+    path = folder / digest
+    with contextlib.suppress(OSError):
+        if _blob_content(path) == content:
+            return
+    for missing in (folder.parent, folder):
+        make_folder(missing)
+    unfinished = path.with_suffix(".part")
+    fd = os.open(unfinished, _WRITE_FLAGS, 0o600)
+    try:
+        with open(fd, "wb", buffering=0):
+            write_all(fd, content)
+            os.fsync(fd)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+        raise
+    sync_folder(folder)
+
+
+def _value_at(value: Any, place: _Place) -> Any:
+    for step in place:
+        value = value[step]
+    return value
+
+
+def _replace_at(value: Any, place: _Place, text: str) -> Any:
+    """A copy of `value` with `text` at `place`; what is beside the way there is shared."""
+    if not place:
+        return text
+    step, rest = place[0], place[1:]
+    changed = _replace_at(value[step], rest, text)
+    if isinstance(value, Mapping):
+        return {**value, step: changed}
+    return [changed if number == step else item for number, item in enumerate(value)]

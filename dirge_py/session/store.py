@@ -1,31 +1,187 @@
-"""Where sessions live: making, finding, listing and forking the journals of one project."""
+"""Where sessions live: making, finding, listing and forking the journals of one project.
+
+Lists of sessions, from the first and last few kilobytes of each journal.
+
+What a run waits for, as a value for whoever awaits the run; see `session/recovery.py`.
+
+Deleted sessions: kept for a week in a folder of their own, and brought back from there.
+"""
 
 import contextlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dirge_py.session.continuation import Continuation, continuation_of, save_continuation
-from dirge_py.session.disk import make_folder
-from dirge_py.session.history import Loaded, replay
-from dirge_py.session.journal import Clock, Journal, read_journal
-from dirge_py.session.listing import SessionSummary, list_sessions
-from dirge_py.session.lock import writer_of
-from dirge_py.session.names import check_session_id, new_session_id, project_id
-from dirge_py.session.record import Record
-from dirge_py.session.segments import Limits, folder_of, segment_numbers
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.codec import decode_message
+from dirge_py.session.disk import READ_FLAGS, make_folder
+from dirge_py.session.history import LoadedSession, replay, title_of
+from dirge_py.session.ids import check_session_id, new_session_id, project_id
+from dirge_py.session.journal import Clock, Journal, WriterLock, read_journal, writer_of
+from dirge_py.session.record import Record, decode
+from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
+from dirge_py.session.segments import SegmentLimits, folder_of, segment_numbers, segment_path
 from dirge_py.session.tree import records_to_fork
 from dirge_py.types.errors import SessionBusy, SessionError
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation
+
+# Header, choices and title come first and are short; the last run's end is short too.
+_HEAD_BYTES = 8 * 1024
+_TAIL_BYTES = 16 * 1024
+
+# These bytes occur in envelopes only (see record.py).
+_MESSAGE = b'","type":"message","id":"'
+_STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
+_RUN_END = re.compile(rb'^\{"v":\d+,"seq":\d+,"ts":"[^"]+","type":"run_end",.*$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """One line of a list of sessions. `title` is the first prompt, `messages` a count."""
+
+    id: str
+    title: str
+    started: datetime
+    updated: datetime
+    messages: int
+    cwd: str
+    model: str
+
+
+def list_sessions(folder: Path) -> list[SessionSummary]:
+    """The sessions of one project folder, the last used first. What cannot be read is left out."""
+    try:
+        with os.scandir(folder) as entries:
+            names = {entry.name for entry in entries}
+    except OSError:
+        return []
+    summaries = []
+    for name in names:
+        session_id = name.removesuffix(".jsonl")
+        if session_id != name and (found := _summarise(folder / name, session_id in names)):
+            summaries.append(found)
+    return sorted(summaries, key=lambda summary: (summary.updated, summary.id), reverse=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileEnds:
+    """The two ends of a file, its size in bytes, and when it was changed."""
+
+    head: bytes
+    tail: bytes
+    size: int
+    changed: datetime
+
+
+def _summarise(first: Path, has_folder: bool) -> SessionSummary | None:
+    paths = [segment_path(first, n) for n in segment_numbers(first)] if has_folder else [first]
+    try:
+        looks = [_read_ends(path) for path in dict.fromkeys((paths[0], *paths[-2:]))]
+        tail = looks[-1].tail
+        if len(looks) > 1 and looks[-1].size <= _TAIL_BYTES:
+            tail = looks[-2].tail + tail
+        end = _last_run_end(tail)
+        if end is not None:
+            count = end[1]
+        elif len(paths) == 1 and looks[0].size <= _TAIL_BYTES:
+            count = tail.count(_MESSAGE)
+        else:
+            # Only a session that was killed in a long run has no end of a run near its end.
+            count = sum(map(_count_messages, paths))
+    except OSError:
+        return None
+    if not looks[-1].size:
+        return None
+    found = _read_head(looks[0].head)
+    stamps = _STAMP.findall(tail)
+    changed = looks[-1].changed
+    return SessionSummary(
+        id=first.name.removesuffix(".jsonl"),
+        title=found.get("title", ""),
+        started=_parse_time(found.get("created", "")) or changed,
+        updated=(_parse_time(stamps[-1].decode()) if stamps else None) or changed,
+        messages=count,
+        cwd=found.get("cwd", ""),
+        model=(end[0] if end else "") or found.get("model", ""),
+    )
+
+
+def _read_ends(path: Path) -> _FileEnds:
+    fd = os.open(path, READ_FLAGS)
+    try:
+        status = os.fstat(fd)
+        return _FileEnds(
+            head=os.pread(fd, _HEAD_BYTES, 0),
+            tail=os.pread(fd, _TAIL_BYTES, max(0, status.st_size - _TAIL_BYTES)),
+            size=status.st_size,
+            changed=datetime.fromtimestamp(status.st_mtime, UTC),
+        )
+    finally:
+        os.close(fd)
+
+
+def _count_messages(path: Path) -> int:
+    with open(os.open(path, READ_FLAGS), "rb") as file:
+        return sum(line.count(_MESSAGE) for line in file)
+
+
+def _last_run_end(tail: bytes) -> tuple[str, int] | None:
+    """The model and the number of messages, counted on from the end of the last run."""
+    for match in reversed(list(_RUN_END.finditer(tail))):
+        record = decode(match.group())
+        if record is not None and isinstance(record.data, dict):
+            model, messages = record.data.get("model"), record.data.get("messages")
+            if isinstance(model, str) and isinstance(messages, int):
+                return model, messages + tail.count(_MESSAGE, match.end())
+    return None
+
+
+def _read_head(head: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for record in _records_before_talk(head):
+        match record.type, record.data:
+            case "session", {"created": str(created), "cwd": str(cwd)}:
+                found |= {"created": created, "cwd": cwd}
+            case "model", {"model": str(model)}:
+                found["model"] = model
+            case "title", {"title": str(title)}:
+                found["title"] = title
+            case "message", data:
+                message = decode_message(data)
+                if isinstance(message, UserMessage):
+                    found.setdefault("title", title_of(message))
+    return found
+
+
+def _records_before_talk(head: bytes) -> Iterator[Record]:
+    """The records up to the first message, as far as they are whole within `head`."""
+    for line in head.split(b"\n"):
+        record = decode(line)
+        if record is not None:
+            yield record
+            if record.type == "message":
+                return
+
+
+def _parse_time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
 
 _SHOWN_CANDIDATES = 5
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_LIMITS = SegmentLimits()
 
 
-class _Taken(SessionError):
+class _SessionIdTaken(SessionError):
     """There is a session of this id."""
 
 
@@ -44,7 +200,7 @@ class Store:
         *,
         app_version: str = "",
         clock: Clock = time.time,
-        limits: Limits = _DEFAULT_LIMITS,
+        limits: SegmentLimits = _DEFAULT_LIMITS,
     ) -> None:
         self._state_dir = state_dir
         self._project_root = project_root
@@ -77,11 +233,11 @@ class Store:
         self._make_folder(self.folder)
         return self._opened(check_session_id(session_id), self._header(cwd))
 
-    def read(self, name: str) -> Loaded:
+    def read(self, name: str) -> LoadedSession:
         """A session as it stands, to look at: no lock is taken and nothing is written."""
         return replay(self.events_since(name, 0))
 
-    def view(self, name: str) -> Loaded:
+    def view(self, name: str) -> LoadedSession:
         """A session as it stands, for showing it while somebody else may be writing it.
 
         No lock is taken and nothing is written or mended. `notices` say that, and who writes it.
@@ -225,14 +381,14 @@ class Store:
             return self._create_named(check_session_id(session_id), header)
         while True:
             # Two programs started at once may think of the same id, however rarely.
-            with contextlib.suppress(SessionBusy, _Taken):
+            with contextlib.suppress(SessionBusy, _SessionIdTaken):
                 return self._create_named(new_session_id(self._clock()), header)
 
     def _create_named(self, session_id: str, header: dict[str, Any]) -> Journal:
         journal = self._opened(session_id, header)
         if not journal.is_new:
             journal.close()
-            raise _Taken(
+            raise _SessionIdTaken(
                 f"Session {session_id} exists already.", hint="Open it, or choose another id."
             )
         return journal
@@ -287,3 +443,172 @@ class Store:
                 hint="Set DIRGE_STATE_DIR to a folder you can write, or use `--no-session`.",
             ) from error
         return folder
+
+
+def make_continuation_reader(
+    store: Store, session_id: str
+) -> Callable[[AwaitingConfirmation], Mapping[str, Any]]:
+    """The continuation of a run that just ended waiting, as the journal of its session tells it.
+
+    What is returned raises SessionError where the journal could not be written.
+    """
+
+    def on_waiting(_outcome: AwaitingConfirmation) -> Mapping[str, Any]:
+        return store.continuation(session_id).as_json()
+
+    return on_waiting
+
+
+KEPT_IN_TRASH = timedelta(days=7)
+_TRASH_FOLDER = re.compile(r"(\d{8})-(.+)")
+_JOURNAL_ENDING = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedSession:
+    """A session in the trash. `on` is the day (UTC) it was put there."""
+
+    session_id: str
+    on: date
+    path: Path
+
+
+class Trash:
+    """What was deleted: `<state_dir>/trash/<date>-<project>-<id>/` with the files as they were.
+
+    Moving is renaming, so a session is whole in one place or, after a crash in between, has its
+    journal in the trash and can be brought back all the same.
+    """
+
+    def __init__(self, state_dir: Path, *, clock: Clock = time.time) -> None:
+        self._folder = state_dir / "trash"
+        self._clock = clock
+
+    def put(self, store: Store, session_id: str) -> Path:
+        """Move all that belongs to the session here; returns its folder.
+
+        Raises:
+            SessionBusy: another process writes it.
+            SessionError: it is not there, or cannot be moved.
+        """
+        lock = WriterLock.acquire(store.folder / f"{check_session_id(session_id)}.lock")
+        try:
+            paths = store.paths_of(session_id)
+            if not paths:
+                raise SessionError(f"This project has no session {session_id!r}.")
+            target = self._new_folder(f"{self._today():%Y%m%d}-{store.folder.name}-{session_id}")
+            for path in paths:
+                path.rename(target / path.name)
+            return target
+        except OSError as error:
+            raise SessionError(
+                f"Session {session_id} cannot be moved to {str(self._folder)!r}: {error.strerror}.",
+                hint="Make the state folder writable.",
+            ) from error
+        finally:
+            lock.release()
+
+    def take_back(self, store: Store, name: str) -> str:
+        """Put the session deleted last that `name` begins back; returns its id.
+
+        Raises:
+            SessionError: there is none, several fit, or its place is taken.
+        """
+        found = self._find(store, name)
+        lock = WriterLock.acquire(store.folder / f"{found.session_id}.lock")
+        try:
+            if os.path.lexists(store.folder / f"{found.session_id}{_JOURNAL_ENDING}"):
+                raise SessionError(
+                    f"There is a session {found.session_id} again.",
+                    hint=f"The deleted one is in {str(found.path)!r}.",
+                )
+            # The journal last: with it the session is there.
+            for path in sorted(
+                found.path.iterdir(), key=lambda path: path.suffix == _JOURNAL_ENDING
+            ):
+                path.rename(store.folder / path.name)
+            found.path.rmdir()
+        except OSError as error:
+            raise SessionError(
+                f"Session {found.session_id} cannot be brought back: {error.strerror}.",
+                hint=f"Its files are in {str(found.path)!r}.",
+            ) from error
+        finally:
+            lock.release()
+        return found.session_id
+
+    def of(self, project: str) -> Sequence[DeletedSession]:
+        """What was deleted from this project, the latest first."""
+        found = [
+            deleted for path in self._entries() if (deleted := _read_trash_folder(path, project))
+        ]
+        return sorted(found, key=lambda one: (one.on, one.path.name), reverse=True)
+
+    def empty_old(self) -> None:
+        """Remove for good what has been here for more than a week."""
+        oldest = self._today() - KEPT_IN_TRASH
+        for path in self._entries():
+            day = _deletion_day(path)
+            if day is not None and day < oldest:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _find(self, store: Store, name: str) -> DeletedSession:
+        check_session_id(name)
+        here = self.of(store.folder.name)
+        fitting = (
+            [one for one in here if one.session_id == name]
+            or [one for one in here if one.session_id.startswith(name)]
+            or [one for one in here if one.session_id.partition("-")[2].startswith(name)]
+        )
+        if not fitting:
+            raise SessionError(f"No deleted session of this project is called {name!r}.")
+        ids = sorted({one.session_id for one in fitting})
+        if len(ids) > 1:
+            raise SessionError(
+                f"{name!r} fits {len(ids)} deleted sessions: {', '.join(ids[:5])}.",
+                hint="Type more of the id.",
+            )
+        return fitting[0]
+
+    def _entries(self) -> Sequence[Path]:
+        try:
+            return [path for path in self._folder.iterdir() if not path.is_symlink()]
+        except OSError:
+            return []
+
+    def _new_folder(self, name: str) -> Path:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        number = 1
+        while True:
+            # The same id may be deleted, made again and deleted again within a day.
+            path = self._folder / (name if number == 1 else f"{name}.{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir(mode=0o700)
+                return path
+            number += 1
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._clock(), UTC).date()
+
+
+def _read_trash_folder(path: Path, project: str) -> DeletedSession | None:
+    day, name = _deletion_day(path), _TRASH_FOLDER.fullmatch(path.name)
+    if day is None or name is None:
+        return None
+    try:
+        journals = [each.name for each in path.iterdir() if each.name.endswith(_JOURNAL_ENDING)]
+    except OSError:
+        return None
+    # Names of projects and ids both hold hyphens; the journal tells them apart.
+    ids = [journal.removesuffix(_JOURNAL_ENDING) for journal in journals]
+    rest = re.sub(r"\.\d+$", "", name[2])
+    fitting = [each for each in ids if f"{project}-{each}" in (name[2], rest)]
+    return DeletedSession(session_id=fitting[0], on=day, path=path) if fitting else None
+
+
+def _deletion_day(path: Path) -> date | None:
+    name = _TRASH_FOLDER.fullmatch(path.name)
+    try:
+        return datetime.strptime(name[1], "%Y%m%d").date() if name else None
+    except ValueError:
+        return None

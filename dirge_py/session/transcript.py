@@ -3,22 +3,19 @@
 A process can end at any instant, and a disk can lose any record. What is missing is answered here,
 what is too much is left out; the journal itself is never rewritten. Only the calls of the last
 answer may stay open: those that wait for a decision, and those of a run that was killed.
+
+What a run left behind that was killed in the middle of its calls, and how those are answered.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.secret_patterns import REDACTED
 from dirge_py.session.codec import Json, decode_message, encode_message
-from dirge_py.session.interruption import (
-    CallState,
-    Choice,
-    InterruptedCall,
-    Interruption,
-    left_open,
-)
 from dirge_py.session.record import Record
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -29,6 +26,98 @@ from dirge_py.types.messages import (
     UserMessage,
 )
 
+CallState = Literal["not_started", "reads", "unknown"]
+"""`reads`: it ran, and only reads, so it may run again. `unknown`: it may have done its work."""
+CallChoice = Literal["inspect", "done", "again"]
+"""What a person makes of a call in state `unknown`.
+
+`inspect`: the model is told that the outcome is unknown, and looks. `done`: the model is told that
+the person saw it done. `again`: it runs once more.
+"""
+_UNFINISHED: dict[CallState, str] = {
+    "not_started": (
+        "Not started: dirge ended before this call ran. Call it again if it is still wanted."
+    ),
+    "reads": (
+        "Interrupted: dirge ended while this call ran. It only reads, so nothing was changed; "
+        "call it again if it is still wanted."
+    ),
+    "unknown": (
+        "Interrupted: dirge ended while this call ran; its outcome is unknown. "
+        "Look before repeating it."
+    ),
+}
+_CONFIRMED = (
+    "Interrupted: dirge ended while this call ran. The user says that it was done; "
+    "its output is lost. Do not repeat it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptedCall:
+    """A call of the last answer that has no result, and how far it came.
+
+    `chosen`: what a person made of it already, if it has not run again since.
+    """
+
+    call: ToolCallBlock
+    state: CallState
+    chosen: CallChoice | None = None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether it can be run again as it was."""
+        return not has_redacted_arguments(self.call)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptedRun:
+    """The run that never ended. `calls` in their order; none if it was cut between calls.
+
+    Calls that finished are not among them: their results are history already. `since` is when the
+    last thing of it was recorded (ISO 8601), `pid` the process that was killed, 0 if unknown.
+    """
+
+    run_id: str
+    since: str
+    calls: tuple[InterruptedCall, ...] = ()
+    pid: int = 0
+
+    @property
+    def unknown(self) -> tuple[InterruptedCall, ...]:
+        return tuple(one for one in self.calls if one.state == "unknown")
+
+    @property
+    def undecided(self) -> tuple[InterruptedCall, ...]:
+        """The calls of unknown outcome that nobody has chosen about."""
+        return tuple(one for one in self.unknown if one.chosen is None)
+
+
+def has_redacted_arguments(call: ToolCallBlock) -> bool:
+    """Whether a secret was taken out of its arguments: what is left is another call."""
+    return REDACTED in json.dumps(call.arguments, ensure_ascii=False, default=str)
+
+
+def unfinished_result(call: ToolCallBlock, state: CallState) -> ToolResultMessage:
+    """The answer to an interrupted call that is not carried on."""
+    return _synthetic_result(call, _UNFINISHED[state], outcome="aborted")
+
+
+def confirmed_result(call: ToolCallBlock) -> ToolResultMessage:
+    """The answer to an interrupted call that a person saw done."""
+    return _synthetic_result(call, _CONFIRMED, outcome="ok")
+
+
+def _synthetic_result(call: ToolCallBlock, text: str, *, outcome: str) -> ToolResultMessage:
+    return ToolResultMessage(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=(TextBlock(text),),
+        details={"outcome": outcome, "synthetic": "interrupted"},
+        is_error=outcome != "ok",
+    )
+
+
 _UNDECIDED = (
     "Not run: it waited for a decision that never came. It did nothing; "
     "call it again only if it is still wanted."
@@ -36,7 +125,7 @@ _UNDECIDED = (
 _OF_A_RUN = frozenset({"run_start", "message", "usage", "context", "tool_started", "tool_finished"})
 
 
-def undecided(call: ToolCallBlock) -> ToolResultMessage:
+def undecided_result(call: ToolCallBlock) -> ToolResultMessage:
     """The answer to a deferred call once the conversation goes on without a decision about it."""
     return ToolResultMessage(
         tool_call_id=call.id,
@@ -48,7 +137,7 @@ def undecided(call: ToolCallBlock) -> ToolResultMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Healing:
+class TranscriptRepairs:
     """The answer to a call whose message is missing; `asked_in` is the record that holds the call.
 
     Where a record holds many messages, their place in it follows, as in `r7#2`.
@@ -63,7 +152,7 @@ class Healing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
+class JournalTranscript:
     """The messages of a branch, healed.
 
     `record_ids` has one entry per message, "" for an answer that no record holds as a message yet:
@@ -74,23 +163,25 @@ class Transcript:
 
     messages: tuple[Message, ...]
     record_ids: tuple[str, ...]
-    healed: tuple[Healing, ...] = ()
-    reused: tuple[Healing, ...] = ()
+    healed: tuple[TranscriptRepairs, ...] = ()
+    reused: tuple[TranscriptRepairs, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
-    interruption: Interruption | None = None
+    interruption: InterruptedRun | None = None
     compactions: tuple[Mapping[str, Any], ...] = ()
     surplus_results: int = 0
     unreadable: int = 0
 
 
-def read_transcript(records: Iterable[Record], *, copied_to: str | None = None) -> Transcript:
+def read_transcript(
+    records: Iterable[Record], *, copied_to: str | None = None
+) -> JournalTranscript:
     """The transcript of one branch, given in order.
 
     A result belongs to the nearest call before it that has its id and no answer yet, because some
     providers use the same ids in every turn. It is moved right behind its call, in the order of the
     calls. Up to the record `copied_to` it is the copy of another session, whose runs are its own.
     """
-    reading = _Reading()
+    reading = _TranscriptReader()
     for record in records:
         reading.take(record)
         if record.id == copied_to:
@@ -116,7 +207,7 @@ class _Slot:
     is_deferred: bool = False
     is_taken_up: bool = False
     is_left: bool = False
-    chosen: Choice | None = None
+    chosen: CallChoice | None = None
 
     @property
     def waits(self) -> bool:
@@ -134,8 +225,8 @@ class _Slot:
         if known is not None:
             return known
         if self.is_deferred and not self.is_started:
-            return undecided(self.call)
-        return left_open(self.call, self.state)
+            return undecided_result(self.call)
+        return unfinished_result(self.call, self.state)
 
 
 @mutable(slots=True, eq=False)
@@ -145,7 +236,7 @@ class _Entry:
     slots: list[_Slot] = field(default_factory=list)
 
 
-class _Reading:
+class _TranscriptReader:
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
         self._unanswered: dict[str, list[_Slot]] = {}
@@ -205,7 +296,7 @@ class _Reading:
     def _take_choices(self, choices: Mapping[str, Any]) -> None:
         for slot in self._last_said.slots if self._last_said else ():
             choice = choices.get(slot.call.id)
-            if slot.result is None and choice in get_args(Choice):
+            if slot.result is None and choice in get_args(CallChoice):
                 slot.chosen = choice
                 # Whether it runs again is for its next start to say.
                 slot.is_started = slot.is_started and choice != "again"
@@ -278,10 +369,10 @@ class _Reading:
         if asked_in is None:
             self._take_up_around(slot)
 
-    def finish(self) -> Transcript:
+    def finish(self) -> JournalTranscript:
         messages: list[tuple[Message, str]] = []
-        healed: list[Healing] = []
-        reused: list[Healing] = []
+        healed: list[TranscriptRepairs] = []
+        reused: list[TranscriptRepairs] = []
         open_slots: list[_Slot] = []
         for entry in self._entries:
             messages.append((entry.message, entry.record_id))
@@ -292,8 +383,8 @@ class _Reading:
                 messages.append((slot.answer(), slot.record_id))
                 if slot.result is None:
                     kept = healed if slot.finished is None else reused
-                    kept.append(Healing(result=slot.answer(), asked_in=slot.asked_in))
-        return Transcript(
+                    kept.append(TranscriptRepairs(result=slot.answer(), asked_in=slot.asked_in))
+        return JournalTranscript(
             messages=tuple(message for message, _ in messages),
             record_ids=tuple(record_id for _, record_id in messages),
             healed=tuple(healed),
@@ -312,7 +403,7 @@ class _Reading:
 
     def _interruption(
         self, open_slots: Sequence[_Slot], last: Message | None
-    ) -> Interruption | None:
+    ) -> InterruptedRun | None:
         if open_slots and all(slot.waits for slot in open_slots):
             return None
         if not open_slots and (self._run_id is None or last is None or _is_whole(last)):
@@ -321,7 +412,7 @@ class _Reading:
             InterruptedCall(call=slot.call, state=slot.state, chosen=slot.chosen)
             for slot in open_slots
         )
-        return Interruption(
+        return InterruptedRun(
             run_id=self._run_id or "", since=self._since, calls=calls, pid=self._pid
         )
 

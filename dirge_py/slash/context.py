@@ -8,8 +8,8 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.context.dropped import Dropped
     from dirge_py.context.report import ContextReport
+    from dirge_py.context.shape import OmittedMessage
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.events import ContextCompacted
 
@@ -75,7 +75,7 @@ def _show_again(number: int, conversation: "Conversation", front: FrontEnd) -> N
     front.show(f"Message {number} is sent whole again. {_saved(shown)}", tone="good")
 
 
-def _dropped_lines(left_out: "Sequence[Dropped]") -> list[str]:
+def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
     if not left_out:
         return ["Nothing is left out: everything is sent as it was said."]
     lines = [

@@ -13,14 +13,18 @@ from dirge_py.types.messages import UserMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.transfer.document import Document
-    from dirge_py.session.transfer.forms import Form, written
-    from dirge_py.session.transfer.newfile import file_name, write_new
+    from dirge_py.session.import_export.export import (
+        ExportedSession,
+        ExportFormat,
+        export_file_name,
+        render_export,
+        write_new_file,
+    )
 else:
-    Document = late("dirge_py.session.transfer.document", "Document")
-    written = late("dirge_py.session.transfer.forms", "written")
-    file_name = late("dirge_py.session.transfer.newfile", "file_name")
-    write_new = late("dirge_py.session.transfer.newfile", "write_new")
+    ExportedSession = late("dirge_py.session.import_export.export", "ExportedSession")
+    render_export = late("dirge_py.session.import_export.export", "render_export")
+    export_file_name = late("dirge_py.session.import_export.export", "export_file_name")
+    write_new_file = late("dirge_py.session.import_export.export", "write_new_file")
 
 _FORMS = ("md", "html", "json")
 _ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
@@ -31,12 +35,12 @@ async def export(args: str, conversation: "Conversation", front: FrontEnd) -> No
     if not conversation.messages:
         raise UsageError("Nothing was said yet.", hint="/export writes down what was said.")
     document = _document(conversation)
-    text = written(document, cast("Form", form))
+    text = render_export(document, cast("ExportFormat", form))
     if name:
-        path = write_new(conversation.cwd / from_home(name), text)
+        path = write_new_file(conversation.cwd / from_home(name), text)
     else:
-        default = file_name(document.title, document.id, form)
-        path = write_new(conversation.cwd / default, text, other_name=True)
+        default = export_file_name(document.title, document.id, form)
+        path = write_new_file(conversation.cwd / default, text, other_name=True)
     front.show(f"Exported {len(document.messages)} messages to {path}", tone="good")
 
 
@@ -60,10 +64,10 @@ def _read(args: str) -> tuple[str, str]:
     return _ENDINGS.get(Path(args).suffix.lower(), "md"), args
 
 
-def _document(conversation: "Conversation") -> "Document":
+def _document(conversation: "Conversation") -> "ExportedSession":
     messages = tuple(conversation.messages)
     prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
-    return Document(
+    return ExportedSession(
         id=conversation.session_id or "",
         title=conversation.unsent.title or next(map(title_of, prompts), ""),
         cwd=str(conversation.cwd),

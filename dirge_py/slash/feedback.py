@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from dirge_py.lib.redactor import Redactor
     from dirge_py.sdk.doctor.examine import examine
     from dirge_py.sdk.doctor.findings import as_text
-    from dirge_py.session.transfer.newfile import write_new
+    from dirge_py.session.import_export.export import write_new_file
 else:
     as_text = late("dirge_py.sdk.doctor.findings", "as_text")
     changed_settings = late("dirge_py.config.commands", "changed_settings")
     examine = late("dirge_py.sdk.doctor.examine", "examine")
     state_dir = late("dirge_py.config.paths", "state_dir")
     Redactor = late("dirge_py.lib.redactor", "Redactor")
-    write_new = late("dirge_py.session.transfer.newfile", "write_new")
+    write_new_file = late("dirge_py.session.import_export.export", "write_new_file")
 
 _TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
 _MOST_ERRORS = 20
@@ -44,7 +44,7 @@ async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> 
     found = await asyncio.to_thread(_findings, conversation.cwd)
     text = "\n".join(_report(args, conversation, front, found)) + "\n"
     name = f"dirge-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.md"
-    path = write_new(conversation.cwd / name, _without_secrets(text), other_name=True)
+    path = write_new_file(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
         f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
         f"Read it, then attach it to an issue {_where()}. Is it about what a model answered? "

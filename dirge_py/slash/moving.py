@@ -5,14 +5,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.clean import visible
-from dirge_py.session.points import one_line
+from dirge_py.session.tree import one_line
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.destinations import Destination, What
-    from dirge_py.session.rewind import Moved, Preview
+    from dirge_py.session.rewind import RewindPreview, RewindResult, RewindScope, RewindTarget
     from dirge_py.session.snapshots.base import TreeChange
 
 _MOST_FILES = 20
@@ -26,7 +25,7 @@ _GO = "go back"
 _CANCEL = "cancel"
 
 
-async def ask_what(preview: "Preview", front: FrontEnd) -> "What | None":
+async def ask_what(preview: "RewindPreview", front: FrontEnd) -> "RewindScope | None":
     """What is to go there; None: nothing. Only asked where there is something to choose."""
     has_files = bool(preview.changes or preview.yours)
     options = [QuestionOption(label=_TALK, description="the files stay as they are")]
@@ -35,11 +34,11 @@ async def ask_what(preview: "Preview", front: FrontEnd) -> "What | None":
         options.append(QuestionOption(label=_FILES, description="the messages stay"))
     options.append(QuestionOption(label=_CANCEL))
     chosen = await _one(front, as_lines(preview), options)
-    known: dict[str | None, What] = {_BOTH: "both", _TALK: "conversation", _FILES: "files"}
+    known: dict[str | None, RewindScope] = {_BOTH: "both", _TALK: "conversation", _FILES: "files"}
     return known.get(chosen)
 
 
-async def confirm(preview: "Preview", front: FrontEnd) -> bool:
+async def confirm(preview: "RewindPreview", front: FrontEnd) -> bool:
     """Whether the person wants that, if files would change; otherwise nobody is asked."""
     if not preview.changes:
         return True
@@ -47,7 +46,7 @@ async def confirm(preview: "Preview", front: FrontEnd) -> bool:
     return await _one(front, as_lines(preview), options) == _GO
 
 
-async def ask_for_yours(preview: "Preview", front: FrontEnd) -> Sequence[str] | None:
+async def ask_for_yours(preview: "RewindPreview", front: FrontEnd) -> Sequence[str] | None:
     """Which files of the person's own go back as well; None: they would rather not say."""
     if not preview.yours:
         return ()
@@ -76,8 +75,8 @@ async def ask_for_yours(preview: "Preview", front: FrontEnd) -> Sequence[str] | 
 async def move(
     conversation: "Conversation",
     front: FrontEnd,
-    destination: "Destination",
-    what: "What | None",
+    destination: "RewindTarget",
+    what: "RewindScope | None",
     also: Sequence[str] = (),
 ) -> None:
     """Go there, tell what was done, and put the prompt's text into the input."""
@@ -87,7 +86,7 @@ async def move(
         front.set_input(moved.text)
 
 
-def as_lines(preview: "Preview") -> str:
+def as_lines(preview: "RewindPreview") -> str:
     """The preview as text: what becomes of the conversation, then of the files."""
     lines = [_left_behind(preview.left_behind)]
     if preview.unavailable:
@@ -108,7 +107,7 @@ def _as_they_are(paths: Sequence[str]) -> str:
     return f"Too large for a snapshot or ignored then, so left as they are: {_names(paths)}"
 
 
-def told(moved: "Moved") -> str:
+def told(moved: "RewindResult") -> str:
     """What a move did, and what it did not."""
     lines = [_headline(moved)]
     if moved.done:
@@ -145,7 +144,7 @@ async def _one(front: FrontEnd, text: str, options: Sequence[QuestionOption]) ->
     return answers[0].chosen[0] if answers and answers[0].chosen else None
 
 
-def _headline(moved: "Moved") -> str:
+def _headline(moved: "RewindResult") -> str:
     if moved.what == "files":
         return "The files went back; the conversation stays. /redo takes that back."
     words = {

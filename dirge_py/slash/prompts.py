@@ -7,7 +7,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.context.named_prompts import PromptBook
+    from dirge_py.context.prompts import PromptBook
     from dirge_py.conversation.conversation import Conversation
 
 _NONE = "none"

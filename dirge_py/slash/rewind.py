@@ -9,7 +9,7 @@ from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.points import Point
+    from dirge_py.session.tree import RewindPoint
 
 _HERE = "here"
 _MOST_DIGITS = 9
@@ -55,7 +55,7 @@ async def _back(args: str, conversation: "Conversation", front: FrontEnd, *, why
         await move(conversation, front, destination, None)
 
 
-async def _chosen(args: str, conversation: "Conversation", front: FrontEnd) -> "Point | None":
+async def _chosen(args: str, conversation: "Conversation", front: FrontEnd) -> "RewindPoint | None":
     """The prompt to go back before: by its number from the end, or picked."""
     prompts = conversation.timeline.prompts(None if args else 20)
     if not prompts:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.late import late
-from dirge_py.session.listing import SessionSummary
-from dirge_py.session.names import project_root
+from dirge_py.session.ids import project_root
+from dirge_py.session.store import SessionSummary
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
@@ -13,11 +13,10 @@ from dirge_py.types.questions import Question, QuestionOption
 if TYPE_CHECKING:
     from dirge_py.config.paths import state_dir
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.store import Store
-    from dirge_py.session.trash import Trash
+    from dirge_py.session.store import Store, Trash
 else:
     Store = late("dirge_py.session.store", "Store")
-    Trash = late("dirge_py.session.trash", "Trash")
+    Trash = late("dirge_py.session.store", "Trash")
     state_dir = late("dirge_py.config.paths", "state_dir")
 
 _MOST_SHOWN = 50

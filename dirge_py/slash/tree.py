@@ -10,7 +10,7 @@ from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.points import SessionTree
+    from dirge_py.session.tree import SessionTree
 
 
 async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.frontend.setup_wizard import set_up
-    from dirge_py.session.recovery import choices_from, questions_about
+    from dirge_py.session.recovery import choices_from_answers, recovery_questions
     from dirge_py.ui.app import DirgeApp
 else:
-    choices_from = late("dirge_py.session.recovery", "choices_from")
-    questions_about = late("dirge_py.session.recovery", "questions_about")
+    choices_from_answers = late("dirge_py.session.recovery", "choices_from_answers")
+    recovery_questions = late("dirge_py.session.recovery", "recovery_questions")
     set_up = late("dirge_py.frontend.setup_wizard", "set_up")
 
 
@@ -198,8 +198,8 @@ class Opening:
         if interruption is None or self._app.talk.conversation is not conversation:
             return
         if not interruption.undecided:
-            answers = await self.asker.question(questions_about(interruption))
-            if choices_from(interruption, answers) is None:
+            answers = await self.asker.question(recovery_questions(interruption))
+            if choices_from_answers(interruption, answers) is None:
                 self._app.say("/continue carries the run on; a prompt goes on without it.")
                 return
         await self._app.talk.say("/continue", "now")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.cli.sessions import sessions_fits
+from dirge_py.session.ids import short_names
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.short_names import short_names
 from dirge_py.session.store import Store
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
@@ -20,8 +20,8 @@ from tests.files.requirement import as_nobody
 from tests.headless.product import Product
 from tests.providers.server import Say
 from tests.security.sizes import size
+from tests.session.import_export.samples import CLAUDE, CLAUDE_ID, CODEX, lines
 from tests.session.index.kit import exchange, record
-from tests.session.transfer.samples import CLAUDE, CLAUDE_ID, CODEX, lines
 from tests.ui.on_a_pty import Terminal
 
 

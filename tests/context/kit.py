@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dirge_py.context.compaction import Job, Level
-from dirge_py.context.counter import TokenCounter
-from dirge_py.context.shape import Shape
-from dirge_py.context.view import ContextView, Request, ViewSettings
+from dirge_py.context.compaction import CompactionJob, CompactionLevel
+from dirge_py.context.shape import ViewShape
+from dirge_py.context.tokens import TokenCounter
+from dirge_py.context.view import ContextRequest, ContextView, ViewSettings
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -74,13 +74,13 @@ def job(
     messages: Sequence[Message],
     *,
     window: int = 10_000,
-    level: Level = "fold",
-    shape: Shape | None = None,
+    level: CompactionLevel = "fold",
+    shape: ViewShape | None = None,
     counter: TokenCounter | None = None,
-) -> Job:
+) -> CompactionJob:
     counter = counter or TokenCounter(4.0)
-    shape = shape or Shape()
-    return Job(
+    shape = shape or ViewShape()
+    return CompactionJob(
         messages=messages,
         shape=shape,
         counter=counter,
@@ -101,7 +101,7 @@ def view(summaries: Summaries | None = None, **more: Any) -> ContextView:
 async def at(view: ContextView, messages: Sequence[Message], share: float, **more: Any) -> Any:
     """Prepare `messages` when the service has said that they fill this share of the window."""
     window = more.pop("window_tokens", 10_000)
-    request = Request(messages=messages, window_tokens=window, **more)
+    request = ContextRequest(messages=messages, window_tokens=window, **more)
     view.measured(request)
     view.note_usage(int(window * share))
     return await view.prepare(request)

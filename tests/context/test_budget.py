@@ -5,8 +5,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.context.budget import ResultBudget
-from dirge_py.context.hooks import relay_to
+from dirge_py.context.hooks import ResultBudget, relay_to
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.types.messages import (
     AssistantMessage,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dirge_py.context.checkpoints import Checkpoints, schedule
+from dirge_py.context.summary import Checkpoints, checkpoint_marks
 from dirge_py.context.view import ContextView
 from dirge_py.types.messages import Message
 from tests.context.kit import GOOD, Summaries, at, single_prompt_run, step, view
@@ -26,8 +26,8 @@ async def shares(one: ContextView, messages: tuple[Message, ...], *given: float)
     ("window", "marks"), [(8_000, 0), (128_000, 4), (200_000, 4), (400_000, 9), (1_000_000, 18)]
 )
 def test_case_117_the_schedule_by_window(window: int, marks: int):
-    assert len(schedule(window)) == marks
-    assert all(0 < mark <= 0.9 for mark in schedule(window))
+    assert len(checkpoint_marks(window)) == marks
+    assert all(0 < mark <= 0.9 for mark in checkpoint_marks(window))
 
 
 def test_case_117_each_mark_counts_once_and_several_at_once_as_one():

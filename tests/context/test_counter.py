@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.context.counter import TokenCounter, estimate_text, estimate_tokens
+from dirge_py.context.tokens import TokenCounter, estimate_text, estimate_tokens
 from dirge_py.types.llm import ToolSpec
 from dirge_py.types.messages import (
     AssistantMessage,

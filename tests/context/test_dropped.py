@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.context.shape import shape_of
-from dirge_py.context.view import ContextView, Request
+from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.testing import assert_balanced
 from dirge_py.types.messages import Message
 from tests.context.kit import GOOD, Summaries, chat, single_prompt_run, view
 
 
-def request(messages: Sequence[Message]) -> Request:
-    return Request(messages=messages, window_tokens=10_000)
+def request(messages: Sequence[Message]) -> ContextRequest:
+    return ContextRequest(messages=messages, window_tokens=10_000)
 
 
 STANDING = "[~] write the parser\n[ ] test it"

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.context.named_prompts import (
+from dirge_py.context.prompts import (
     NamedPrompt,
     PromptBook,
     PromptFile,
-    as_section,
-    is_name,
+    is_prompt_name,
     parse_prompt,
     prompt_files,
+    prompt_section,
     prompts_in_bytes,
 )
 from dirge_py.types.errors import ConfigError, UsageError
@@ -141,11 +141,11 @@ def test_choosing_tells_whoever_listens_and_none_takes_it_back() -> None:
 
     prompts.choose("plan")
     assert prompts.denied_tools == {"edit": "prompt plan", "bash": "prompt plan"}
-    assert "Write a plan." in as_section(prompts.current)
-    assert "edit, bash" in as_section(prompts.current)
+    assert "Write a plan." in prompt_section(prompts.current)
+    assert "edit, bash" in prompt_section(prompts.current)
 
     prompts.choose(None)
-    assert (prompts.denied_tools, as_section(prompts.current)) == ({}, "")
+    assert (prompts.denied_tools, prompt_section(prompts.current)) == ({}, "")
     assert [prompt.name if prompt else None for prompt in chosen] == ["plan", None]
 
 
@@ -157,4 +157,4 @@ def test_a_list_says_what_a_prompt_is_for_and_what_is_wrong_with_it() -> None:
 
 @pytest.mark.parametrize("name", ["none", "", "a b", "../x", "-x", "x" * 65])
 def test_what_cannot_be_typed_is_no_name(name: str) -> None:
-    assert not is_name(name)
+    assert not is_prompt_name(name)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.context.prefix_watch import PrefixWatch
+from dirge_py.context.cache_prefix import CachePrefixMonitor
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,
@@ -36,7 +36,7 @@ async def silent(*_: Any) -> AsyncIterator[StreamEvent]:
 
 class Watched:
     def __init__(self, sections: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        self.watch = PrefixWatch(lambda text: (sections or {}).get(text, {}))
+        self.watch = CachePrefixMonitor(lambda text: (sections or {}).get(text, {}))
         self._stream = self.watch.around(silent)
 
     def send(self, context: LlmContext, **options: Any) -> None:

@@ -1,4 +1,4 @@
-from dirge_py.context.reminders import ReminderRule, reminded
+from dirge_py.context.hooks import ReminderRule, add_reminders
 from dirge_py.types.messages import UserMessage, user_text
 
 RULES = [
@@ -20,8 +20,8 @@ def test_a35_rules_are_due_at_their_turns_and_from_their_size_on():
 def test_a35_a_reminder_comes_behind_everything_else_and_only_when_due():
     history = (user_text("go"),)
 
-    assert reminded(history, RULES, turn=4, tokens=49_999) is history
-    sent = reminded(history, RULES, turn=5, tokens=50_000)
+    assert add_reminders(history, RULES, turn=4, tokens=49_999) is history
+    sent = add_reminders(history, RULES, turn=5, tokens=50_000)
 
     assert sent[:-1] == history
     last = sent[-1]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dirge_py.context.restore import files_of, restored
+from dirge_py.context.summary import files_of, restore_files
 from dirge_py.types.messages import Message, TextBlock, ToolResultMessage, user_text
 from tests.context.kit import Summaries, at, single_prompt_run, step, view
 
@@ -21,7 +21,7 @@ async def text_of(path: str) -> str | None:
 
 
 async def paths(folded: Sequence[Message], kept: Sequence[Message] = (), most: int = 5) -> Any:
-    files = await restored(folded, kept, read=text_of, most=most, room=10_000)
+    files = await restore_files(folded, kept, read=text_of, most=most, room=10_000)
     return [file.path for file in files]
 
 
@@ -45,7 +45,7 @@ async def test_a_long_file_keeps_both_ends():
     async def long(path: str) -> str:
         return "begin" + "x" * 90_000 + "end"
 
-    (file,) = await restored([opened("/a")], [], read=long, most=5, room=50_000)
+    (file,) = await restore_files([opened("/a")], [], read=long, most=5, room=50_000)
     assert len(file.text) <= 20_000
     assert file.text.startswith("begin")
     assert file.text.endswith("end")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from dirge_py.context.compaction import boundaries
-from dirge_py.context.counter import TokenCounter
-from dirge_py.context.shape import Shape, shown
-from dirge_py.context.strategies import clear_results, shortened, window
-from dirge_py.context.view import Request
+from dirge_py.context.shape import ViewShape, shown
+from dirge_py.context.strategies import clear_results, shorten, window
+from dirge_py.context.tokens import TokenCounter
+from dirge_py.context.view import ContextRequest
 from dirge_py.types.messages import Message, SystemMessage, TextBlock, ToolResultMessage, user_text
 from tests.context.kit import Summaries, at, chat, job, said, single_prompt_run, step, view
 
@@ -23,7 +23,7 @@ async def test_a28_window_keeps_reference_material_and_the_newest_messages():
     messages = (reference, *chat(3)[:-1])
     task = job(messages, window=500)
 
-    shape = await window(2)(task, Shape())
+    shape = await window(2)(task, ViewShape())
 
     assert shape is not None
     sent = shown(messages, shape)
@@ -48,7 +48,7 @@ async def test_a30_all_but_the_newest_results_are_cleared_and_stay_what_they_wer
         said("done"),
     )
 
-    shape = await clear_results(2)(job(messages), Shape())
+    shape = await clear_results(2)(job(messages), ViewShape())
 
     assert shape is not None
     before, after = results(messages), results(shown(messages, shape))
@@ -61,7 +61,7 @@ async def test_a30_all_but_the_newest_results_are_cleared_and_stay_what_they_wer
 
 async def test_results_that_no_model_has_seen_are_never_cleared():
     messages = (user_text("go"), *step(0, "x" * 300), *step(1, "y" * 300))
-    shape = await clear_results(0)(job(messages), Shape())
+    shape = await clear_results(0)(job(messages), ViewShape())
     assert shape is not None
     assert results(shown(messages, shape))[1] is messages[-1]
 
@@ -105,7 +105,7 @@ async def test_a33_the_counter_that_was_given_is_the_one_that_counts():
 
     messages = chat(40)
     size = TokenCounter().count(messages)
-    fits = Request(messages=messages, window_tokens=int(size * 1.5))
+    fits = ContextRequest(messages=messages, window_tokens=int(size * 1.5))
 
     assert (await view(None, counter=TokenCounter()).prepare(fits)).compaction is None
     assert (await view(None, counter=Twice()).prepare(fits)).compaction is not None
@@ -131,6 +131,6 @@ def test_a_history_is_never_cut_between_a_call_and_its_result():
 async def test_shortened_results_are_not_shortened_again():
     messages = (*single_prompt_run(3), *step(9, "x" * 50_000), said("y"))
     task = job(messages)
-    once = await shortened(task, {})
-    again = await shortened(replace(task, shape=once, size=task.size_of(once)), {})
+    once = await shorten(task, {})
+    again = await shorten(replace(task, shape=once, size=task.size_of(once)), {})
     assert shown(messages, again) == shown(messages, once)

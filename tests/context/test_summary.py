@@ -1,8 +1,8 @@
 """What the summarising model is shown, and what of its answer is taken."""
 
-from dirge_py.context.compaction import Job
-from dirge_py.context.shape import Shape, user_words
-from dirge_py.context.summary import Summariser, accepted, budget_tokens, prompt_for
+from dirge_py.context.compaction import CompactionJob
+from dirge_py.context.shape import ViewShape, user_words
+from dirge_py.context.summary import Summariser, accept_summary, budget_tokens, prompt_for
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from tests.context.kit import GOOD, Summaries, job, said, single_prompt_run, step
 
@@ -23,8 +23,8 @@ HEADINGS = [
 ]
 
 
-def prompt(task: Job, shape: Shape | None = None) -> str:
-    return prompt_for(task, shape or Shape(), len(task.messages), 2_000)
+def prompt(task: CompactionJob, shape: ViewShape | None = None) -> str:
+    return prompt_for(task, shape or ViewShape(), len(task.messages), 2_000)
 
 
 def test_the_prompt_asks_for_every_section_and_says_what_is_material():
@@ -63,7 +63,7 @@ def test_long_messages_are_cut_and_a_huge_transcript_still_fits():
 def test_the_budget_is_a_fifth_of_what_is_folded_within_bounds():
     def budget(chars: int, window: int = 200_000) -> int:
         messages = (user_text("x" * chars), said("y"))
-        return budget_tokens(job(messages, window=window), Shape(), 1)
+        return budget_tokens(job(messages, window=window), ViewShape(), 1)
 
     assert budget(100) == 2_000
     assert budget(80_000) == 4_000
@@ -72,15 +72,15 @@ def test_the_budget_is_a_fifth_of_what_is_folded_within_bounds():
 
 
 def test_a_summary_needs_a_known_heading():
-    assert accepted("I cannot do that.", 2_000) is None
-    assert accepted("the goal was missed", 2_000) is None
+    assert accept_summary("I cannot do that.", 2_000) is None
+    assert accept_summary("the goal was missed", 2_000) is None
     for heading in ("## Goal", "**Active Task**", "# remaining work", "Completed actions:"):
-        assert accepted(f"{heading}\nx", 2_000) == f"{heading}\nx"
+        assert accept_summary(f"{heading}\nx", 2_000) == f"{heading}\nx"
 
 
 def test_fences_are_taken_out_of_the_answer_and_its_length_is_bounded():
-    assert accepted(f"<<<\n{GOOD}\n>>>", 2_000) == GOOD
-    long = accepted(GOOD + "x" * 90_000, 100)
+    assert accept_summary(f"<<<\n{GOOD}\n>>>", 2_000) == GOOD
+    long = accept_summary(GOOD + "x" * 90_000, 100)
     assert long is not None
     assert len(long) <= 600
 
@@ -90,7 +90,7 @@ async def test_secrets_are_taken_out_of_the_question_and_of_the_answer():
     summariser = Summariser(summaries, lambda text: text.replace("hunter2", "[redacted]"))
     task = job((user_text("my password is hunter2"), said("x")))
 
-    assert await summariser.write(task, Shape(), 1) == "## Goal\nuse [redacted]"
+    assert await summariser.write(task, ViewShape(), 1) == "## Goal\nuse [redacted]"
     assert "hunter2" not in summaries.prompts[0]
 
 
@@ -99,7 +99,7 @@ async def test_a_good_summary_closes_the_breaker_again():
     task = job((user_text("x"), said("y")))
     states = []
     for _ in range(4):
-        await summariser.write(task, Shape(), 1)
+        await summariser.write(task, ViewShape(), 1)
         states.append((summariser.failures, summariser.is_off))
     assert states == [(1, False), (2, False), (0, False), (1, False)]
 

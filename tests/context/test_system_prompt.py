@@ -1,17 +1,17 @@
 import datetime
 
-from dirge_py.context.counter import estimate_text
-from dirge_py.context.environment import describe_environment
-from dirge_py.context.system_prompt import (
+from dirge_py.context.prompt_sections import (
     Section,
     append,
-    build,
-    describe,
+    build_prompt,
+    describe_environment,
+    describe_sections,
     override,
     prepend,
     standard_sections,
     tool_guidance,
 )
+from dirge_py.context.tokens import estimate_text
 
 SECTIONS = [Section(name="b", priority=2, text="B\n"), Section(name="a", priority=1, text="A")]
 
@@ -21,12 +21,12 @@ def sections(**changes):
 
 
 def test_sections_stand_in_order_of_priority():
-    assert build(SECTIONS) == "A\n\nB"
+    assert build_prompt(SECTIONS) == "A\n\nB"
 
 
 def test_what_stays_from_day_to_day_stands_first_and_is_known():
-    prompt = build(sections(environment="MONDAY", project_files="FILES"))
-    later = build(sections(environment="TUESDAY", project_files="FILES"))
+    prompt = build_prompt(sections(environment="MONDAY", project_files="FILES"))
+    later = build_prompt(sections(environment="TUESDAY", project_files="FILES"))
     stable = prompt[: prompt.stable_chars]
 
     assert prompt[prompt.stable_chars :].startswith("MONDAY")
@@ -35,7 +35,7 @@ def test_what_stays_from_day_to_day_stands_first_and_is_known():
 
 
 def test_a_prompt_in_which_nothing_moves_is_stable_to_its_end():
-    prompt = build(SECTIONS, [override("all", "X")])
+    prompt = build_prompt(SECTIONS, [override("all", "X")])
 
     assert (prompt, prompt.stable_chars) == ("X", 1)
 
@@ -43,26 +43,26 @@ def test_a_prompt_in_which_nothing_moves_is_stable_to_its_end():
 def test_edits_apply_in_turn():
     edits = [prepend("first", "F"), append("last", "L")]
 
-    assert build(SECTIONS, edits) == "F\n\nA\n\nB\n\nL"
-    assert build(SECTIONS, [*edits, override("all", "X")]) == "X"
+    assert build_prompt(SECTIONS, edits) == "F\n\nA\n\nB\n\nL"
+    assert build_prompt(SECTIONS, [*edits, override("all", "X")]) == "X"
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path):
     def prompt():
         environment = describe_environment(tmp_path, today=datetime.date(2026, 3, 1))
-        return build(sections(environment=environment))
+        return build_prompt(sections(environment=environment))
 
     assert prompt() == prompt()
 
 
 def test_a_replacement_stands_for_identity_and_working_only():
-    names = [name for name, _ in describe(sections(replacement="You are a parrot."))]
+    names = [name for name, _ in describe_sections(sections(replacement="You are a parrot."))]
 
     assert names == ["custom", "tools", "environment"]
 
 
 def test_an_addition_comes_last():
-    prompt = build(sections(addition="Speak French.", project_files="FILES"))
+    prompt = build_prompt(sections(addition="Speak French.", project_files="FILES"))
 
     assert prompt.endswith("ENV\n\nFILES\n\nSpeak French.")
 
@@ -74,7 +74,7 @@ def test_advice_is_given_only_about_tools_there_are():
 
 
 def test_every_section_is_counted():
-    described = dict(describe(sections()))
+    described = dict(describe_sections(sections()))
 
     assert list(described) == ["identity", "working", "tools", "environment"]
     assert all(tokens > 0 for tokens in described.values())
@@ -82,6 +82,6 @@ def test_every_section_is_counted():
 
 def test_our_own_words_stay_short():
     every_tool = ["read", "grep", "glob", "list_dir", "edit", "write", "bash"]
-    prompt = build(standard_sections(tool_names=every_tool, environment=""))
+    prompt = build_prompt(standard_sections(tool_names=every_tool, environment=""))
 
     assert estimate_text(prompt) <= 1150

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.context.compaction import effective_window, level_of
-from dirge_py.context.counter import high_counter
-from dirge_py.context.view import ContextView, Request, ViewSettings
+from dirge_py.context.tokens import high_counter
+from dirge_py.context.view import ContextRequest, ContextView, ViewSettings
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -67,7 +67,7 @@ async def test_what_was_added_since_the_last_report_counts():
     assert (await at(one, messages, 0.74)).compaction is None
 
     more = (*messages, *step(99, "x" * 4_000))
-    prepared = await one.prepare(Request(messages=more, window_tokens=10_000))
+    prepared = await one.prepare(ContextRequest(messages=more, window_tokens=10_000))
 
     assert prepared.compaction is not None
 
@@ -163,7 +163,7 @@ async def test_there_is_one_fold_in_a_turn_and_none_without_a_new_report():
     messages = single_prompt_run(40)
     await at(one, messages, 0.79)
 
-    again = await one.prepare(Request(messages=(*messages, said("x")), window_tokens=10_000))
+    again = await one.prepare(ContextRequest(messages=(*messages, said("x")), window_tokens=10_000))
 
     assert again.compaction is None
     assert len(summaries.prompts) == 1
@@ -250,13 +250,13 @@ async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the
     small = (user_text("look"), *step(0, "x" * 4_096), said("seen"), user_text("go on"))
     summaries = Summaries()
 
-    prepared = await view(summaries).prepare(Request(messages=old))
+    prepared = await view(summaries).prepare(ContextRequest(messages=old))
     assert len(texts(prepared.messages)) < 100_000
     assert prepared.compaction is not None
     assert prepared.compaction.kind == "prune"
     assert summaries.prompts == []
 
-    assert (await view().prepare(Request(messages=small))).messages is small
+    assert (await view().prepare(ContextRequest(messages=small))).messages is small
 
 
 async def test_case_113_results_that_were_seen_are_capped_with_a_fold_and_new_ones_never():
@@ -278,7 +278,7 @@ async def test_case_113_results_that_were_seen_are_capped_with_a_fold_and_new_on
 
 async def test_an_unseen_result_that_does_not_fit_is_cut():
     messages = (user_text("look"), *step(0, "x" * 200_000))
-    prepared = await view().prepare(Request(messages=messages, window_tokens=10_000))
+    prepared = await view().prepare(ContextRequest(messages=messages, window_tokens=10_000))
     assert prepared.tokens <= 10_000
 
 
@@ -292,7 +292,7 @@ async def test_without_a_fold_every_request_begins_with_the_one_before():
     requests = []
     for number in range(20):
         messages = (*messages, *step(1_000 + number, "y" * 500))
-        prepared = await one.prepare(Request(messages=messages, window_tokens=10**6))
+        prepared = await one.prepare(ContextRequest(messages=messages, window_tokens=10**6))
         assert prepared.compaction is None
         requests.append(prepared.messages)
 
@@ -336,7 +336,7 @@ async def test_compact_folds_though_nothing_is_due():
     one = view(summaries)
     messages = single_prompt_run(40)
 
-    done = await one.compact(Request(messages=messages), focus="the parser")
+    done = await one.compact(ContextRequest(messages=messages), focus="the parser")
 
     assert done is not None
     assert done.kind == "summary"
@@ -347,7 +347,7 @@ async def test_compact_folds_though_nothing_is_due():
 async def test_compact_of_next_to_nothing_changes_nothing():
     messages = (user_text("hi"), said("hello"))
     one = view(Summaries())
-    assert await one.compact(Request(messages=messages)) is None
+    assert await one.compact(ContextRequest(messages=messages)) is None
     assert one.shown(messages) is messages
 
 
@@ -356,9 +356,9 @@ async def test_shrink_makes_the_next_request_a_tenth_smaller_or_says_no():
     messages = single_prompt_run(30)
     before = high_counter().count(messages)
 
-    assert await one.shrink(Request(messages=messages)) is not None
+    assert await one.shrink(ContextRequest(messages=messages)) is not None
     assert high_counter().count(one.shown(messages)) <= 0.9 * before
-    assert await view(None).shrink(Request(messages=(user_text("hi"),))) is None
+    assert await view(None).shrink(ContextRequest(messages=(user_text("hi"),))) is None
 
 
 # -- whatever the history
@@ -403,7 +403,7 @@ async def test_whatever_the_history_what_is_sent_fits_and_is_valid(
     messages: tuple[Message, ...], window: int, has_summariser: bool
 ):
     one = view(Summaries() if has_summariser else None)
-    request = Request(messages=messages, system_prompt="s" * 400, window_tokens=window)
+    request = ContextRequest(messages=messages, system_prompt="s" * 400, window_tokens=window)
 
     prepared = await one.prepare(request)
 
@@ -419,7 +419,7 @@ async def test_a_prepared_history_of_a_thousand_messages_costs_next_to_nothing_a
     one = view(Summaries())
     messages = single_prompt_run(500)
     await at(one, messages, 0.81, window_tokens=500_000)
-    request = Request(messages=(*messages, said("x")), window_tokens=10**6)
+    request = ContextRequest(messages=(*messages, said("x")), window_tokens=10**6)
     await one.prepare(request)
 
     began = time.perf_counter()

@@ -11,7 +11,7 @@ import pytest
 from dirge_py.conversation.durable import SignalBox
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.record import Record
-from dirge_py.session.scan import scan
+from dirge_py.session.segments import scan
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dirge_py.sdk.sessions import changes_since
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
+from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
@@ -17,7 +17,9 @@ JUMPS = (NOON, NOON + 3600, NOON - 3600, 0.0, 2.0**31 + 5, NOON + 7200, 4e9, NOO
 
 def test_what_was_said_keeps_its_order_whatever_the_clock_did(tmp_path: Path) -> None:
     for number, moment in enumerate(JUMPS):
-        store = Store(tmp_path, tmp_path, clock=lambda at=moment: at, limits=Limits(records=12))
+        store = Store(
+            tmp_path, tmp_path, clock=lambda at=moment: at, limits=SegmentLimits(records=12)
+        )
         recorder = Recorder(store.open_or_create("s"), clock=lambda at=moment: at)
         recorder.load()
         recorder.sink(AgentStart(run_id=f"r{number}"))

@@ -11,7 +11,7 @@ from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record, decode, encode
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
+from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
 from dirge_py.types.messages import (
@@ -151,7 +151,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def store_in(base: Path, records: int = 10_000) -> Store:
-    return Store(base, Path("/project"), limits=Limits(records=records))
+    return Store(base, Path("/project"), limits=SegmentLimits(records=records))
 
 
 def session_files(store: Store) -> list[Path]:

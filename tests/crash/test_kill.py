@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dirge_py.session.journal import read_journal
-from dirge_py.session.scan import Scan
+from dirge_py.session.segments import Scan
 from tests.apart import Piped
 from tests.crash.script import FILLER, LINES, PATCHED, TURNS, CrashService
 from tests.headless.product import Product, finish

@@ -4,7 +4,7 @@ from pathlib import Path
 from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import read_journal
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
+from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
 from dirge_py.types.messages import (
@@ -24,7 +24,7 @@ MOMENTS = size(40, 20_000)
 
 
 def store_in(base: Path) -> Store:
-    return Store(base, Path("/project"), limits=Limits(records=7))
+    return Store(base, Path("/project"), limits=SegmentLimits(records=7))
 
 
 def live(disk: Disk) -> None:

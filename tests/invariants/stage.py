@@ -19,7 +19,7 @@ from dirge_py.conversation.run import Run
 from dirge_py.providers import models
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.sdk.options import SessionChoice
-from dirge_py.session.history import Loaded, replay
+from dirge_py.session.history import LoadedSession, replay
 from dirge_py.session.journal import read_journal
 from dirge_py.types.errors import ModelRetry
 from dirge_py.types.events import (
@@ -97,7 +97,7 @@ class Stage:
         self.unsent: list[str] = []
         self.shown_before: Sequence[Any] = ()
         self.shown_after: Sequence[Any] = ()
-        self.records = Loaded()
+        self.records = LoadedSession()
         self._script = Script([*self.story.replies, *[Reply(text="end")] * 60])
         self._views: list[ContextHooks] = []
         self.room = Room(base)

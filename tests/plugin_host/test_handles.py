@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.context.system_prompt import Section, build
+from dirge_py.context.prompt_sections import Section, build_prompt
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
@@ -112,7 +112,7 @@ async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(desk: Desk, t
     assert came.outcomes == ["unknown_tool", "ok"]
     assert [tool.name for tool in model.seen[0].tools] == ["echo"]
     assert (host.tools, host.commands, host.chain("echo")) == ([], [], [])
-    assert build([Section(name="a", priority=0, text="hello")], host.prompt_edits) == "hello"
+    assert build_prompt([Section(name="a", priority=0, text="hello")], host.prompt_edits) == "hello"
     assert [(plugin.name, plugin.state) for plugin in host.report()] == [("a", "off"), ("b", "on")]
 
 

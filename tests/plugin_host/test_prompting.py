@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.context.system_prompt import Section, build
+from dirge_py.context.prompt_sections import Section, build_prompt
 from dirge_py.types.messages import UserMessage, user_text
 from tests.plugin_host.desk import SHORT_S, Desk
 
@@ -27,7 +27,7 @@ def changing(**change: str) -> Register:
 
 
 def built(desk: Desk, **options: Any) -> str:
-    return build(SECTIONS, desk.host(**options).prompt_edits)
+    return build_prompt(SECTIONS, desk.host(**options).prompt_edits)
 
 
 def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(desk: Desk):
@@ -38,12 +38,12 @@ def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(de
 
 
 def test_without_plugins_the_prompt_is_the_same(desk: Desk):
-    assert built(desk) == build(SECTIONS)
+    assert built(desk) == build_prompt(SECTIONS)
 
 
 def test_the_prompt_is_replaced_only_with_leave(desk: Desk):
     desk.add("bold", changing(override="Sing."))
-    assert built(desk) == build(SECTIONS)
+    assert built(desk) == build_prompt(SECTIONS)
     assert "set `allow_override = true` under [plugins.bold]" in desk.told[0]
     assert built(desk, settings={"bold": {"allow_override": True}}) == "Sing."
 
@@ -83,7 +83,7 @@ def test_a_hook_that_fails_leaves_the_prompt_as_it_is(desk: Desk, kind: str):
         dirge.on("before_prompt_build", hooks[kind])
 
     try:
-        assert built(desk.add("odd", register), limit_s=SHORT_S) == build(SECTIONS)
+        assert built(desk.add("odd", register), limit_s=SHORT_S) == build_prompt(SECTIONS)
     finally:
         released.set()
     assert len(desk.told) == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.session.continuation import (
+from dirge_py.session.recovery import (
     check_call,
     check_continuation,
     continuation_at,
@@ -19,7 +19,7 @@ from dirge_py.session.continuation import (
     save_continuation,
     title_of_call,
 )
-from dirge_py.session.transcript import undecided
+from dirge_py.session.transcript import undecided_result
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
 from tests.session.test_transcript import answer, chain, deferred, started
@@ -132,7 +132,7 @@ def test_it_fits_as_long_as_nothing_was_said_or_run():
     "later",
     [
         (user_text("never mind"),),
-        (undecided(BATCH.calls[1]), user_text("never mind")),
+        (undecided_result(BATCH.calls[1]), user_text("never mind")),
         (user_text("never mind"), BATCH, started("b"), answer("b")),
         (("branch", {}),),
         (("context", {"messages": []}),),

@@ -4,7 +4,7 @@ import pytest
 
 from dirge_py.session.codec import encode_message
 from dirge_py.session.history import replay
-from dirge_py.session.interruption import Interruption
+from dirge_py.session.transcript import InterruptedRun
 from dirge_py.types.messages import AssistantMessage, TextBlock, ToolResultMessage, user_text
 from tests.session.test_transcript import answer, asks, chain, deferred, started
 
@@ -147,7 +147,7 @@ def test_the_unknown_and_the_undecided_are_told_apart():
     loaded = replay(chain(RUN, asks("a", "b"), started("a"), started("b"), chose(a="done")))
     interruption = loaded.interruption
 
-    assert isinstance(interruption, Interruption)
+    assert isinstance(interruption, InterruptedRun)
     assert [one.call.id for one in interruption.unknown] == ["a", "b"]
     assert [one.call.id for one in interruption.undecided] == ["b"]
 

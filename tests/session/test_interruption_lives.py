@@ -19,10 +19,10 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.assembly import Blueprint, assemble
 from dirge_py.session.codec import decode_message
-from dirge_py.session.interruption import Choice, Interruption
 from dirge_py.session.journal import read_journal
-from dirge_py.session.recovery import decisions_for
+from dirge_py.session.recovery import decide_calls
 from dirge_py.session.store import Store
+from dirge_py.session.transcript import CallChoice, InterruptedRun
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.llm import LlmContext
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, ToolResultMessage
@@ -117,11 +117,11 @@ class Life:
         self.acts = [(call_id, length) for call_id, length in self.acts if length <= keep]
 
 
-def known(journal: Path) -> tuple[dict[str, str], set[str], dict[str, Choice]]:
+def known(journal: Path) -> tuple[dict[str, str], set[str], dict[str, CallChoice]]:
     """The results there are, the calls that began and have none, and what was chosen since."""
     results: dict[str, str] = {}
     begun: set[str] = set()
-    chosen: dict[str, Choice] = {}
+    chosen: dict[str, CallChoice] = {}
     for record in read_journal(journal).records:
         match record.type, record.data:
             case "message", {"role": "toolResult", "tool_call_id": call_id} as result:
@@ -143,8 +143,8 @@ def result_text(encoded: dict[str, Any]) -> str:
 
 
 async def carried_on(
-    life: Life, choices: Sequence[Choice]
-) -> tuple[Conversation, Interruption | None, set[str]]:
+    life: Life, choices: Sequence[CallChoice]
+) -> tuple[Conversation, InterruptedRun | None, set[str]]:
     """The conversation at its end, what it began with, and the calls that were to run again."""
     talk = life.open()
     interruption = talk.interruption
@@ -156,7 +156,7 @@ async def carried_on(
         }
         decided = {one.call.id: one.chosen or picked[one.call.id] for one in interruption.unknown}
         again = {call_id for call_id, choice in decided.items() if choice == "again"}
-        assert isinstance(await talk.continue_run(decisions_for(interruption, picked)), Done)
+        assert isinstance(await talk.continue_run(decide_calls(interruption, picked)), Done)
     await talk.close()
     return talk, interruption, again
 
@@ -166,7 +166,7 @@ async def lives(
     calls: Sequence[Wanted],
     is_sequential: bool,
     cuts: Sequence[float],
-    choices: Sequence[Choice],
+    choices: Sequence[CallChoice],
 ) -> None:
     life = Life(base, calls, is_sequential)
     talk = life.open()
@@ -227,7 +227,7 @@ def test_every_call_is_answered_once_and_nothing_runs_again_by_itself(
     calls: Sequence[Wanted],
     is_sequential: bool,
     cuts: Sequence[float],
-    choices: Sequence[Choice],
+    choices: Sequence[CallChoice],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(lives(Path(folder), calls, is_sequential, cuts, choices))

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.session.phases import phases_in
+from dirge_py.session.history import plan_events_in
 from dirge_py.session.record import Record
 from dirge_py.types.events import EvidenceTaken, PlanPhase
 from dirge_py.types.messages import Usage
@@ -28,7 +28,7 @@ MESSAGE = ("message", {"role": "user", "content": []})
 
 
 def test_an_implementation_stands_before_its_messages_and_a_review_behind_them() -> None:
-    found = phases_in(
+    found = plan_events_in(
         records(
             MESSAGE,
             phase("explore"),
@@ -81,7 +81,7 @@ async def test_what_was_told_is_found_as_it_was_told(home: Path) -> None:
         started = PlanPhase(phase="review", step=2, state="started")
         for event in (started, taken, ended):
             talk.report(event)
-        assert phases_in(talk.timeline.records()) == [(2, taken), (2, ended)]
+        assert plan_events_in(talk.timeline.records()) == [(2, taken), (2, ended)]
 
 
 JSON = st.recursive(
@@ -102,7 +102,7 @@ JSON = st.recursive(
 
 @given(st.lists(st.tuples(st.sampled_from(["phase", "evidence", "context", "message"]), JSON)))
 def test_a_damaged_record_is_left_out_and_the_places_only_go_on(told: list[Any]) -> None:
-    found = phases_in(records(*told))
+    found = plan_events_in(records(*told))
     places = [at for at, _ in found]
     assert places == sorted(places)
     assert all(at >= 0 for at in places)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.session import prompt_history
-from dirge_py.session.prompt_history import MOST_PROMPTS, PromptHistory
+from dirge_py.session import drafts
+from dirge_py.session.drafts import MAX_PROMPTS, PromptHistory
 
 _ADDS = """
 import sys
 from pathlib import Path
-from dirge_py.session.prompt_history import PromptHistory
+from dirge_py.session.drafts import PromptHistory
 history = PromptHistory(Path(sys.argv[1]))
 for n in range(int(sys.argv[3])):
     history.add(f"{sys.argv[2]} {n} " + "x" * 2000)
@@ -39,10 +39,10 @@ def test_only_the_newest_are_loaded(path: Path):
     history = PromptHistory(path)
     history.add("first")
     line = path.read_bytes()
-    path.write_bytes(line * MOST_PROMPTS)
+    path.write_bytes(line * MAX_PROMPTS)
     history.add("last")
     loaded = history.load()
-    assert (len(loaded), loaded[-1]) == (MOST_PROMPTS, "last")
+    assert (len(loaded), loaded[-1]) == (MAX_PROMPTS, "last")
 
 
 def test_secrets_are_taken_out(path: Path):
@@ -65,7 +65,7 @@ def test_two_processes_that_add_at_once_lose_nothing(path: Path):
 def test_a_file_that_grew_large_is_put_aside_and_still_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(prompt_history, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr(drafts, "MAX_HISTORY_BYTES", 1000)
     history = PromptHistory(path)
     for n in range(30):
         history.add(f"prompt {n:03} {'x' * 80}")

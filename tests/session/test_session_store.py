@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirge_py.session.ids import check_session_id, new_session_id, project_id, project_root
 from dirge_py.session.journal import read_journal
-from dirge_py.session.names import check_session_id, new_session_id, project_id, project_root
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionBusy, SessionError

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from dirge_py.session.history import SessionSpending
 from dirge_py.session.record import Record
-from dirge_py.session.spending import Spending
 from dirge_py.types.messages import Usage
 
 ONE, TWO = {"input": 10, "output": 5}, {"input": 7}
@@ -53,6 +53,6 @@ def test_tokens_cost_and_turns(
         for n, (kind, data) in enumerate(told)
     ]
 
-    spending = reduce(Spending.after, records, Spending())
+    spending = reduce(SessionSpending.after, records, SessionSpending())
 
     assert (spending.whole_usage, spending.whole_cost_usd, spending.turns) == expected

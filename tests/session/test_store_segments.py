@@ -7,7 +7,7 @@ import pytest
 from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
+from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
@@ -26,7 +26,7 @@ from tests.agent_loop.strict import faults
 @pytest.fixture
 def store(tmp_path, project, clock):
     """Sessions that go on in another file after 50 records."""
-    return Store(tmp_path / "state", project, clock=clock, limits=Limits(records=50))
+    return Store(tmp_path / "state", project, clock=clock, limits=SegmentLimits(records=50))
 
 
 def talk(store, turns, session_id="s"):
@@ -106,7 +106,7 @@ def test_a82_a_fork_of_several_segments_goes_on_from_all_of_them(store):
 
 
 def test_a_segment_is_full_by_size_too(store, tmp_path):
-    journal = Journal.open(tmp_path / "s.jsonl", limits=Limits(size=1000))
+    journal = Journal.open(tmp_path / "s.jsonl", limits=SegmentLimits(size=1000))
     for _ in range(4):
         journal.append("x", "y" * 600)
     journal.close()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from dirge_py.session.codec import encode_message, encode_usage
 from dirge_py.session.history import replay
 from dirge_py.session.record import Record
-from dirge_py.session.transcript import Healing, read_transcript
+from dirge_py.session.transcript import TranscriptRepairs, read_transcript
 from dirge_py.session.tree import branch, records_to_fork
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import (
@@ -78,7 +78,7 @@ def test_a_call_the_conversation_went_past_ends_with_what_is_known_of_it():
     )
 
     unknown, only_read, never = [healing.result for healing in read.healed]
-    assert read.healed[0] == Healing(result=read.messages[2], asked_in="r1")
+    assert read.healed[0] == TranscriptRepairs(result=read.messages[2], asked_in="r1")
     assert all(result.is_error for result in (unknown, only_read, never))
     assert unknown.details == {"outcome": "aborted", "synthetic": "interrupted"}
     assert "outcome is unknown" in unknown.text

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from dirge_py.session.trash import Trash
+from dirge_py.session.store import Trash
 from dirge_py.types.errors import SessionBusy, SessionError
 from tests.session.index.kit import exchange, record
 

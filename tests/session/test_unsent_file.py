@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.session.unsent_file import Typed, UnsentFile
+from dirge_py.session.drafts import DraftFile, DraftState
 
 _KEEPS = """
 import os, sys
 from pathlib import Path
-from dirge_py.session.unsent_file import Typed, UnsentFile
+from dirge_py.session.drafts import Typed, UnsentFile
 file = UnsentFile(Path(sys.argv[1]))
 for n in range(1, len(sys.argv[2]) + 1):
     file.keep(Typed(draft=sys.argv[2][:n], stash=sys.argv[3:]))
@@ -37,21 +37,21 @@ def typing(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
     return process
 
 
-def left(folder: Path, typed: Typed) -> None:
+def left(folder: Path, typed: DraftState) -> None:
     """A file that nobody holds any more."""
-    file = UnsentFile(folder)
+    file = DraftFile(folder)
     file.keep(typed)
     file.close()
 
 
 def test_what_a_killed_process_had_typed_is_taken_over_once(folder: Path):
     process = typing(folder, "half a thought", "one", "two")
-    assert UnsentFile(folder).take_over("") == Typed()
+    assert DraftFile(folder).take_over("") == DraftState()
     process.kill()
     process.communicate()
-    mine = UnsentFile(folder)
-    assert mine.take_over("") == Typed(draft="half a thought", stash=("one", "two"))
-    assert UnsentFile(folder).take_over("") == Typed()
+    mine = DraftFile(folder)
+    assert mine.take_over("") == DraftState(draft="half a thought", stash=("one", "two"))
+    assert DraftFile(folder).take_over("") == DraftState()
     mine.clear()
     assert list(folder.iterdir()) == []
 
@@ -61,48 +61,48 @@ def test_of_two_drafts_the_older_is_on_the_stash(folder: Path):
         process = typing(folder, word)
         process.kill()
         process.communicate()
-    assert UnsentFile(folder).take_over("") == Typed(draft="newer", stash=("older",))
+    assert DraftFile(folder).take_over("") == DraftState(draft="newer", stash=("older",))
 
 
 def test_only_the_own_session_is_taken_over(folder: Path):
-    left(folder, Typed(draft="of another", session="s1"))
-    assert UnsentFile(folder).take_over("") == Typed()
-    assert UnsentFile(folder).take_over("s1").draft == "of another"
+    left(folder, DraftState(draft="of another", session="s1"))
+    assert DraftFile(folder).take_over("") == DraftState()
+    assert DraftFile(folder).take_over("s1").draft == "of another"
 
 
 def test_a_torn_line_leaves_the_state_before_it(folder: Path):
-    left(folder, Typed(draft="whole"))
+    left(folder, DraftState(draft="whole"))
     [path] = folder.iterdir()
     path.write_bytes(path.read_bytes() + b'\n{"session": "", "draft": "wh')
-    assert UnsentFile(folder).take_over("").draft == "whole"
+    assert DraftFile(folder).take_over("").draft == "whole"
 
 
 def test_nothing_typed_leaves_nothing_behind(folder: Path):
-    file = UnsentFile(folder)
-    file.keep(Typed(draft="a"))
+    file = DraftFile(folder)
+    file.keep(DraftState(draft="a"))
     [path] = folder.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
-    file.keep(Typed())
+    file.keep(DraftState())
     assert list(folder.iterdir()) == []
 
 
 def test_secrets_are_taken_out(folder: Path):
-    file = UnsentFile(folder, lambda text: text.replace("hunter2", "…"))
-    file.keep(Typed(draft="hunter2"))
+    file = DraftFile(folder, lambda text: text.replace("hunter2", "…"))
+    file.keep(DraftState(draft="hunter2"))
     file.close()
-    assert UnsentFile(folder).take_over("").draft == "…"
+    assert DraftFile(folder).take_over("").draft == "…"
 
 
 def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
-    left(folder, Typed(draft="half a thought"))
+    left(folder, DraftState(draft="half a thought"))
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from dirge_py.session.unsent_file import UnsentFile\n"
+        "from dirge_py.session.drafts import UnsentFile\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
         "print(UnsentFile(Path(sys.argv[1])).take_over('').draft)\n"
     )
     child = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True)
 
     assert child.stdout == "half a thought\n"
-    assert UnsentFile(folder).take_over("") == Typed(draft="half a thought")
+    assert DraftFile(folder).take_over("") == DraftState(draft="half a thought")

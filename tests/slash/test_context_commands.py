@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.context.report import report
-from dirge_py.context.view import ContextView, Request
+from dirge_py.context.report import make_report
+from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
@@ -33,7 +33,9 @@ def done(kind: Any, after: int) -> ContextCompacted:
 
 
 async def test_context_tells_what_is_sent_and_what_it_takes():
-    told = report(ContextView(), Request(messages=single_prompt_run(10), system_prompt="p" * 350))
+    told = make_report(
+        ContextView(), ContextRequest(messages=single_prompt_run(10), system_prompt="p" * 350)
+    )
 
     front = await shown("/context", context_report=lambda: told)
 
@@ -63,7 +65,9 @@ async def test_the_sections_of_the_prompt_are_estimated_like_the_whole():
     view = ContextView()
     view.counter.factor = 0.5
 
-    assert report(view, Request(messages=()), [("tools", 300)]).sections == (("tools", 150),)
+    assert make_report(view, ContextRequest(messages=()), [("tools", 300)]).sections == (
+        ("tools", 150),
+    )
 
 
 @pytest.mark.parametrize(

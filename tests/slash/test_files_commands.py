@@ -12,8 +12,8 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.slash.base import NeedsScreen
 from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room
+from tests.session.rewind.kept import desk
 from tests.slash.hand import Screen, typed, typed_into
-from tests.timeline.kept import desk
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import pytest
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.front import PrintFront
-from dirge_py.session.points import Node, SessionTree
+from dirge_py.session.tree import SessionTree, TreeNode
 from dirge_py.slash.base import Choice, NeedsScreen
 from dirge_py.slash.registry import discover
 from dirge_py.slash.tree import drawn
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.questions import Question, QuestionAnswer
 from tests.conversation.room import Room
-from tests.timeline.kept import desk
+from tests.session.rewind.kept import desk
 
 COMMANDS = discover(slash)
 
@@ -190,7 +190,7 @@ def test_a_thousand_branches_are_drawn_without_running_out_of_stack_or_width() -
     for number in range(1000):
         above = None if number == 0 else number - 1 - (number % 2)
         nodes.append(
-            Node(
+            TreeNode(
                 id=f"{number:012x}",
                 kind="move" if number % 2 else "prompt",
                 at="",

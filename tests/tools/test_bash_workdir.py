@@ -10,7 +10,7 @@ import pytest
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
-from dirge_py.session.continuation import title_of_call
+from dirge_py.session.recovery import title_of_call
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.tools.toolbox import Toolbox

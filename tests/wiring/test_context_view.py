@@ -13,12 +13,12 @@ from dirge_py.config.schema import Config
 from dirge_py.context.hooks import (
     ContextHooks,
     ContextParts,
+    ReminderRule,
     context_parts,
     file_reader,
     for_fork,
     summarise_with,
 )
-from dirge_py.context.reminders import ReminderRule
 from dirge_py.context.view import ViewSettings
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.recovery import shrink_on_overflow

@@ -11,7 +11,7 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.extensions.memory.base import MemoryUpdate, Remembered, StoreName
 from dirge_py.extensions.memory.providers import at_run_end, open_memory
-from dirge_py.session.names import project_id
+from dirge_py.session.ids import project_id
 from dirge_py.testing import EventRecorder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError

@@ -4,13 +4,13 @@ import pytest
 
 from dirge_py.plan.state import PlanState, Status
 from dirge_py.sdk.build import stands
-from dirge_py.session.kept import Kept
+from dirge_py.session.metadata import SessionMetadata
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
 
 
 def told(**members: object) -> str:
     """What a model whose context was folded is told of this plan, and of one item to do."""
-    todo, kept = TodoList(), Kept()
+    todo, kept = TodoList(), SessionMetadata()
     todo.give([TodoItem(id="1", text="write it")])
     kept.put("plan", PlanState(request="x", plan="1. Write it.", **members).stored())  # type: ignore[arg-type]
     return stands(todo, kept)

@@ -13,11 +13,11 @@ from dirge_py.permission.rules import Mode
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import queued_again, restore
-from dirge_py.session.history import Loaded
+from dirge_py.session.drafts import MAX_DRAFT_CHARS, decode_queue, encode_queue
+from dirge_py.session.history import LoadedSession
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.tree import records_to_fork
-from dirge_py.session.unsent import MOST_DRAFT_CHARS, as_stored, stored_queue
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.events import MessageEnd
@@ -37,7 +37,7 @@ def settings(room: Room) -> dict[str, object]:
     return {r.data["name"]: r.data["value"] for r in records if r.type == "setting"}
 
 
-def give_back(room: Room, talk: Conversation, loaded: Loaded) -> tuple[TodoList, Workspace]:
+def give_back(room: Room, talk: Conversation, loaded: LoadedSession) -> tuple[TodoList, Workspace]:
     todo, workspace = TodoList(), Workspace([room.project], room.project)
     restore(
         talk,
@@ -61,7 +61,7 @@ async def test_what_was_queued_is_kept_until_it_is_history(room: Room) -> None:
         run = talk.send("go")
         await asyncio.wait_for(said.wait(), 10)
         talk.steer("and quickly")
-        kept = stored_queue(settings(room)["queue"])
+        kept = decode_queue(settings(room)["queue"])
         assert [(kind, message.text) for kind, message in kept] == [
             ("steering", "and quickly"),
             ("follow_up", "before anything was said"),
@@ -75,8 +75,10 @@ async def test_what_was_queued_is_kept_until_it_is_history(room: Room) -> None:
 
 
 async def test_the_queue_and_the_draft_come_back_and_are_told(room: Room) -> None:
-    waiting = as_stored([("steering", user_text("look at CI")), ("follow_up", user_text("tests"))])
-    loaded = Loaded(settings={"queue": [*waiting, {"kind": "odd"}, 3], "draft": "half a"})
+    waiting = encode_queue(
+        [("steering", user_text("look at CI")), ("follow_up", user_text("tests"))]
+    )
+    loaded = LoadedSession(settings={"queue": [*waiting, {"kind": "odd"}, 3], "draft": "half a"})
     async with room.open() as talk:
         give_back(room, talk, loaded)
 
@@ -88,7 +90,7 @@ async def test_the_queue_and_the_draft_come_back_and_are_told(room: Room) -> Non
         room.model.will_say("yes").will_say("yes")
         await talk.send("go")
         assert [text.splitlines()[-1] for text in room.heard()] == ["go", "look at CI", "tests"]
-    assert list(queued_again(Loaded())) == []
+    assert list(queued_again(LoadedSession())) == []
     assert list(queued_again(loaded)) == [
         "2 messages were not delivered and wait for the next run: look at CI; tests."
     ]
@@ -98,7 +100,7 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) 
     (room.project / "a").write_text("one\n")
     (room.project / "b").write_text("one\n")
     async with room.open() as talk:
-        _, workspace = give_back(room, talk, Loaded())
+        _, workspace = give_back(room, talk, LoadedSession())
         for name in "ab":
             content = workspace.for_person().read(name)
             workspace.ledger.remember(content.real, content.identity)
@@ -108,7 +110,7 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) 
 
     (room.project / "b").write_text("two\n")
     async with room.open() as talk:
-        _, workspace = give_back(room, talk, Loaded(settings={"files_read": kept}))
+        _, workspace = give_back(room, talk, LoadedSession(settings={"files_read": kept}))
         files = workspace.for_person()
         files.check_fresh("a", files.read("a"))
         with pytest.raises(FileError, match="has changed since"):
@@ -118,7 +120,7 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) 
 async def test_files_that_a_move_touched_have_to_be_read_again(room: Room) -> None:
     (room.project / "a").write_text("one\n")
     async with room.open() as talk:
-        _, workspace = give_back(room, talk, Loaded())
+        _, workspace = give_back(room, talk, LoadedSession())
         content = workspace.for_person().read("a")
         workspace.ledger.remember(content.real, content.identity)
         for hear in talk.timeline.on_files:
@@ -128,7 +130,7 @@ async def test_files_that_a_move_touched_have_to_be_read_again(room: Room) -> No
 
 async def test_the_todo_list_goes_where_the_conversation_goes(room: Room) -> None:
     async with room.open() as talk:
-        todo, _ = give_back(room, talk, Loaded())
+        todo, _ = give_back(room, talk, LoadedSession())
         recorder = talk.session.recorder
         assert recorder is not None
         todo.on_change = lambda items: recorder.note_setting("todo", list(items))
@@ -165,7 +167,7 @@ async def test_a_huge_draft_is_not_written_at_every_pause(room: Room) -> None:
         room.model.will_say("yes")
         await talk.send("hello")
         talk.unsent.keep_draft("a line")
-        talk.unsent.keep_draft("x" * (MOST_DRAFT_CHARS + 1))
+        talk.unsent.keep_draft("x" * (MAX_DRAFT_CHARS + 1))
         assert settings(room)["draft"] == ""
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dirge_py.config.load import load
 from dirge_py.sdk.sessions import open_store
-from dirge_py.session.index.opening import open_index
+from dirge_py.session.index.session_index import open_index
 from tests.session.conftest import Clock
 from tests.session.index.kit import exchange, record
 

@@ -2,13 +2,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dirge_py.sdk.sessions import changes_since
-from dirge_py.session.history import Loaded
+from dirge_py.session.history import LoadedSession
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def test_g07_a_session_resumed_elsewhere_names_where_it_began() -> None:
-    loaded = Loaded(cwd="/there", updated="2026-03-02T11:00:00.000Z")
+    loaded = LoadedSession(cwd="/there", updated="2026-03-02T11:00:00.000Z")
 
     notices = list(changes_since(loaded, cwd=Path("/here"), now=NOON))
 
@@ -16,7 +16,7 @@ def test_g07_a_session_resumed_elsewhere_names_where_it_began() -> None:
 
 
 def test_g07_a_session_resumed_after_a_day_names_its_age() -> None:
-    loaded = Loaded(cwd="/here", updated="2026-03-01T11:00:00.000Z")
+    loaded = LoadedSession(cwd="/here", updated="2026-03-01T11:00:00.000Z")
 
     notices = list(changes_since(loaded, cwd=Path("/here"), now=NOON))
 
@@ -24,4 +24,4 @@ def test_g07_a_session_resumed_after_a_day_names_its_age() -> None:
 
 
 def test_a_new_session_has_nothing_to_say() -> None:
-    assert list(changes_since(Loaded(), cwd=Path("/here"), now=NOON)) == []
+    assert list(changes_since(LoadedSession(), cwd=Path("/here"), now=NOON)) == []

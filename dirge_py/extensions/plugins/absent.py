@@ -12,8 +12,8 @@ from dirge_py.types.messages import UserMessage
 from dirge_py.types.tools import Interceptor
 
 if TYPE_CHECKING:
+    from dirge_py.context.prompt_sections import PromptEdit
     from dirge_py.context.summary import Summarise
-    from dirge_py.context.system_prompt import PromptEdit
     from dirge_py.extensions.plugins.hooking import order_of
     from dirge_py.tools.base import Tool
 else:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dirge_py.context.prompt_sections import PromptEdit, Section
 from dirge_py.context.summary import Summarise
-from dirge_py.context.system_prompt import PromptEdit, Section
 from dirge_py.extensions.plugins.around import around
 from dirge_py.extensions.plugins.asking import HookCaller, reason
 from dirge_py.extensions.plugins.calling import call_blocking, is_async

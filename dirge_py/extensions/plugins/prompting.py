@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from dirge_py.context.prompt_sections import Section, append, override, prepend
 from dirge_py.context.summary import Summarise
-from dirge_py.context.system_prompt import Section, append, override, prepend
 from dirge_py.extensions.plugins.answers import PromptChange
 from dirge_py.extensions.plugins.asking import HookCaller
 from dirge_py.extensions.plugins.calling import Misbehaved

@@ -8,7 +8,7 @@ from dirge_py.frontend.line.start import LineStart
 from dirge_py.frontend.replay import told_besides
 from dirge_py.frontend.session_conflict import question_about, way_from
 from dirge_py.lib.version import __version__
-from dirge_py.session.recovery import choices_from, questions_about
+from dirge_py.session.recovery import choices_from_answers, recovery_questions
 from dirge_py.types.errors import SessionBusy
 from dirge_py.types.events import LoopEvent, SystemNotice
 
@@ -87,8 +87,8 @@ class Opening:
         if interruption is None or self._repl.talk.conversation is not conversation:
             return
         if not interruption.undecided:
-            answers = await self._repl.asker.question(questions_about(interruption))
-            if choices_from(interruption, answers) is None:
+            answers = await self._repl.asker.question(recovery_questions(interruption))
+            if choices_from_answers(interruption, answers) is None:
                 self._repl.say("/continue carries the run on; a prompt goes on without it.")
                 return
         await self._repl.talk.say("/continue", "now")

@@ -10,7 +10,7 @@ from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.phases import PhaseLines
 from dirge_py.frontend.outcome_text import words_for
 from dirge_py.lib.figures import thousands, told_cost
-from dirge_py.session.continuation import title_of_call
+from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
@@ -45,8 +45,7 @@ from dirge_py.types.messages import (
 )
 
 if TYPE_CHECKING:
-    from dirge_py.session.phases import Told
-
+    from dirge_py.session.history import PlanRecordEvent
 
 
 _RESULT_LINES = 4
@@ -80,7 +79,9 @@ class Story:
         self._titles: dict[str, str] = {}
         self._last_call = ""
 
-    def tell(self, messages: Iterable[Message], besides: "Sequence[tuple[int, Told]]" = ()) -> None:
+    def tell(
+        self, messages: Iterable[Message], besides: "Sequence[tuple[int, PlanRecordEvent]]" = ()
+    ) -> None:
         """Stored messages, as they were told once.
 
         `besides` is what happened besides, in order, each behind that many messages.

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from dirge_py.frontend.outcome_text import words_for_silence
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.continuation import title_of_call
+from dirge_py.session.recovery import title_of_call
 from dirge_py.types.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
 from dirge_py.types.events import PermissionAnswered
 from dirge_py.types.messages import AssistantMessage, Message, Usage

@@ -5,9 +5,8 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.printer import Printer
 from dirge_py.frontend.print.prompt import Prompt, message_of
 from dirge_py.frontend.print.stopping import stoppable
-from dirge_py.session.continuation import title_of_call
-from dirge_py.session.interruption import Choice
-from dirge_py.session.recovery import decisions_for
+from dirge_py.session.recovery import decide_calls, title_of_call
+from dirge_py.session.transcript import CallChoice
 from dirge_py.types.errors import SessionError
 from dirge_py.types.hooks import CallDecision
 
@@ -36,7 +35,7 @@ async def print_decision(printer: Printer, decision: CallDecision) -> int:
     return await stoppable(printer, printer.follow(printer.conversation.continue_run([decision])))
 
 
-async def print_interrupted(printer: Printer, choice: Choice | None) -> int:
+async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
     """Carry on the run that was cut off when dirge was killed, and print the rest of it.
 
     `choice` is made of every call whose outcome is unknown; None: what was chosen before, else to
@@ -54,7 +53,7 @@ async def print_interrupted(printer: Printer, choice: Choice | None) -> int:
             hint=f"`dirge --session {name}` goes on in it with a prompt.",
         )
     choices = {one.call.id: choice for one in interruption.unknown} if choice else {}
-    run = conversation.continue_run(decisions_for(interruption, choices))
+    run = conversation.continue_run(decide_calls(interruption, choices))
     return await stoppable(printer, printer.follow(run))
 
 

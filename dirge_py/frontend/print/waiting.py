@@ -8,7 +8,7 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
 from dirge_py.frontend.print.result import usage_object
-from dirge_py.session.continuation import load_continuation
+from dirge_py.session.recovery import load_continuation
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import Usage

@@ -1,24 +1,37 @@
-"""The files the sessions of one project are made of, and reading only what is new in them."""
+"""The files the sessions of one project are made of, and reading only what is new in them.
+
+What a list of sessions tells of one: gathered record by record, so that it can be carried on.
+"""
 
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, field
+from dataclasses import dataclass as mutable
 from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.blobs import with_blobs
+from dirge_py.session.codec import decode_message
 from dirge_py.session.disk import READ_FLAGS
-from dirge_py.session.record import Record, decode
-from dirge_py.session.scan import Scan, scan
-from dirge_py.session.segments import folder_of, segment_numbers, segment_path
+from dirge_py.session.history import SessionSpending, title_of
+from dirge_py.session.record import Record, decode, json_text
+from dirge_py.session.segments import (
+    Scan,
+    folder_of,
+    restore_large_texts,
+    scan,
+    segment_numbers,
+    segment_path,
+)
+from dirge_py.types.messages import Usage, UserMessage
 
 _ENDING = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class FileMark:
     """One file of a session as it was seen. `read` is the end of its last whole line, in bytes."""
 
     name: str
@@ -32,15 +45,15 @@ class Mark:
         return self.name, self.inode, self.size, self.mtime_ns
 
 
-Marks = tuple[Mark, ...]
+FileMarks = tuple[FileMark, ...]
 
 
-def are_as(before: Marks, now: Marks) -> bool:
+def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
     """Whether nothing has changed, as far as the file system tells."""
     return [mark.seen for mark in before] == [mark.seen for mark in now]
 
 
-def sessions_in(folder: Path) -> dict[str, Marks]:
+def sessions_in(folder: Path) -> dict[str, FileMarks]:
     """The files of each session in the folder of a project, in the order they were written.
 
     The first is `<id>.jsonl`, those that follow it are `<id>/0002.jsonl` and so on. Empty sessions
@@ -57,7 +70,7 @@ def sessions_in(folder: Path) -> dict[str, Marks]:
     folders = {entry.name: entry for entry in here if entry.name in firsts}
     found = {}
     for session_id, first in firsts.items():
-        marks = [mark for mark in (_mark(first, first.name),) if mark is not None]
+        marks = [mark for mark in (_mark_file(first, first.name),) if mark is not None]
         if marks and session_id in folders:
             marks += _segments(folders[session_id])
         if any(mark.size for mark in marks):
@@ -65,39 +78,41 @@ def sessions_in(folder: Path) -> dict[str, Marks]:
     return found
 
 
-def _segments(folder: "os.DirEntry[str]") -> list[Mark]:
+def _segments(folder: "os.DirEntry[str]") -> list[FileMark]:
     first = Path(f"{folder.path}{_ENDING}")
     later = [segment_path(first, number) for number in segment_numbers(first) if number > 1]
-    marks = [_mark(path, f"{folder.name}/{path.name}") for path in later]
+    marks = [_mark_file(path, f"{folder.name}/{path.name}") for path in later]
     return [mark for mark in marks if mark is not None]
 
 
-def _mark(file: "os.DirEntry[str] | Path", name: str) -> Mark | None:
+def _mark_file(file: "os.DirEntry[str] | Path", name: str) -> FileMark | None:
     try:
         status = file.stat(follow_symlinks=False)
     except OSError:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return Mark(name=name, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns)
+    return FileMark(
+        name=name, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns
+    )
 
 
-def read_whole(folder: Path, marks: Marks) -> tuple[Scan, Marks]:
+def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
     """All that the files hold, damaged or not, with large texts, and how far each was read.
 
     Raises:
         OSError: one of them cannot be read.
     """
     pieces = [_bytes_from(folder / mark.name, 0) for mark in marks]
-    lines = (line for piece in pieces for line in _lines(piece))
-    return with_blobs(scan(lines), _own_folder(folder, marks)), tuple(
+    lines = (line for piece in pieces for line in _split_lines(piece))
+    return restore_large_texts(scan(lines), _own_folder(folder, marks)), tuple(
         _read_to(mark, piece.rfind(b"\n") + 1) for mark, piece in zip(marks, pieces, strict=True)
     )
 
 
 def read_appended(
-    folder: Path, before: Marks, now: Marks, *, last_seq: int
-) -> tuple[list[Record], Marks] | None:
+    folder: Path, before: FileMarks, now: FileMarks, *, last_seq: int
+) -> tuple[list[Record], FileMarks] | None:
     """The records added since `before`; None if anything else has happened to the files.
 
     Raises:
@@ -118,38 +133,40 @@ def read_appended(
             last_seq = record.seq
             records.append(record)
         marks.append(_read_to(now[number], start + len(whole)))
-    whole_texts = with_blobs(Scan(records=records, damage=[]), _own_folder(folder, now))
+    whole_texts = restore_large_texts(Scan(records=records, damage=[]), _own_folder(folder, now))
     return whole_texts.records, tuple(marks)
 
 
-def marks_as_text(marks: Marks) -> str:
+def encode_marks(marks: FileMarks) -> str:
     return json.dumps([[m.name, m.inode, m.size, m.mtime_ns, m.read] for m in marks])
 
 
-def marks_from_text(text: str) -> Marks:
-    """Raises ValueError or TypeError for a text that `marks_as_text` never wrote."""
+def decode_marks(text: str) -> FileMarks:
+    """Raises ValueError or TypeError for a text that `encode_marks` never wrote."""
     rows: Iterable[Any] = json.loads(text)
     return tuple(
-        Mark(name=name, inode=inode, size=size, mtime_ns=mtime_ns, read=read)
+        FileMark(name=name, inode=inode, size=size, mtime_ns=mtime_ns, read=read)
         for name, inode, size, mtime_ns, read in rows
     )
 
 
-def _has_only_grown(before: Marks, now: Marks) -> bool:
+def _has_only_grown(before: FileMarks, now: FileMarks) -> bool:
     if not before or len(now) < len(before):
         return False
-    if not are_as(before[:-1], now[: len(before) - 1]):
+    if not are_unchanged(before[:-1], now[: len(before) - 1]):
         return False
     last, same = before[-1], now[len(before) - 1]
     return (last.name, last.inode) == (same.name, same.inode) and same.size >= last.read
 
 
-def _own_folder(folder: Path, marks: Marks) -> Path:
+def _own_folder(folder: Path, marks: FileMarks) -> Path:
     return folder_of(folder / marks[0].name)
 
 
-def _read_to(mark: Mark, end: int) -> Mark:
-    return Mark(name=mark.name, inode=mark.inode, size=mark.size, mtime_ns=mark.mtime_ns, read=end)
+def _read_to(mark: FileMark, end: int) -> FileMark:
+    return FileMark(
+        name=mark.name, inode=mark.inode, size=mark.size, mtime_ns=mark.mtime_ns, read=end
+    )
 
 
 def _bytes_from(path: Path, start: int) -> bytes:
@@ -162,10 +179,117 @@ def _bytes_from(path: Path, start: int) -> bytes:
         os.close(fd)
 
 
-def _lines(piece: bytes) -> Iterator[bytes]:
+def _split_lines(piece: bytes) -> Iterator[bytes]:
     """Each with its line end. Not `splitlines`: damaged bytes may hold a carriage return."""
     start = 0
     while start < len(piece):
         end = piece.find(b"\n", start) + 1 or len(piece)
         yield piece[start:end]
         start = end
+
+
+_LONGEST_WORDS = 200_000
+_LONGEST_CALL = 1_000
+_LONGEST_RESULT = 1_000
+_BLANKS = dict.fromkeys(range(32), " ")
+
+
+@mutable(slots=True, kw_only=True)
+class SessionTotals:
+    """The sums and newest choices of the records taken in so far."""
+
+    title: str = ""
+    first_prompt: str | None = None
+    created: str = ""
+    updated: str = ""
+    cwd: str = ""
+    model: str = ""
+    forked_from: str = ""
+    messages: int = 0
+    spending: SessionSpending = field(default_factory=SessionSpending)
+    last_seq: int = 0
+
+    def take(self, record: Record) -> None:
+        """Count one more record. Never raises, whatever the record holds."""
+        self.last_seq = record.seq
+        self.updated = record.ts
+        self.spending = self.spending.after(record)
+        data = record.data if isinstance(record.data, dict) else {}
+        match record.type:
+            case "session":
+                self.created = _text(data, "created")
+                self.cwd = _text(data, "cwd")
+                self.forked_from = _text(data, "forked_from")
+            case "title":
+                self.title = _text(data, "title")
+            case "model" | "run_end":
+                self.model = _text(data, "model") or self.model
+            case "message":
+                self.messages += 1
+                self._take_prompt(data)
+
+    def as_json(self) -> str:
+        return json_text(asdict(self))
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "SessionTotals":
+        """Raises TypeError or LookupError for what `as_json` never wrote."""
+        spent = value["spending"]
+        usages = {name: Usage(**spent[name]) for name in ("usage", "unpriced")}
+        return cls(**{**value, "spending": SessionSpending(**{**spent, **usages})})
+
+    def _take_prompt(self, data: Mapping[str, Any]) -> None:
+        if data.get("role") == "user" and self.first_prompt is None:
+            message = decode_message(data)
+            if isinstance(message, UserMessage) and message.origin == "user":
+                self.first_prompt = title_of(message)
+
+
+def searchable_texts(record: Record) -> Iterator[tuple[str, str]]:
+    """What can be found of a record: `(kind, text)`, each text on one line.
+
+    Kinds are prompt, answer, call, result, title and summary. Calls and results count with their
+    first thousand characters: the words people remember, not every line of every file read.
+    """
+    data = record.data if isinstance(record.data, dict) else {}
+    match record.type, data:
+        case "title", {"title": str(title)}:
+            yield "title", _one_line(title)
+        case "message", _:
+            yield from _texts_of_message(data)
+        case "compaction", {"compaction": {"summary": str(summary)}}:
+            yield "summary", _one_line(summary[:_LONGEST_WORDS])
+
+
+def _texts_of_message(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    role, content = data.get("role"), data.get("content")
+    kind = {"user": "prompt", "assistant": "answer", "toolResult": "result", "tool": "result"}.get(
+        role if isinstance(role, str) else ""
+    )
+    if kind is None:
+        return
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    said = [_text(b, "text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
+    words = "\n".join(filter(None, said))
+    if words:
+        yield kind, _one_line(words[: _LONGEST_RESULT if kind == "result" else _LONGEST_WORDS])
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") == "toolCall":
+            yield "call", _one_line(_call_text(block)[:_LONGEST_CALL])
+
+
+def _call_text(block: Mapping[str, Any]) -> str:
+    arguments = block.get("arguments")
+    values = arguments.values() if isinstance(arguments, dict) else [arguments]
+    said = [value if isinstance(value, str) else json_text(value) for value in values]
+    return " ".join([_text(block, "name"), *said])
+
+
+def _one_line(text: str) -> str:
+    # Half a surrogate pair cannot be stored in UTF-8; control characters mark matches later on.
+    return " ".join(text.translate(_BLANKS).encode(errors="replace").decode().split())
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""

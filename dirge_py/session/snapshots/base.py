@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
 
-RECORD = "snapshot"
+SNAPSHOT_RECORD = "snapshot"
 """The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"},
 with "toward", the tree that is put back next, before a move of the files, and "held", paths that no
 snapshot before this one held: a tool was about to change them."""
@@ -41,7 +41,7 @@ class TreeChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoreResult:
     """What became of the files: `done` are as they were; `failed` says why one is not."""
 
     done: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Snapshots(Protocol):
             SessionError: the tree is gone.
         """
 
-    async def restore(self, tree: str, paths: Sequence[str]) -> Restored:
+    async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         """Make these paths of the working tree as they are in `tree`: written, or removed.
 
         Raises:

@@ -1,52 +1,268 @@
-"""The snapshots of one project: a private git repository that the project knows nothing of."""
+"""The snapshots of one project: a private git repository that the project knows nothing of.
+
+Looking into stores: the one in use, and behind it those that were moved aside.
+"""
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.names import project_id, project_root
-from dirge_py.session.snapshots.base import Restored, Snapshot, TreeChange
-from dirge_py.session.snapshots.candidates import is_in_index
-from dirge_py.session.snapshots.git import GitFailed, find_git, private_git
-from dirge_py.session.snapshots.ignoring import (
+from dirge_py.session.ids import project_id, project_root
+from dirge_py.session.snapshots.base import RestoreResult, Snapshot, TreeChange
+from dirge_py.session.snapshots.capture import (
+    ProjectTooLarge,
+    SnapshotCapture,
+    SnapshotLimits,
+    is_in_index,
+)
+from dirge_py.session.snapshots.git import (
+    TREE_ID,
+    BlobReader,
+    Git,
+    GitFailed,
+    TreeEntry,
+    find_git,
+    parse_changes,
+    parse_tree,
+    private_git,
+)
+from dirge_py.session.snapshots.ignore_rules import (
+    ignored_by,
     is_never_held,
     personal_excludes,
     project_git,
     rules_in,
 )
-from dirge_py.session.snapshots.pruning import Pruning
-from dirge_py.session.snapshots.reading import Reading
-from dirge_py.session.snapshots.restoring import DAMAGED, Wanted, look_at, put_back
-from dirge_py.session.snapshots.seat import Seat, sessions_in_use, take_seat
-from dirge_py.session.snapshots.store_folder import StoreFolder
-from dirge_py.session.snapshots.taking import Taking, Terms, TooLarge
+from dirge_py.session.snapshots.restore import DAMAGED, WantedEntry, inspect_paths, restore_paths
+from dirge_py.session.snapshots.store import (
+    StoreFolder,
+    StoreLease,
+    StorePruner,
+    acquire_lease,
+    sessions_in_use,
+)
 from dirge_py.types.errors import SessionError
 
-T = TypeVar("T")
+_READ_S = 60.0
+_MOST_DAMAGED = 50
+"""Contents that are passed over in one restore, each of which costs another start of git."""
 
+
+class SnapshotReader:
+    """Reads trees and contents. Nothing is written into a store."""
+
+    def __init__(self, git: Git, folder: StoreFolder) -> None:
+        damaged = folder.damaged()
+        usable = [folder.path] if folder.is_whole else []
+        self._git = git
+        self._folder = folder
+        self._stores = [*usable, *damaged] or [folder.path]
+
+    async def _run(self, *commands: str) -> None:
+        store, *others = self._stores
+        await self._git.run(*commands, store=store, alternates=others, timeout_s=_READ_S)
+
+    async def holds(self, tree: str) -> bool:
+        """Whether all that the tree consists of is there. Contents are looked at when needed.
+
+        Raises GitFailed: that cannot be told now.
+        """
+        if not TREE_ID.fullmatch(tree):
+            return False
+        with self._folder.scratch() as scratch:
+            found = scratch / "found"
+            everything = self._git.command("rev-list", "--objects", "--no-object-names", tree)
+            check = self._git.command("cat-file", "--batch-check", "--buffer", stdout=found)
+            try:
+                await self._run(f"{everything} | {check}")
+            except GitFailed as error:
+                if error.tells_nothing:
+                    raise
+                return False
+            return b" missing\n" not in found.read_bytes()
+
+    async def should_hold(self, tree: str) -> bool:
+        """Whether a ref of the store in use says that it is kept. Raises as `holds`."""
+        if not TREE_ID.fullmatch(tree):
+            return False
+        with self._folder.scratch() as scratch:
+            refs = scratch / "refs"
+            listed = self._git.command(
+                "for-each-ref", "--format=%(refname)", "refs/dirge", stdout=refs
+            )
+            try:
+                await self._run(listed)
+            except GitFailed as error:
+                if error.tells_nothing:
+                    raise
+                return True
+            return f"/{tree}\n".encode() in refs.read_bytes()
+
+    async def is_damaged(self) -> bool:
+        """Whether something that the refs of the store in use lead to is missing or unreadable."""
+        check = self._git.command(
+            "fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress"
+        )
+        try:
+            await self._git.run(check, store=self._folder.path, timeout_s=_READ_S)
+        except GitFailed as error:
+            return not error.tells_nothing
+        return False
+
+    async def entries(self, tree: str) -> dict[str, TreeEntry]:
+        """The files of the tree. Raises SessionError if it is gone."""
+        if not TREE_ID.fullmatch(tree):
+            raise _tree_gone(tree)
+        with self._folder.scratch() as scratch:
+            listed = scratch / "listed"
+            try:
+                await self._run(self._git.command("ls-tree", "-r", "-z", tree, stdout=listed))
+            except GitFailed as error:
+                raise _tree_gone(tree, error) from error
+            return parse_tree(listed.read_bytes())
+
+    async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
+        """What differs, by path. Raises SessionError if a tree is gone."""
+        for tree in (before, after):
+            if not TREE_ID.fullmatch(tree):
+                raise _tree_gone(tree)
+        with self._folder.scratch() as scratch:
+            listed = scratch / "changes"
+            options = ["-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--raw"]
+            try:
+                with_lines = self._git.command(
+                    "diff-tree", *options, "--numstat", before, after, stdout=listed
+                )
+                await self._run(with_lines)
+            except GitFailed:
+                # Lines need contents, and one of those may be damaged; the trees may yet be whole.
+                try:
+                    plain = self._git.command("diff-tree", *options, before, after, stdout=listed)
+                    await self._run(plain)
+                except GitFailed as error:
+                    raise _tree_gone(before, error) from error
+            return parse_changes(listed.read_bytes())
+
+    async def difference(self, before: str, after: str, path: str = "") -> str:
+        """What differs, as a unified diff. Raises SessionError if a tree or a content is gone."""
+        for tree in (before, after):
+            if not TREE_ID.fullmatch(tree):
+                raise _tree_gone(tree)
+        options = ["-r", "-p", "--no-color", "--no-renames", "--no-ext-diff", "--no-textconv"]
+        only = ["--", path] if path else []
+        with self._folder.scratch() as scratch:
+            written = scratch / "difference"
+            command = self._git.command("diff-tree", *options, before, after, *only, stdout=written)
+            try:
+                await self._run(command)
+            except GitFailed as error:
+                raise _tree_gone(before, error) from error
+            return written.read_bytes().decode("utf-8", "replace")
+
+    async def known(self, oids: Iterable[str]) -> frozenset[str]:
+        """Those of the contents that some store has."""
+        wanted = sorted(set(oids))
+        if not wanted:
+            return frozenset()
+        with self._folder.scratch() as scratch:
+            asked, found = scratch / "asked", scratch / "found"
+            asked.write_text("".join(f"{oid}\n" for oid in wanted), encoding="ascii")
+            check = self._git.command(
+                "cat-file", "--batch-check=%(objectname)", "--buffer", stdin=asked, stdout=found
+            )
+            with contextlib.suppress(GitFailed):
+                await self._run(check)
+            lines = found.read_text(encoding="ascii").splitlines()
+        return frozenset(line for line in lines if " " not in line)
+
+    async def ignored(
+        self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
+    ) -> Collection[str]:
+        """See `ignored_by`. What cannot be told counts as ignored."""
+        with self._folder.scratch() as scratch:
+            try:
+                return await ignored_by(
+                    self._git,
+                    paths,
+                    rules=rules,
+                    files=files,
+                    store=self._stores[0],
+                    scratch=scratch,
+                )
+            except (GitFailed, OSError):
+                return frozenset(paths)
+
+    @contextlib.asynccontextmanager
+    async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
+        """The contents, for the time of the block; those that cannot be read are not among them."""
+        with self._folder.scratch() as scratch:
+            contents = BlobReader()
+            left = sorted(set(oids))
+            for number in range(_MOST_DAMAGED):
+                if not left:
+                    break
+                file = scratch / f"contents-{number}"
+                is_whole = await self._fetch(left, scratch / "asked", file)
+                contents.add(file)
+                if is_whole:
+                    break
+                # Git stops at one that it cannot read: it is the first of those that did not come.
+                left = [oid for oid in left if oid not in contents][1:]
+            yield contents
+
+    async def _fetch(self, oids: Sequence[str], asked: Path, target: Path) -> bool:
+        asked.write_text("".join(f"{oid}\n" for oid in oids), encoding="ascii")
+        command = self._git.command("cat-file", "--batch", stdin=asked, stdout=target)
+        try:
+            await self._run(command)
+        except GitFailed as error:
+            if error.tells_nothing:
+                raise SessionError(f"The files of then could not be read: {error}") from error
+            return False
+        return True
+
+
+def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
+    if error is not None and error.tells_nothing:
+        return SessionError(f"The files of then could not be read: {error}")
+    return SessionError(
+        "The files of then are no longer kept.",
+        hint=f"There is no snapshot {tree[:12]!r}; going back in the conversation still works.",
+    )
+
+
+T = TypeVar("T")
 NO_GIT = "Without git, `/undo` and `/rewind` bring back the conversation only: install git."
 _FRESH_S = 10.0
 """So long, a tree found whole is not looked through again: lists ask about the same ones."""
-
 _ONLY = "`/undo` and `/rewind` bring back the conversation only"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class SnapshotRetention:
     """How long and how much is kept: days, and bytes of one project's store."""
 
     days: int = 30
     max_bytes: int = 2_000_000_000
 
 
-class Repository:
+class SnapshotRepository:
     """Snapshots of the project around `project`, kept below `state_dir` for `session`.
 
     `path` is the search path to find git on; git in the project is not taken. `on_notice` gets
@@ -61,8 +277,8 @@ class Repository:
         *,
         session: str,
         path: str,
-        terms: Terms,
-        keeping: Keeping | None = None,
+        terms: SnapshotLimits,
+        keeping: SnapshotRetention | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -70,16 +286,16 @@ class Repository:
         self._state = os.path.realpath(state_dir)
         self._session = _as_ref(session)
         self._terms = terms
-        self._keeping = keeping or Keeping()
+        self._keeping = keeping or SnapshotRetention()
         self._on_notice = on_notice
         self._clock = clock
         program = find_git(path, self._root)
         self._git = private_git(program, path, self._root)
         self._folder = StoreFolder(Path(self._state, "snapshots"), project_id(project))
-        self._never = _objection(self._root, program)
+        self._never = _why_unavailable(self._root, program)
         self._failure = ""
-        self._taking: Taking | None = None
-        self._seat: Seat | None = None
+        self._taking: SnapshotCapture | None = None
+        self._seat: StoreLease | None = None
         self._personal: Path | None = None
         self._whole: dict[str, float] = {}
         self._turn = asyncio.Lock()
@@ -144,7 +360,7 @@ class Repository:
         self._check_there()
         return await self._alone(self._ignored_then(tree, paths)) if paths else ()
 
-    async def restore(self, tree: str, paths: Sequence[str]) -> Restored:
+    async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         self._check_there()
         return await self._alone(self._restore(tree, paths))
 
@@ -155,7 +371,7 @@ class Repository:
         """
         if self._is_closed or self._is_missing() or self._seat is None:
             return
-        pruning = Pruning(
+        pruning = StorePruner(
             self._git,
             self._folder,
             session=self._session,
@@ -194,7 +410,7 @@ class Repository:
         was_there = self._folder.is_there
         try:
             snapshot = await self._taken(also)
-        except TooLarge as error:
+        except ProjectTooLarge as error:
             self._never = (
                 f"No snapshots of the files are kept in {self._root}: {error}. {_ONLY}. "
                 "What `.gitignore` leaves out is not counted."
@@ -223,18 +439,18 @@ class Repository:
                 await mend()
         return await (await self._ready()).take(date, also)
 
-    async def _ready(self) -> Taking:
+    async def _ready(self) -> SnapshotCapture:
         if self._taking is not None and self._seat is not None and self._seat.index.parent.is_dir():
             return self._taking
         self._leave()
         async with self._folder.held():
             if not self._folder.is_there:
                 await self._folder.make(self._git)
-            self._seat = await asyncio.to_thread(take_seat, self._folder.path, self._session)
+            self._seat = await asyncio.to_thread(acquire_lease, self._folder.path, self._session)
         project = project_git(self._root)
         self._personal = await personal_excludes(self._git, project, self._seat.file("personal"))
         own = os.path.relpath(self._state, self._root)
-        self._taking = Taking(
+        self._taking = SnapshotCapture(
             self._git,
             self._seat,
             project=project,
@@ -294,8 +510,8 @@ class Repository:
                 f"There are no snapshots of {self._root}.", hint=self.unavailable or NO_GIT
             )
 
-    def _reading(self) -> Reading:
-        return Reading(self._git, self._folder)
+    def _reading(self) -> SnapshotReader:
+        return SnapshotReader(self._git, self._folder)
 
     async def _holds(self, tree: str) -> bool:
         try:
@@ -326,12 +542,12 @@ class Repository:
         files = (self._personal, project_git(self._root).exclude)
         return await reading.ignored(paths, rules=texts, files=files)
 
-    async def _restore(self, tree: str, paths: Sequence[str]) -> Restored:
+    async def _restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         reading = self._reading()
         entries = await reading.entries(tree)
-        wanted = {path: Wanted(entry=entries.get(path)) for path in paths}
+        wanted = {path: WantedEntry(entry=entries.get(path)) for path in paths}
         standing = await asyncio.to_thread(
-            look_at,
+            inspect_paths,
             self._root,
             wanted,
             limit_bytes=self._terms.file_bytes,
@@ -341,7 +557,7 @@ class Repository:
         known = await reading.known([found.oid for found in standing.values() if found.oid])
         async with reading.contents(needed) as contents:
             restored = await asyncio.to_thread(
-                put_back,
+                restore_paths,
                 self._root,
                 wanted,
                 standing=standing,
@@ -365,7 +581,7 @@ def _folders(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _objection(root: str, program: str) -> str:
+def _why_unavailable(root: str, program: str) -> str:
     """Why there can be no snapshots of the folder at all, or ""."""
     home = os.path.realpath(os.path.expanduser("~"))
     if root == "/" or os.path.commonpath((root, home)) == root:

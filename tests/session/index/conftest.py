@@ -1,6 +1,6 @@
 import pytest
 
-from dirge_py.session.index.index import SessionIndex
+from dirge_py.session.index.session_index import SessionIndex
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.session.index import content, database
-from dirge_py.session.index.index import SessionIndex
-from dirge_py.session.index.tally import Tally
+from dirge_py.session.history import SessionSpending
+from dirge_py.session.index import database
+from dirge_py.session.index.session_index import SessionIndex
+from dirge_py.session.index.sources import SessionTotals
 from dirge_py.session.journal import read_journal
-from dirge_py.session.spending import Spending
 from dirge_py.session.store import Store
 from dirge_py.types.errors import UsageError
 from dirge_py.types.messages import Usage
@@ -105,7 +105,7 @@ def test_quotes_and_operators_are_only_words(filled):
 def test_a_session_that_goes_on_is_read_only_where_it_is_new(store, filled, monkeypatch):
     filled.sessions()
     wholly_read = []
-    monkeypatch.setattr(content, "read_whole", lambda *args: wholly_read.append(args))
+    monkeypatch.setattr(database, "read_whole", lambda *args: wholly_read.append(args))
     record(store, "one", exchange("what about gamma", "Nothing."))
 
     found = filled.search(["gamma"])
@@ -236,7 +236,7 @@ def test_rubbish_a_folder_or_a_stale_log_in_its_place_do_not_matter(filled, tmp_
 
 def test_without_fts5_the_same_places_are_found(filled, monkeypatch, tmp_path):
     expected = answers(filled)
-    database.remove(tmp_path / "state/index.sqlite")
+    database.remove_database(tmp_path / "state/index.sqlite")
     monkeypatch.setattr(database, "_WORDS", "CREATE VIRTUAL TABLE words USING absent (text);")
 
     assert answers(filled) == expected
@@ -251,7 +251,7 @@ def test_without_sqlite_the_journals_answer(filled, monkeypatch):
 
 def test_a_lock_that_is_not_given_back_only_costs_the_index(filled, tmp_path, monkeypatch):
     sessions, found = answers(filled)
-    monkeypatch.setattr("dirge_py.session.index.index._PATIENCE_S", 0.0)
+    monkeypatch.setattr("dirge_py.session.index.session_index._LOCK_TIMEOUT_S", 0.0)
     holder = subprocess.Popen(
         ["flock", str(tmp_path / "state/index.lock"), "sh", "-c", "echo held; cat"],
         stdin=subprocess.PIPE,
@@ -267,7 +267,7 @@ def test_a_lock_that_is_not_given_back_only_costs_the_index(filled, tmp_path, mo
 ASK = """
 import sys
 from pathlib import Path
-from dirge_py.session.index.index import SessionIndex
+from dirge_py.session.index.session_index import SessionIndex
 index = SessionIndex(Path(sys.argv[1]), sys.argv[2])
 for _ in range(10):
     sessions = [(one.id, one.cost_usd is None) for one in index.sessions()]
@@ -330,11 +330,11 @@ def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory,
 
 @given(
     st.builds(
-        Tally,
+        SessionTotals,
         title=st.text(),
         messages=st.integers(0),
         spending=st.builds(
-            Spending,
+            SessionSpending,
             usage=st.builds(Usage, input=st.integers(0)),
             unpriced=st.builds(Usage, output=st.integers(0)),
             cost_usd=st.none() | st.floats(0, 1e6),
@@ -343,7 +343,7 @@ def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory,
     )
 )
 def test_a_tally_comes_back_as_it_was_written(tally):
-    assert Tally.from_json(json.loads(tally.as_json())) == tally
+    assert SessionTotals.from_json(json.loads(tally.as_json())) == tally
 
 
 @pytest.mark.parametrize(

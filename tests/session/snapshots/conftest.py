@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.session.snapshots.repository import Keeping, Repository
-from dirge_py.session.snapshots.taking import Terms
+from dirge_py.session.snapshots.capture import SnapshotLimits
+from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
 
 LIMIT = 64 * 1024
 """Files above this are too large here; the usual limit would make the tests slow."""
@@ -20,17 +20,17 @@ class Project:
         self.root.mkdir()
         self.state = base / "state"
         self.notices: list[str] = []
-        self.opened: list[Repository] = []
+        self.opened: list[SnapshotRepository] = []
 
     def open(self, session="s", *, path=None, clock=None, limit=LIMIT, keeping=None, **terms):
         more = {} if clock is None else {"clock": clock}
-        repository = Repository(
+        repository = SnapshotRepository(
             self.state,
             self.root,
             session=session,
             path=os.environ["PATH"] if path is None else path,
-            terms=Terms(file_bytes=limit, **terms),
-            keeping=keeping or Keeping(),
+            terms=SnapshotLimits(file_bytes=limit, **terms),
+            keeping=keeping or SnapshotRetention(),
             on_notice=self.notices.append,
             **more,
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.session.snapshots.copies import LIST, KeptCopies
+from dirge_py.session.snapshots.originals import COPIES_LIST, FileCopies
 from dirge_py.types.errors import FileError
 
 from .conftest import LIMIT
@@ -92,11 +92,11 @@ async def test_going_back_changes_no_mode_under_another_name(project):
 
 
 def copies(folder: Path) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(folder.iterdir()) if path.name != LIST]
+    return [path.read_bytes() for path in sorted(folder.iterdir()) if path.name != COPIES_LIST]
 
 
 def test_copies_are_private_and_made_once(tmp_path):
-    kept = KeptCopies(tmp_path / "copies", days=30)
+    kept = FileCopies(tmp_path / "copies", days=30)
 
     first = kept.keep("/somewhere/a b", b"one")
 
@@ -105,12 +105,12 @@ def test_copies_are_private_and_made_once(tmp_path):
     assert sorted(copies(kept.folder)) == [b"one", b"two"]
     assert first.name.endswith("-a_b")
     assert (kept.folder.stat().st_mode & 0o777, first.stat().st_mode & 0o777) == (0o700, 0o600)
-    assert (kept.folder / LIST).read_text().count('"path": "/somewhere/a b"') == 2
+    assert (kept.folder / COPIES_LIST).read_text().count('"path": "/somewhere/a b"') == 2
 
 
 def test_old_copies_go_and_the_oldest_where_there_is_no_room(tmp_path):
     now = 1_000_000_000.0
-    kept = KeptCopies(tmp_path, days=10, max_bytes=25, clock=lambda: now)
+    kept = FileCopies(tmp_path, days=10, max_bytes=25, clock=lambda: now)
     kept.keep("/old", b"0")
     for name in ("1", "2", "3"):
         now += 5 * 24 * 60 * 60
@@ -126,4 +126,4 @@ def test_a_copy_that_cannot_be_kept_says_where_there_is_no_room(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(FileError, match="/a was not changed: it could not be copied to"):
-        KeptCopies(tmp_path / "file" / "copies", days=1).keep("/a", b"x")
+        FileCopies(tmp_path / "file" / "copies", days=1).keep("/a", b"x")

@@ -76,7 +76,7 @@ RESTORE = """
 import asyncio, os, sys
 from pathlib import Path
 from dirge_py.session.snapshots.repository import Repository
-from dirge_py.session.snapshots.taking import Terms
+from dirge_py.session.snapshots.capture import Terms
 from tests.session.snapshots.conftest import restore_all
 
 async def main():

@@ -6,8 +6,8 @@ import pytest
 
 from dirge_py.session.journal import read_journal
 from dirge_py.session.snapshots.base import Snapshot
-from dirge_py.session.snapshots.hooks import RunSnapshots
 from dirge_py.session.snapshots.repository import NO_GIT
+from dirge_py.session.snapshots.run_snapshots import RunSnapshots
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import AgentEnd, SystemNotice
 from dirge_py.types.hooks import Context, TurnInfo

@@ -7,8 +7,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from dirge_py.session.snapshots.repository import Repository
-from dirge_py.session.snapshots.taking import Terms
+from dirge_py.session.snapshots.capture import SnapshotLimits
+from dirge_py.session.snapshots.repository import SnapshotRepository
 
 FILES = 40
 SIZE = 20_000
@@ -25,12 +25,12 @@ def work(base, what):
 
 async def _work(base, what):
     root = base / "project"
-    repository = Repository(
+    repository = SnapshotRepository(
         base / "state",
         root,
         session=f"s{os.getpid()}",
         path=os.environ["PATH"],
-        terms=Terms(file_bytes=1 << 20),
+        terms=SnapshotLimits(file_bytes=1 << 20),
     )
     trees = {}
     for letter in "ab":

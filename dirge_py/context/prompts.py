@@ -1,0 +1,248 @@
+"""Prompts kept in files, `prompts/<name>.md`: what the model is told in addition, by name.
+
+A file may begin with YAML between lines of `---`: `description`, for lists, `deny_tools`, tools
+that may not be called while the prompt is in use, whatever else would allow them, and `chunk_s`,
+seconds that a service may be silent within an answer.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from dirge_py.files.regular_file import read_regular
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.nearest import nearest
+from dirge_py.lib.own_file import UnsafeFile
+from dirge_py.types.errors import ConfigError, UsageError
+
+_MAX_BYTES = 256 * 1024
+_MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_KEYS = ("description", "deny_tools", "chunk_s")
+_SLIP = 0.7
+"""How alike a name must be to that of a tool to be taken for a slip of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPrompt:
+    """One prompt. `deny_tools` are names of tools in lower case, `source` its file."""
+
+    name: str
+    text: str
+    deny_tools: tuple[str, ...] = ()
+    source: str = ""
+    description: str = ""
+    chunk_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFile:
+    """A prompt that could be read. `read` gives its bytes, or raises OSError."""
+
+    name: str
+    source: str
+    read: Callable[[], bytes] = field(repr=False)
+
+
+def prompt_files(folder: Path) -> list[PromptFile]:
+    """The prompts in a folder, by name; none are read yet."""
+    return [
+        PromptFile(
+            name=path.stem,
+            source=str(path),
+            read=partial(read_regular, path, _MAX_BYTES + 1, is_own=True),
+        )
+        for path in sorted(folder.glob("*.md"))
+        if is_prompt_name(path.stem)
+    ]
+
+
+def prompts_in_bytes(files: Mapping[str, bytes]) -> list[PromptFile]:
+    """The prompts among files that were read before, by path."""
+    named = [(Path(path), files[path]) for path in sorted(files)]
+    return [
+        PromptFile(name=path.stem, source=str(path), read=partial(bytes, content))
+        for path, content in named
+        if is_prompt_name(path.stem)
+    ]
+
+
+def is_prompt_name(name: str) -> bool:
+    """Whether it can be typed: letters, digits, `.`, `_` and `-`, and not `none`."""
+    return re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name) is not None and name != "none"
+
+
+def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedPrompt:
+    """The prompt in this file.
+
+    A tool that is not among `known_tools` may come from elsewhere and is kept; but what is nearly
+    the name of one of them is a slip, and would deny nothing.
+
+    Raises:
+        ConfigError: it cannot be read, or what stands at its head is not as it should be.
+    """
+    text = _text(file)
+    found = _MARKED.match(text)
+    if found is None:
+        return NamedPrompt(name=file.name, text=text.strip(), source=file.source)
+    head = _head(found["head"], file.source)
+    denied = _denied(head.get("deny_tools", []), file.source, known_tools)
+    return NamedPrompt(
+        name=file.name,
+        text=text[found.end() :].strip(),
+        deny_tools=denied,
+        source=file.source,
+        description=" ".join(str(head.get("description") or "").split()),
+        chunk_s=_seconds(head.get("chunk_s"), file.source),
+    )
+
+
+class PromptBook:
+    """The prompts there are, and the one in use. The first file of a name counts.
+
+    `notices` tell of files that stand behind another of their name. `on_change` hears of each
+    choice.
+    """
+
+    def __init__(self, files: Sequence[PromptFile], *, known_tools: Sequence[str] = ()) -> None:
+        self._files: dict[str, PromptFile] = {}
+        self._known_tools = known_tools
+        self.notices: list[str] = []
+        self.current: NamedPrompt | None = None
+        self.on_change: list[Callable[[NamedPrompt | None], None]] = []
+        for file in files:
+            first = self._files.setdefault(file.name, file)
+            if first is not file:
+                self.notices.append(
+                    f"prompt `{file.name}` of {file.source} is not used: {first.source} is."
+                )
+
+    @property
+    def names(self) -> Sequence[str]:
+        return sorted(self._files)
+
+    @property
+    def denied_tools(self) -> dict[str, str]:
+        """Tool to who denies it, for the prompt in use."""
+        if self.current is None:
+            return {}
+        return dict.fromkeys(self.current.deny_tools, f"prompt {self.current.name}")
+
+    def describe(self, name: str) -> str:
+        """What a list says about a prompt: its description, or what is wrong with it."""
+        try:
+            prompt = self.find(name)
+        except ConfigError as error:
+            return f"cannot be used: {error.message}"
+        denied = f"denies {', '.join(prompt.deny_tools)}" if prompt.deny_tools else ""
+        return "; ".join(part for part in (prompt.description, denied) if part)
+
+    def find(self, name: str) -> NamedPrompt:
+        """The prompt of this name.
+
+        Raises:
+            UsageError: there is none.
+            ConfigError: its file is not as it should be.
+        """
+        file = self._files.get(name)
+        if file is None:
+            raise UsageError(f"there is no prompt {name!r}.", hint=_hint(name, self.names))
+        return parse_prompt(file, known_tools=self._known_tools)
+
+    def choose(self, name: str | None) -> NamedPrompt | None:
+        """Use this prompt from the next run on, None to use none. Raises as `find`."""
+        self.current = self.find(name) if name is not None else None
+        for tell in self.on_change:
+            tell(self.current)
+        return self.current
+
+
+def prompt_section(prompt: NamedPrompt | None) -> str:
+    """What the system prompt says of the prompt in use."""
+    if prompt is None:
+        return ""
+    denied = ", ".join(prompt.deny_tools)
+    note = f"\n\nDo not call these tools, they are denied now: {denied}." if denied else ""
+    return f"{prompt.text}{note}".strip()
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    if not names:
+        return "Prompts are files `prompts/<name>.md` beside your config.toml."
+    near = get_close_matches(name, names, 3)
+    return f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
+
+
+def _text(file: PromptFile) -> str:
+    try:
+        content = file.read()
+    except UnsafeFile as error:
+        raise ConfigError(
+            f"{file.source} {error.strerror}, so dirge doesn't use it.",
+            hint=f"Run `{error.fix}`.",
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"{file.source} cannot be read: {error.strerror}.", hint="Make it a readable file."
+        ) from error
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(f"{file.source} is larger than 256 KiB.", hint="A prompt is sent whole.")
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        hint = "Save the file as UTF-8."
+        raise ConfigError(f"{file.source}:{line}: not UTF-8.", hint=hint) from None
+
+
+def _head(text: str, source: str) -> dict[str, Any]:
+    yaml: Any = import_module("yaml")
+    try:
+        # References are not needed, and a few nested ones make a head of gigabytes.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise ConfigError(f"{source}: its head refers to itself.", hint=_SHAPE)
+        head = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{source}:{mark.line + 2}" if mark is not None else source
+        why = getattr(error, "problem", None) or "it is no YAML"
+        raise ConfigError(f"{place}: {why}.", hint=_SHAPE) from None
+    head = {} if head is None else head
+    if not isinstance(head, dict):
+        raise ConfigError(f"{source}: its head is no list of settings.", hint=_SHAPE)
+    for key in head:
+        if key not in _KEYS:
+            meant = nearest(str(key), _KEYS)
+            hint = f"Did you mean `{meant}`?" if meant else _SHAPE
+            raise ConfigError(f"{source}: no setting `{key}` in a prompt.", hint=hint)
+    return head
+
+
+def _seconds(value: Any, source: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ConfigError(f"{source}: `chunk_s` is no number of seconds above 0.", hint=_SHAPE)
+    return float(value)
+
+
+def _denied(value: Any, source: str, known_tools: Sequence[str]) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
+        raise ConfigError(f"{source}: `deny_tools` is no list of tools.", hint=_SHAPE)
+    denied = [name.strip().lower() for name in names]
+    for name in denied:
+        near = get_close_matches(name, known_tools, 1, _SLIP) if name not in known_tools else []
+        if near:
+            raise ConfigError(
+                f"{source}: `deny_tools` names {name!r}.", hint=f"Did you mean `{near[0]}`?"
+            )
+    return tuple(dict.fromkeys(denied))
+
+
+_SHAPE = "Between lines of `---`: `description: text`, `deny_tools: [edit, bash]`, `chunk_s: 600`."

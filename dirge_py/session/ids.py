@@ -1,0 +1,104 @@
+"""Names on disk: session ids and project folders.
+
+The shortest names by which sessions can be told apart.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dirge_py.types.errors import SessionError
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+# `<id>` is also a folder beside these files of other sessions.
+_RESERVED_ENDINGS = (".jsonl", ".lock", ".damaged")
+# Crockford's base 32: sorts like the numbers, no letters that look alike.
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+_SECONDS_PER_DAY = 24 * 60 * 60
+
+
+def new_session_id(now: float) -> str:
+    """An id like `20261120-b3k7qx` that sorts by time.
+
+    The date is UTC; four digits say when in the day, to 0.08 s, two are random. The part after the
+    date is enough to open the session.
+    """
+    moment = datetime.fromtimestamp(now, UTC)
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    part = (moment - midnight).total_seconds() / _SECONDS_PER_DAY
+    tick = int(part * len(_DIGITS) ** 4)
+    digits = [_DIGITS[tick >> shift & 31] for shift in (15, 10, 5, 0)]
+    digits += [secrets.choice(_DIGITS) for _ in range(2)]
+    return f"{moment:%Y%m%d}-{''.join(digits)}"
+
+
+def check_session_id(session_id: str) -> str:
+    """The id itself, if it can be one.
+
+    Raises:
+        SessionError: it has other characters than `[A-Za-z0-9._-]`, over 128, or a reserved ending.
+    """
+    if not _SESSION_ID.fullmatch(session_id) or session_id in (".", ".."):
+        raise SessionError(
+            f"{session_id!r} cannot be a session id.",
+            hint="Use 1 to 128 letters, digits, dots, underscores or hyphens.",
+        )
+    if session_id.endswith(_RESERVED_ENDINGS):
+        raise SessionError(
+            f"{session_id!r} cannot be a session id: its ending is reserved.",
+            hint=f"Choose one that does not end in {', '.join(_RESERVED_ENDINGS)}.",
+        )
+    return session_id
+
+
+def project_root(path: Path) -> Path:
+    """The real path of the git work tree around `path`, or of `path` where there is none."""
+    real = Path(os.path.realpath(path))
+    return next((at for at in (real, *real.parents) if os.path.lexists(at / ".git")), real)
+
+
+def project_id(path: Path) -> str:
+    """The folder name of the project around `path`: a slug of its name and 8 hex digits.
+
+    Each git work tree is a project of its own.
+    """
+    root = project_root(path)
+    slug = re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-")[:40] or "root"
+    return f"{slug}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}"
+
+
+_MIN_SHORT_NAME = 4
+
+
+def short_names(ids: Iterable[str]) -> Mapping[str, str]:
+    """For each id of a project what is enough to find it: four characters at least, if it has them.
+
+    It is the beginning of what follows the date, else of the whole id, else the id.
+    """
+    known = sorted(set(ids))
+    tails = sorted(session_id.partition("-")[2] for session_id in known)
+    return {session_id: _short_name(session_id, known, tails) for session_id in known}
+
+
+def _short_name(session_id: str, known: Sequence[str], tails: Sequence[str]) -> str:
+    tail = session_id.partition("-")[2]
+    for length in range(_MIN_SHORT_NAME, len(tail) + 1):
+        name = tail[:length]
+        # The beginnings of whole ids come first when a session is looked for.
+        if _count_beginning(tails, name) == 1 and _count_beginning(known, name) == 0:
+            return name
+    for length in range(2 * _MIN_SHORT_NAME, len(session_id)):
+        if _count_beginning(known, session_id[:length]) == 1:
+            return session_id[:length]
+    return session_id
+
+
+def _count_beginning(names: Sequence[str], start: str) -> int:
+    """How many of the sorted names begin so; 2 stands for more."""
+    at = bisect_left(names, start)
+    return sum(name.startswith(start) for name in names[at : at + 2])

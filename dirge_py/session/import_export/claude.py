@@ -1,0 +1,228 @@
+"""Session files of Claude Code: `~/.claude/projects/<folder>/<uuid>.jsonl`.
+
+One JSON object a line. Those of type `user` and `assistant` hold a `message` in the shape of the
+Messages API; `uuid` and `parentUuid` make branches, of which the one that ends last is current. An
+answer is written as several lines, one per block, with the same `message.id`.
+
+Source: public descriptions and schemas of the format up to version 2.1.144; it is documented
+nowhere by its makers, so whatever is unknown is counted and left out.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from dirge_py.session.import_export.external import (
+    IMAGE_NOT_IMPORTED,
+    ExternalSession,
+    number_member,
+    parse_lines,
+    parse_seconds,
+    text_member,
+)
+from dirge_py.types.messages import Origin, TextBlock, ThinkingBlock, Usage
+
+Line = Mapping[str, Any]
+
+_TALK = ("user", "assistant")
+# What the program notes for itself.
+_NOTES = frozenset(
+    [
+        "summary",
+        "system",
+        "progress",
+        "attachment",
+        "file-history-snapshot",
+        "queue-operation",
+        "custom-title",
+        "ai-title",
+        "agent-name",
+        "agent-setting",
+        "last-prompt",
+        "pr-link",
+        "permission-mode",
+        "bridge-session",
+        "worktree-state",
+    ]
+)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_WRITTEN_BY_PROGRAM = re.compile(
+    r"\s*(<(command-|local-command-|system-reminder|bash-|task-notification)|Caveat: |\[Request )"
+)
+
+
+def looks_like_claude(lines: Sequence[Line]) -> bool:
+    return any(
+        text_member(line, "type") in _TALK
+        and isinstance(line.get("message"), dict)
+        and "uuid" in line
+        for line in lines
+    )
+
+
+def read_claude(text: str, file_name: str) -> ExternalSession:
+    """The session in the file. It has no messages if the file is none."""
+    found = ExternalSession(program="claude")
+    lines = parse_lines(text, found.left_out)
+    for line in lines:
+        kind = text_member(line, "type")
+        if kind not in _TALK and kind not in _NOTES:
+            found.left_out[f"lines of type {kind[:40]!r}"] += 1
+        _take_facts(found, line)
+    stem = PurePath(file_name).stem
+    if _UUID.fullmatch(stem) or not found.session_id:
+        found.session_id = stem
+    at = 0.0
+    answers: dict[str, Any] = {}
+    for line in _current_branch(lines, found):
+        at = parse_seconds(line.get("timestamp"), at)
+        if line["type"] == "user":
+            _take_user(found, line, at)
+        else:
+            _take_answer(found, line, at, answers)
+    return found
+
+
+def _take_facts(found: ExternalSession, line: Line) -> None:
+    found.session_id = text_member(line, "sessionId") or found.session_id
+    found.cwd = found.cwd or text_member(line, "cwd")
+    match line.get("type"):
+        case "custom-title":
+            found.title = text_member(line, "customTitle") or found.title
+        case "ai-title":
+            found.title = found.title or text_member(line, "aiTitle")
+        case "summary":
+            found.title = found.title or text_member(line, "summary")
+
+
+def _current_branch(lines: Sequence[Line], found: ExternalSession) -> Sequence[Line]:
+    """The talk from the beginning to the last line, without what was abandoned on the way."""
+    is_talk = [
+        text_member(line, "type") in _TALK and isinstance(line.get("message"), dict)
+        for line in lines
+    ]
+    talk = [line for line, is_one in zip(lines, is_talk, strict=True) if is_one]
+    main = [line for line in talk if not line.get("isSidechain")]
+    found.left_out["messages of sub-agents"] += len(talk) - len(main) if main else 0
+    # The file of a sub-agent holds nothing else.
+    chosen = main or talk
+    path = _path(lines, chosen)
+    asked = {_answer_id(line) for line in chosen if text_member(line, "uuid") in path} - {""}
+    kept = [
+        line
+        for line in chosen
+        if text_member(line, "uuid") in path or "uuid" not in line or _answer_id(line) in asked
+    ]
+    calls = {text_member(block, "id") for line in kept for block in _blocks(line, "tool_use")}
+    kept_ids = set(map(id, kept))
+    branch = [
+        line
+        for line in chosen
+        if id(line) in kept_ids
+        or any(text_member(block, "tool_use_id") in calls for block in _blocks(line, "tool_result"))
+    ]
+    found.left_out["messages of abandoned branches"] += len(chosen) - len(branch)
+    return branch
+
+
+def _path(lines: Sequence[Line], chosen: Sequence[Line]) -> set[str]:
+    """The ids from the last message up to the first. A line whose parent is lost follows the one
+    before it in the file."""
+    by_id = {uuid: line for line in lines if (uuid := text_member(line, "uuid"))}
+    before: dict[str, str] = {}
+    last = ""
+    for line in chosen:
+        before[text_member(line, "uuid")] = last
+        last = text_member(line, "uuid") or last
+    path: set[str] = set()
+    here = last
+    while here and here not in path:
+        path.add(here)
+        line = by_id.get(here, {})
+        above = text_member(line, "parentUuid") or text_member(line, "logicalParentUuid")
+        here = above if above in by_id or not above else before.get(here, "")
+    return path
+
+
+def _answer_id(line: Line) -> str:
+    return text_member(line["message"], "id") if line.get("type") == "assistant" else ""
+
+
+def _blocks(line: Line, kind: str) -> list[Line]:
+    content = line["message"].get("content")
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if isinstance(block, dict) and block.get("type") == kind]
+
+
+def _take_user(found: ExternalSession, line: Line, at: float) -> None:
+    content = line["message"].get("content")
+    for block in _blocks(line, "tool_result"):
+        is_error = block.get("is_error") is True
+        found.result(
+            text_member(block, "tool_use_id"), _text(block.get("content")), at, is_error=is_error
+        )
+    said = _text(content)
+    if line.get("isCompactSummary"):
+        found.say(said, at, origin="harness", anew=True)
+        return
+    is_written = line.get("isMeta") or _WRITTEN_BY_PROGRAM.match(said)
+    origin: Origin = "harness" if is_written else "user"
+    found.say(said, at, origin=origin)
+
+
+def _take_answer(found: ExternalSession, line: Line, at: float, answers: dict[str, Any]) -> None:
+    message = line["message"]
+    model = text_member(message, "model")
+    if model == "<synthetic>" or line.get("isApiErrorMessage"):
+        found.left_out["error messages of the program"] += 1
+        return
+    entry = answers.get(_answer_id(line))
+    if entry is None:
+        entry = found.answer(at, model=model)
+        if _answer_id(line):
+            answers[_answer_id(line)] = entry
+    if isinstance(message.get("content"), str) and message["content"]:
+        entry.blocks.append(TextBlock(message["content"]))
+    content = message.get("content")
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "text" and text_member(block, "text"):
+            entry.blocks.append(TextBlock(text_member(block, "text")))
+        elif kind == "thinking" and text_member(block, "thinking"):
+            # Without its signature: that is for the service it came from.
+            entry.blocks.append(ThinkingBlock(text=text_member(block, "thinking")))
+        elif kind == "tool_use":
+            arguments = block.get("input")
+            found.call(entry, text_member(block, "id"), text_member(block, "name"), arguments)
+        elif kind not in ("text", "thinking", "redacted_thinking"):
+            found.left_out[f"blocks of type {str(kind)[:40]!r}"] += 1
+    if isinstance(message.get("usage"), dict):
+        entry.usage = _usage(message["usage"])
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    said = []
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "text":
+            said.append(text_member(block, "text"))
+        elif kind in ("image", "document"):
+            said.append(IMAGE_NOT_IMPORTED)
+    return "\n".join(said)
+
+
+def _usage(told: Line) -> Usage:
+    read, write = (
+        number_member(told, "cache_read_input_tokens"),
+        number_member(told, "cache_creation_input_tokens"),
+    )
+    return Usage(
+        # There it does not include what came from the cache.
+        input=number_member(told, "input_tokens") + read + write,
+        output=number_member(told, "output_tokens"),
+        cache_read=read,
+        cache_write=write,
+    )

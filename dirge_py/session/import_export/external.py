@@ -1,0 +1,189 @@
+"""A session of another program, gathered line by line into messages of ours.
+
+However its calls and results were stored, in the end each call is followed by its one result.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from dirge_py.types.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Message,
+    Origin,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+
+ExternalProgram = Literal["claude", "codex"]
+
+_YEAR_3000 = 32_503_680_000
+IMAGE_NOT_IMPORTED = "(a picture that was not imported)"
+_UNANSWERED = (
+    "There is no result: the session was imported, and this call had none there. Its outcome is "
+    "unknown; check before repeating it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedMessage:
+    """A message and when it was said, in seconds since 1970. `begins_anew`: only it and what
+    follows is sent from here on, as a summary stands for what was before."""
+
+    message: Message
+    at: float
+    begins_anew: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class _Entry:
+    at: float
+    message: Message | None = None
+    begins_anew: bool = False
+    blocks: list[AssistantBlock] = field(default_factory=list)
+    model: str = ""
+    usage: Usage | None = None
+    results: dict[str, tuple[ToolResultMessage, float]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class ExternalSession:
+    """What a file held. `left_out` counts what was not taken over, by what it is."""
+
+    program: ExternalProgram
+    session_id: str = ""
+    title: str = ""
+    cwd: str = ""
+    model: str = ""
+    left_out: Counter[str] = field(default_factory=Counter)
+    _entries: list[_Entry] = field(default_factory=list)
+    _calls: dict[str, _Entry] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def say(self, text: str, at: float, *, origin: Origin = "user", anew: bool = False) -> None:
+        """A prompt, or with `anew` the summary of all before it."""
+        if text:
+            message = user_text(text, origin)
+            self._entries.append(_Entry(at=at, message=message, begins_anew=anew))
+
+    def answer(self, at: float, *, model: str = "") -> _Entry:
+        """A new answer of the model, to be filled."""
+        entry = _Entry(at=at, model=model)
+        self.model = model or self.model
+        self._entries.append(entry)
+        return entry
+
+    @property
+    def open_answer(self) -> _Entry | None:
+        """The last entry if it is an answer that got no result yet."""
+        last = self._entries[-1] if self._entries else None
+        return last if last is not None and last.message is None and not last.results else None
+
+    @property
+    def last_answer(self) -> _Entry | None:
+        return next((each for each in reversed(self._entries) if each.message is None), None)
+
+    def call(self, entry: _Entry, call_id: str, name: str, arguments: Any) -> None:
+        """A tool call of this answer."""
+        entry.blocks.append(ToolCallBlock(id=call_id, name=name or "tool", arguments=arguments))
+        self._calls[call_id] = entry
+        self._names[call_id] = name or "tool"
+
+    def result(self, call_id: str, text: str, at: float, *, is_error: bool = False) -> None:
+        """The result of a call; one without a call, or a second one, is left out."""
+        entry = self._calls.get(call_id)
+        if entry is None or call_id in entry.results:
+            self.left_out["results without a call"] += 1
+            return
+        entry.results[call_id] = (self._result(call_id, text, is_error=is_error), at)
+
+    def forget_turns(self, count: int) -> None:
+        """Take back the last prompts and all that followed them."""
+        prompts = [
+            place
+            for place, entry in enumerate(self._entries)
+            if getattr(entry.message, "origin", "") == "user"
+        ]
+        if count > 0 and prompts:
+            del self._entries[prompts[-min(count, len(prompts))] :]
+
+    def messages(self) -> Iterator[ImportedMessage]:
+        """What was said, in order; never later things before earlier ones."""
+        now = 0.0
+        for entry in self._entries:
+            now = max(now, entry.at)
+            if entry.message is not None:
+                yield ImportedMessage(message=entry.message, at=now, begins_anew=entry.begins_anew)
+            elif entry.blocks:
+                yield ImportedMessage(message=_answer(entry), at=now)
+                for block in entry.blocks:
+                    if isinstance(block, ToolCallBlock):
+                        unanswered = self._result(block.id, _UNANSWERED, is_error=True)
+                        result, at = entry.results.get(block.id, (unanswered, now))
+                        now = max(now, at)
+                        yield ImportedMessage(message=result, at=now)
+
+    def _result(self, call_id: str, text: str, *, is_error: bool) -> ToolResultMessage:
+        return ToolResultMessage(
+            tool_call_id=call_id,
+            tool_name=self._names[call_id],
+            content=(TextBlock(text),),
+            details={"outcome": "error" if is_error else "ok"},
+            is_error=is_error,
+        )
+
+
+def parse_lines(text: str, left_out: Counter[str]) -> Sequence[Mapping[str, Any]]:
+    """The objects of a file of JSON lines; others are counted."""
+    found = []
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            found.append(value)
+        else:
+            left_out["lines that are no JSON object"] += 1
+    return found
+
+
+def parse_seconds(stamp: Any, otherwise: float) -> float:
+    """An ISO 8601 time in seconds since 1970; `otherwise` for what is none, or odd."""
+    try:
+        read = datetime.fromisoformat(stamp)
+    except (TypeError, ValueError):
+        return otherwise
+    found = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    return found if 0 < found < _YEAR_3000 else otherwise
+
+
+def text_member(value: Mapping[str, Any], name: str) -> str:
+    """The member if it is a text, else ""."""
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def number_member(value: Mapping[str, Any], name: str) -> int:
+    """The member if it is a count, else 0."""
+    found = value.get(name)
+    return found if type(found) is int and found > 0 else 0
+
+
+def _answer(entry: _Entry) -> AssistantMessage:
+    has_calls = any(isinstance(block, ToolCallBlock) for block in entry.blocks)
+    return AssistantMessage(
+        content=tuple(entry.blocks),
+        stop_reason="toolUse" if has_calls else "stop",
+        model=entry.model,
+        usage=entry.usage,
+    )

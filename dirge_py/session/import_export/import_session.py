@@ -1,0 +1,174 @@
+"""Another program's session as a new one of ours, which can be read, searched and gone on with."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.codec import encode_message
+from dirge_py.session.history import title_of
+from dirge_py.session.import_export.claude import looks_like_claude, read_claude
+from dirge_py.session.import_export.codex import looks_like_codex, read_codex
+from dirge_py.session.import_export.external import (
+    ExternalProgram,
+    ExternalSession,
+    ImportedMessage,
+    parse_lines,
+)
+from dirge_py.session.journal import Journal, read_journal
+from dirge_py.session.record import timestamp
+from dirge_py.session.recorder import Redact, redacted_record
+from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import UserMessage
+
+_MOST_BYTES = 512 * 1024 * 1024
+_RUN = "import"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportResult:
+    """A session that was taken over. `is_known`: it had been before, and nothing was done now."""
+
+    session_id: str
+    program: ExternalProgram
+    messages: int = 0
+    left_out: Mapping[str, int]
+    is_known: bool = False
+
+
+def read_external(
+    path: Path,
+    program: Literal["claude", "codex", "auto"] = "auto",
+    *,
+    most_bytes: int = _MOST_BYTES,
+) -> ExternalSession:
+    """The session in a file of another program.
+
+    Raises:
+        SessionError: it cannot be read, or holds no session of that program.
+    """
+    try:
+        with path.open("rb") as file:
+            # Whatever size it is said to have: a pipe or a device has none, and may be endless.
+            content = file.read(most_bytes + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SessionError(f"{str(path)!r} cannot be read: {why}.") from error
+    if len(content) > most_bytes:
+        raise SessionError(f"{str(path)!r} is too large to be a session.")
+    text = content.decode("utf-8", "replace")
+    found = _reader(text, path, program)
+    if found is None or not any(True for _ in found.messages()):
+        names = {"claude": "Claude Code", "codex": "Codex"}.get(program, "Claude Code or Codex")
+        raise SessionError(
+            f"{str(path)!r} holds no session of {names}.",
+            hint="They are in ~/.claude/projects/*/*.jsonl and ~/.codex/sessions/**/*.jsonl.",
+        )
+    return found
+
+
+def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> ImportResult:
+    """Write the session into `store`, unless it is there already.
+
+    Its id follows from where it came from, so that the same one never comes twice.
+
+    Raises:
+        SessionError: it cannot be written; nothing is left behind then.
+    """
+    messages = list(found.messages())
+    started = messages[0].at
+    session_id = _id_of(found, started)
+    origin = {"program": found.program, "session_id": found.session_id}
+    left_out = {what: count for what, count in found.left_out.items() if count}
+    known = _is_known(store, session_id, origin)
+    if not known:
+        _write(found, messages, store, session_id=session_id, origin=origin, redact=redact)
+    return ImportResult(
+        session_id=session_id,
+        program=found.program,
+        messages=len(messages),
+        left_out=left_out,
+        is_known=known,
+    )
+
+
+def _reader(text: str, path: Path, program: str) -> ExternalSession | None:
+    if program == "auto":
+        lines = parse_lines(text, ExternalSession(program="claude").left_out)
+        if looks_like_claude(lines):
+            program = "claude"
+        elif looks_like_codex(lines):
+            program = "codex"
+    if program == "claude":
+        return read_claude(text, path.name)
+    return read_codex(text, path.name) if program == "codex" else None
+
+
+def _id_of(found: ExternalSession, started: float) -> str:
+    digest = hashlib.sha256(f"{found.program}\0{found.session_id}".encode(errors="replace"))
+    return f"{datetime.fromtimestamp(started, UTC):%Y%m%d}-{digest.hexdigest()[:10]}"
+
+
+def _is_known(store: Store, session_id: str, origin: Mapping[str, str]) -> bool:
+    path = store.folder / f"{session_id}.jsonl"
+    if not os.path.lexists(path):
+        return False
+    records = read_journal(path).records
+    header = records[0].data if records and isinstance(records[0].data, Mapping) else {}
+    if header.get("imported_from") != origin:
+        raise SessionError(f"There is another session {session_id}.")
+    return True
+
+
+def _write(
+    found: ExternalSession,
+    messages: Sequence[ImportedMessage],
+    store: Store,
+    *,
+    session_id: str,
+    origin: Mapping[str, str],
+    redact: Redact,
+) -> None:
+    # Made and left again, so that its folder is there.
+    store.create(session_id).close()
+    header = {
+        "created": timestamp(messages[0].at),
+        "cwd": redact(found.cwd),
+        "imported_from": dict(origin),
+    }
+    journal = Journal.open(store.folder / f"{session_id}.jsonl", header=header)
+    try:
+        for type_name, data, at in _records(found, messages):
+            journal.append(type_name, redacted_record(type_name, data, redact), at=at)
+    except BaseException:
+        journal.close()
+        for path in store.paths_of(session_id):
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
+        raise
+    journal.close()
+
+
+def _records(
+    found: ExternalSession, messages: Sequence[ImportedMessage]
+) -> list[tuple[str, Any, float]]:
+    """Type, data and time of each record of the new session."""
+    first, last = messages[0].at, messages[-1].at
+    prompts = (m.message for m in messages if isinstance(m.message, UserMessage))
+    said = next((title_of(p) for p in prompts if p.origin == "user"), "")
+    title = " ".join(found.title.split())[:200] or said
+    records: list[tuple[str, Any, float]] = [("title", {"title": title}, first)]
+    records.append(("run_start", {"run_id": _RUN}, first))
+    for each in messages:
+        encoded = encode_message(each.message)
+        if each.begins_anew:
+            records.append(("context", {"messages": [encoded]}, each.at))
+        else:
+            records.append(("message", encoded, each.at))
+    end = {"run_id": _RUN, "outcome": "Done", "why": {}, "messages": len(messages)}
+    records.append(("run_end", {**end, "model": found.model}, last))
+    return records

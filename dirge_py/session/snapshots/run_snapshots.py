@@ -1,0 +1,243 @@
+"""When snapshots of the files are taken: before each run, and after each turn that changed some."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dirge_py.config.paths import state_dir
+from dirge_py.config.schema import Config
+from dirge_py.lib.clean import clean
+from dirge_py.lib.late import late
+from dirge_py.processes.sandbox.program_folders import search_path
+from dirge_py.session.recorder import may_change_something
+from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, Snapshot, SnapshotMoment, Snapshots
+from dirge_py.types.events import AgentEnd, LoopEvent
+from dirge_py.types.hooks import Hooks, TurnInfo
+from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall
+
+if TYPE_CHECKING:
+    from dirge_py.session.snapshots.capture import SnapshotLimits
+    from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
+else:
+    SnapshotRepository = late("dirge_py.session.snapshots.repository", "SnapshotRepository")
+    SnapshotRetention = late("dirge_py.session.snapshots.repository", "SnapshotRetention")
+    SnapshotLimits = late("dirge_py.session.snapshots.capture", "SnapshotLimits")
+
+_LOG = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+_MB = 1_000_000
+LAST_WAIT_S = 0.5
+"""How long the end of the program waits for a snapshot that nothing was changed after."""
+
+
+def open_snapshots(
+    config: Config,
+    cwd: Path,
+    *,
+    session: str,
+    roots: Sequence[str],
+    notice: Callable[[str], None],
+) -> "SnapshotRepository | None":
+    """The snapshots of the project around `cwd`; None where the person wants none.
+
+    `roots` are the folders of the workspace: git is not taken from there.
+    """
+    wanted = config.session
+    if not wanted.snapshots:
+        return None
+    return SnapshotRepository(
+        state_dir(config.origin.environment),
+        cwd,
+        session=session,
+        path=search_path(os.environ.get("PATH", os.defpath), roots),
+        terms=SnapshotLimits(file_bytes=wanted.snapshot_file_mb * _MIB),
+        keeping=SnapshotRetention(
+            days=wanted.snapshot_days, max_bytes=wanted.snapshot_max_mb * _MB
+        ),
+        on_notice=notice,
+    )
+
+
+class NoteRecord(Protocol):
+    """Records something in the session."""
+
+    def __call__(self, type_name: str, data: Mapping[str, Any], /) -> None: ...
+
+
+class RunSnapshots:
+    """Takes the snapshots of one conversation's runs and records them.
+
+    The first of a run is taken in the background: only a call that may change something waits for
+    it, and so a run that changes nothing waits for none. A snapshot that cannot be taken is told
+    once, and stops nothing.
+
+    `tidy` is begun once, after the first of them; `close` lets go of the snapshots.
+    """
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        *,
+        note: NoteRecord,
+        notice: Callable[[str], None],
+        tidy: Callable[[], Awaitable[None]] | None = None,
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._snapshots = snapshots
+        self._note = note
+        self._notice = notice
+        self._tidy = tidy
+        self._close = close
+        self._run_id = ""
+        self._turn = 0
+        self._tree = ""
+        self._told: set[str] = set()
+        self._has_changed = False
+        self._is_needed = False
+        self._taking: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
+
+    def bundle(self) -> Hooks:
+        return Hooks(
+            name="snapshots",
+            transform_context=self._begin,
+            before_tool_call=self._before_call,
+            prepare_next_turn=self._after_turn,
+        )
+
+    async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        """Hold a call that may change something until the files before it are kept.
+
+        It stands around all others: neither a time limit nor the record of the start counts the
+        wait, and a call that was not allowed never comes here.
+        """
+        if may_change_something(call):
+            if self._taking is not None:
+                await asyncio.wait({self._taking})
+            await self._hold_edited(call)
+            self._has_changed = self._is_needed = True
+        return await proceed()
+
+    def sink(self, event: LoopEvent) -> None:
+        """A run that was stopped in the middle of a turn may have changed something, too."""
+        if isinstance(event, AgentEnd) and self._has_changed:
+            self._take("turn")
+
+    async def aclose(self) -> None:
+        """Finish what is needed to go back, and let go of the rest."""
+        if self._taking is not None:
+            limit_s = None if self._is_needed else LAST_WAIT_S
+            await asyncio.wait({self._taking}, timeout=limit_s)
+        if self._close is not None:
+            await self._close()
+        left = {task for task in (self._taking, self._tidying) if task is not None}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    async def _before_call(self, info: TurnInfo, call: ToolCall) -> None:
+        """Before it is judged whether files may be removed, what is there is in a snapshot."""
+        self._begin(info)
+        if any(claim.removes for claim in _edits(call)):
+            await asyncio.wait({self._take("turn")})
+
+    async def _hold_edited(self, call: ToolCall) -> None:
+        """Have snapshots hold the files that a call changes, also those that rules leave out."""
+        reals = [os.path.realpath(str(claim.resource)) for claim in _edits(call)]
+        unheld = self._snapshots.unheld([real for real in reals if os.path.isfile(real)])
+        if unheld:
+            await asyncio.wait({self._take("turn", unheld)})
+
+    def _begin(self, info: TurnInfo) -> None:
+        if info.run_id != self._run_id:
+            self._run_id, self._turn = info.run_id, info.turn
+            self._is_needed = False
+            self._take("before_run")
+        self._turn = info.turn
+
+    async def _after_turn(self, info: TurnInfo) -> None:
+        """Waits: what is typed now shall stand behind the state of the files that it met."""
+        self._turn = info.turn
+        if self._has_changed:
+            await asyncio.wait({self._take("turn")})
+
+    def _take(self, at: SnapshotMoment, also: Sequence[str] = ()) -> asyncio.Task[None]:
+        self._has_changed = False
+        before = self._taking
+        work = self._taken(at, self._run_id, self._turn, before, also)
+        self._taking = asyncio.get_running_loop().create_task(work)
+        return self._taking
+
+    async def _taken(
+        self,
+        at: SnapshotMoment,
+        run_id: str,
+        turn: int,
+        before: asyncio.Task[None] | None,
+        also: Sequence[str],
+    ) -> None:
+        try:
+            if before is not None:
+                await asyncio.wait({before})
+            snapshot = await self._snapshots.take(also)
+            if snapshot is None:
+                self._tell(self._snapshots.unavailable)
+                return
+            self._record(snapshot, at, run_id, turn)
+        except Exception:
+            _LOG.exception("a snapshot failed")
+            self._tell("No snapshot of the files could be taken; the log says why.")
+            return
+        if self._tidy is not None and self._tidying is None:
+            self._tidying = asyncio.get_running_loop().create_task(self._tidied(self._tidy))
+
+    def _record(self, snapshot: Snapshot, at: SnapshotMoment, run_id: str, turn: int) -> None:
+        is_same = snapshot.tree == self._tree and not (snapshot.left_out or snapshot.held)
+        self._tree = snapshot.tree
+        if is_same and at != "before_run":
+            return
+        # Names need not be text, and a journal is.
+        left_out = [_as_text(path) for path in snapshot.left_out]
+        recorded = {"run_id": run_id, "turn": turn, "at": at, "tree": snapshot.tree}
+        held = {"held": [_as_text(path) for path in snapshot.held]} if snapshot.held else {}
+        self._note(SNAPSHOT_RECORD, {**recorded, **held, "left_out": left_out})
+
+    def _tell(self, text: str) -> None:
+        if text and text not in self._told:
+            self._told.add(text)
+            self._notice(clean(text))
+
+    async def _tidied(self, tidy: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await tidy()
+        except Exception:
+            _LOG.exception("old snapshots could not be pruned")
+
+
+def _edits(call: ToolCall) -> Sequence[Claim]:
+    """What the call would change of files; nothing where it cannot say so."""
+    if call.tool is None or call.problem is not None:
+        return ()
+    try:
+        claims = call.tool.claims(call.arguments)
+    except Exception:
+        return ()
+    return [claim for claim in claims if claim.op == "edit"]
+
+
+def make_run_snapshots(
+    snapshots: "SnapshotRepository", *, note: NoteRecord, notice: Callable[[str], None]
+) -> RunSnapshots:
+    """The hooks, the interceptor and the sink that take and record the snapshots of all runs."""
+    return RunSnapshots(
+        snapshots, note=note, notice=notice, tidy=snapshots.prune, close=snapshots.aclose
+    )
+
+
+def _as_text(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "replace")
