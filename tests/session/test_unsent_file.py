@@ -11,10 +11,10 @@ from dirge_py.session.drafts import DraftFile, DraftState
 _KEEPS = """
 import os, sys
 from pathlib import Path
-from dirge_py.session.drafts import Typed, UnsentFile
-file = UnsentFile(Path(sys.argv[1]))
+from dirge_py.session.drafts import DraftFile, DraftState
+file = DraftFile(Path(sys.argv[1]))
 for n in range(1, len(sys.argv[2]) + 1):
-    file.keep(Typed(draft=sys.argv[2][:n], stash=sys.argv[3:]))
+    file.keep(DraftState(draft=sys.argv[2][:n], stash=sys.argv[3:]))
 print("kept", flush=True)
 sys.stdin.read()
 """
@@ -98,9 +98,9 @@ def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from dirge_py.session.drafts import UnsentFile\n"
+        "from dirge_py.session.drafts import DraftFile\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-        "print(UnsentFile(Path(sys.argv[1])).take_over('').draft)\n"
+        "print(DraftFile(Path(sys.argv[1])).take_over('').draft)\n"
     )
     child = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True)
 

@@ -75,8 +75,8 @@ async def test_a_tree_that_is_not_there_changes_nothing(project):
 RESTORE = """
 import asyncio, os, sys
 from pathlib import Path
-from dirge_py.session.snapshots.repository import Repository
-from dirge_py.session.snapshots.capture import Terms
+from dirge_py.session.snapshots.repository import SnapshotRepository
+from dirge_py.session.snapshots.capture import SnapshotLimits
 from tests.session.snapshots.conftest import restore_all
 
 async def main():
@@ -84,9 +84,9 @@ async def main():
     (base / "project" / "d").mkdir(parents=True)
     for name in ("f", "d/g", "h"):
         (base / "project" / name).write_text("then\\n")
-    repository = Repository(
+    repository = SnapshotRepository(
         base / "state", base / "project", session="s", path=os.environ["PATH"],
-        terms=Terms(file_bytes=1 << 20),
+        terms=SnapshotLimits(file_bytes=1 << 20),
     )
     before = (await repository.take()).tree
     for name in ("f", "d/g", "h"):
