@@ -1,8 +1,7 @@
-"""The context of a conversation, wired to its runs: what is sent, told and kept of it.
+"""The context hooks of a conversation: what each request holds, and what is recorded of it.
 
-What the model is told again and again: in a request only, never in history.
-
-How much of the results of one batch is shown, and where the rest is to be found.
+`ContextHooks` joins the view, the budget of tool results and the reminders to the hooks of a run.
+Reminders and cut results change the request only, never the history.
 """
 
 import asyncio
@@ -11,44 +10,24 @@ import hashlib
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
-
 from dirge_py.config.schema import Config
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile, Summarise
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.context.view import (
-    Compaction,
-    ContextRequest,
-    ContextView,
-    PreparedContext,
-    ViewSettings,
-)
+from dirge_py.context.view import Compaction, ContextRequest, ContextView, PreparedContext, ViewSettings
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.cut import cut_middle, fair_shares
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.outputs import OutputStore
-from dirge_py.types.events import (
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    HistoryMoved,
-    LoopEvent,
-    Sink,
-)
+from dirge_py.types.events import CompactionStarted, ContextCompacted, ContextReplaced, HistoryMoved, LoopEvent, Sink
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
-from dirge_py.types.messages import (
-    AssistantMessage,
-    Message,
-    ResultBlock,
-    TextBlock,
-    ToolResultMessage,
-    user_text,
-)
+from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, TextBlock, ToolResultMessage, user_text
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import LoopTool
+from typing import Any, TYPE_CHECKING, TypeAlias
+
 
 if TYPE_CHECKING:
     from dirge_py.context.report import ContextReport, make_report

@@ -1,8 +1,7 @@
-"""AGENTS.md and CLAUDE.md: what a repository says about itself, as reference for the model.
+"""The instruction files of a repository, AGENTS.md and CLAUDE.md, and the files they import.
 
-Reading instruction files and what they import: each once, none from outside, not too much.
-
-`@path` in an instruction file: which words of a Markdown text name a file to read along.
+A word `@path` in such a file imports another one. Every file is read once, none from outside the
+repository, and all together only up to a limit.
 """
 
 import errno

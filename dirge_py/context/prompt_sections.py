@@ -1,11 +1,7 @@
-"""The system prompt: sections in a fixed order, the same bytes for the whole of a run.
+"""The sections of the system prompt, in a fixed order: the same bytes for the whole of a run.
 
 Providers cache what begins alike, so nothing here may change between turns: the date is a day, git
-is asked for its branch only, and whoever builds it does so once per run.
-
-Where the agent is: folder, system, day, git branch. For the system prompt.
-
-What is remembered from earlier sessions, as a section of the system prompt.
+is asked for its branch only, and the prompt is built once per run.
 """
 
 import datetime
@@ -84,7 +80,7 @@ def build_prompt(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) 
 
 
 def join_sections(sections: Sequence[Section]) -> SystemText:
-    """The text of sections that `edit_sections` put in order; stable as far as none of them moves."""
+    """The text of sections in the order of `edit_sections`; stable up to the first that moves."""
     texts = [section.text.strip() + _BETWEEN for section in sections]
     stable = takewhile(lambda section: not section.moves, sections)
     chars = sum(len(text) for text, _ in zip(texts, stable, strict=False))

@@ -1,7 +1,4 @@
-"""The texts in `prompts/`, which are data and not code.
-
-Texts from elsewhere within a prompt, so that none of them can end its own quotation.
-"""
+"""The texts in `prompts/`, which are data and not code, and quotations within a prompt."""
 
 import functools
 import hashlib

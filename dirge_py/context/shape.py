@@ -1,9 +1,8 @@
-"""What is sent in the place of the history: a few numbers and a summary, and nothing else.
+"""The shape of a view: what is sent in the place of the history, and what that leaves out.
 
-The same history and the same `ViewShape` give the same messages, byte for byte, so what a service has
-cached of a request stays good until the shape changes.
-
-What a view leaves out of a history, for people who may want some of it back.
+A shape is a few numbers and a summary. The same history and the same `ViewShape` give the same
+messages, byte for byte, so what a service has cached of a request stays good until the shape
+changes.
 """
 
 import json

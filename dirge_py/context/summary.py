@@ -1,10 +1,7 @@
-"""Asking a model for a summary: what it is shown, what is accepted, and when to stop asking.
+"""Replacing old history by a summary that a model writes, now or ahead of time.
 
-Folding old history into a summary: written now or ahead of time, with the files behind it.
-
-Summaries written ahead in the background, so that a fold need not wait for one.
-
-The files that were worked on in a folded stretch, to be shown again behind its summary.
+Here is what the model is shown, what is accepted as a summary, when it is no longer asked, the
+summaries written in the background, and the files that are shown again behind a summary.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""What a person typed that is no message: their draft, the queue of a busy conversation, a name.
+"""What a person typed that is no message yet: drafts, the queue, a new title, earlier prompts.
 
-The draft of a session in which nothing was said yet, and one too long for a journal.
-
-The prompts of a project, kept from one session to the next.
+The journal takes what it can. A draft without a session, or one too long for a journal, goes into a
+file beside it; the prompts of a project go into a file that all its sessions share.
 """
 
 import contextlib

@@ -1,19 +1,8 @@
-"""What a journal tells of the files: in which state they were when, and who changed them since.
+"""The states of the files that a journal names, and what differs between them and now.
 
-Files that snapshots leave out until a tool is about to change them.
-
-From then on they are held. Going back behind that moment takes them from the first tree that has
-them: until the tool changed them, they were as they are there.
-
-Files that may have been there although the snapshot of then does not hold them.
-
-Going back removes what was not there then. These must stay: a file that was ignored until the rule
-was taken out of `.gitignore`, one that was too large until it shrank, one in a folder that was
-another repository.
-
-Whose changes stand between two states of the files: those of a person are theirs to keep.
-
-What became of the files since a session began, as one unified diff.
+Some files are not in the snapshot of then although they were there. Snapshots leave some out until
+a tool is about to change them; going back takes such a file from the first tree that holds it.
+Others were ignored, too large, or in another repository; going back must not remove those.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Names on disk: session ids and project folders.
-
-The shortest names by which sessions can be told apart.
-"""
+"""Session ids, their shortest distinct names, and the names of project folders."""
 
 import hashlib
 import os

@@ -1,10 +1,7 @@
-"""The append-only journal of a session: opening it safely, adding one record at a time.
+"""The append-only journal of a session: opening it safely, adding records, repairing it.
 
-The file of a journal that is written: whole records or nothing.
-
-The writer's lock of a session: at most one process appends to a journal.
-
-What is damaged in a session, and mending what can be without rewriting anything.
+One process at a time appends, which holds the writer's lock. An append writes whole records or
+nothing. A repair rewrites nothing: it sets damaged bytes aside and reports what is lost.
 """
 
 import contextlib
@@ -261,9 +258,9 @@ def read_journal(path: Path) -> Scan:
 class Journal:
     """One session's files, held by its only writer. `path` is the first of them.
 
-    When the last one is full (see `SegmentLimits`), the next record goes into another. A new session
-    appears on disk with its first record, preceded by a `session` record of the `header`; until
-    then only its lock exists, and closing leaves nothing behind.
+    When the last one is full (see `SegmentLimits`), the next record goes into another. A new
+    session appears on disk with its first record, preceded by a `session` record of the `header`;
+    until then only its lock exists, and closing leaves nothing behind.
     `notices` are for the person: what was found damaged when it was opened.
     """
 

@@ -1,15 +1,12 @@
-"""The loop's events as records: a sink that watches and an interceptor that writes ahead.
+"""The recorder of a session: a sink that stores events and an interceptor that writes ahead.
 
-What is taken out of records before they are stored, and what has to stay as it is.
+Secrets are taken out of every record before it is stored.
 """
 
 import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
@@ -17,22 +14,13 @@ from dirge_py.session.journal import Clock, Journal
 from dirge_py.session.record import Record
 from dirge_py.session.transcript import InterruptedRun
 from dirge_py.types.errors import SessionError
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    ContextReplaced,
-    EvidenceTaken,
-    LoopEvent,
-    MessageEnd,
-    PlanPhase,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    UsageReported,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, ContextReplaced, EvidenceTaken, LoopEvent, MessageEnd, PlanPhase, SystemNotice, ToolExecutionEnd, ToolExecutionStart, UsageReported
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
+from pathlib import Path
+from typing import Any
+
 
 Redact = Callable[[str], str]
 
@@ -279,7 +267,7 @@ class Recorder:
         self._save("decision", dict(record))
 
     def note_compaction(self, record: Mapping[str, Any]) -> None:
-        """From now on a stretch of the messages is sent as its summary: `LoadedSession.compactions`."""
+        """Record that a summary stands for old messages: see `LoadedSession.compactions`."""
         data = {"messages": self._message_count, "compaction": dict(record)}
         self._save("compaction", data, sync=True)
 

@@ -1,9 +1,7 @@
-"""Going back and forth in a session: its messages, and the files as they were then.
+"""Rewind, redo, fork and switch: the messages of a session, and the files as they were then.
 
 Every move is a record of its own, behind which the conversation goes on; nothing is lost by one,
 and the last one can be taken back.
-
-Where one can go to in a session, told by its records.
 """
 
 import os

@@ -1,18 +1,16 @@
-"""The files of one session: `<id>.jsonl`, and when that is full `<id>/0002.jsonl` and so on.
+"""The files of one session: `<id>.jsonl`, when that is full `<id>/0002.jsonl` and so on, and blobs.
 
-Only the last one is written. Each later one begins with a `segment` record that says which it is
-and what came before; `seq` and `parent` run through, so that readers see one journal.
+Only the last segment is written. Each later one begins with a `segment` record that says which it
+is and what came before; `seq` and `parent` run through, so that readers see one journal. Scanning
+returns all records that are intact, whatever has happened to the rest.
 
-Reading a journal whatever has happened to it: all that is intact, and the rest for itself.
-
-Large texts of tool results, kept once each in files that are named by their content.
-
-A record holds in the place of such a text where it lies, and says so in a member of its own:
+Large texts of tool results are kept once each in files named by their content. A record holds in
+the place of such a text where it is, and says so in a member of its own:
 
     {"role": "toolResult", …, "content": "[70000 bytes: blobs/9f86d0…]",
      "blobs": [{"at": ["content"], "sha256": "9f86d0…", "bytes": 70000}]}
 
-Whoever reads the session through this package gets the text itself.
+`read_segments` puts the texts back.
 """
 
 import contextlib

@@ -1,10 +1,7 @@
-"""Where sessions live: making, finding, listing and forking the journals of one project.
+"""The store of a project's sessions: creating, finding, listing, forking and deleting them.
 
-Lists of sessions, from the first and last few kilobytes of each journal.
-
-What a run waits for, as a value for whoever awaits the run; see `session/recovery.py`.
-
-Deleted sessions: kept for a week in a folder of their own, and brought back from there.
+Lists are read from the first and last few kilobytes of each journal. Deleted sessions are kept for
+a week in a trash folder and can be brought back.
 """
 
 import contextlib

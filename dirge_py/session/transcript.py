@@ -2,9 +2,8 @@
 
 A process can end at any instant, and a disk can lose any record. What is missing is answered here,
 what is too much is left out; the journal itself is never rewritten. Only the calls of the last
-answer may stay open: those that wait for a decision, and those of a run that was killed.
-
-What a run left behind that was killed in the middle of its calls, and how those are answered.
+answer may stay open: those that wait for a decision, and those of a run that was killed
+(`InterruptedRun`).
 """
 
 import json

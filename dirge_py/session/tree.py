@@ -1,9 +1,7 @@
-"""Parent pointers as branches.
+"""The branches of a session, and the points on them that a person can go back to.
 
 The last record of a journal is the tip of the current branch. To go on from an earlier point a
 `branch` record is appended behind that point; nothing is moved or removed.
-
-The points of a session that a person can go back to: its prompts, and where they went before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,14 +1,6 @@
-"""A session as it is handed out: its messages with their times, and what is told above them.
+"""Exporting a session as Markdown, as one HTML page, or as JSON.
 
-What a reader of a session gets to see of its blocks, whatever the pages look like.
-
-A session as Markdown, for reading and for pasting elsewhere.
-
-A session as one page that needs nothing else: no script, no request, everything escaped.
-
-The forms a session can be written in.
-
-A file that did not exist before.
+The HTML page needs nothing else: no script, no request, everything escaped.
 """
 
 import contextlib

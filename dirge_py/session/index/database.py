@@ -1,9 +1,7 @@
-"""The SQLite file of the index: opened only as it was left, and thrown away otherwise.
+"""The SQLite database of the index: sessions and their texts.
 
-SQLite itself notices few kinds of damage, so a checksum of the whole file lies beside it. What does
-not fit it is not mended but deleted: the journals say everything again.
-
-The rows of the index: sessions and their texts, taken in from journals and asked for.
+It is opened only as it was left. SQLite itself notices few kinds of damage, so a checksum of the
+whole file lies beside it. What does not match is deleted, not repaired: the journals hold everything.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""What the index answers.
-
-What a person searches for, as FTS5 and as Python understand it.
-"""
+"""What the index answers, and what a person searches for: as FTS5 and as Python understand it."""
 
 import re
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""The sessions there are, what was said in them and what they cost: quickly, and never wrongly.
-
-The index of the sessions, as wiring knows where they are.
-"""
+"""The index of all sessions: which there are, what was said in them, what they cost."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

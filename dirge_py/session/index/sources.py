@@ -1,7 +1,4 @@
-"""The files the sessions of one project are made of, and reading only what is new in them.
-
-What a list of sessions tells of one: gathered record by record, so that it can be carried on.
-"""
+"""The journals of a project as the index reads them: only what is new, summed record by record."""
 
 import json
 import os

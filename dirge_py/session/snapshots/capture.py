@@ -1,8 +1,7 @@
-"""What has to be taken into a snapshot, told from what git lists and how large the files are.
+"""Capturing one snapshot: changed files go into the private index, and that into a tree.
 
-One snapshot: what differs since the last one goes into the private index, then into a tree.
-
-Many new files as one pack: a file per object would take ten times as long to write.
+Git lists what differs since the last snapshot; the sizes of the files decide what is left out. Many
+new files are written as one pack: a file per object takes ten times as long.
 """
 
 import asyncio

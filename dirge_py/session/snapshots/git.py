@@ -1,10 +1,8 @@
-"""How git is run on the private repository: nothing of the project or the person acts in it.
+"""Git on the private repository: how it is run and how its output is parsed.
 
-It reads no settings but those given here, and the repository's own. Which repository, work tree and
-index are meant is always said, so that none is looked for. Results go to files: what a command says
-besides is for errors.
-
-What git says about trees, read.
+Nothing of the project or the person acts in it: it reads no settings but those given here and the
+repository's own. Repository, work tree and index are always named, so that none is searched for.
+Results go to files: what a command says besides is for errors.
 """
 
 import hashlib

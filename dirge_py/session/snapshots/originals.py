@@ -1,9 +1,7 @@
-"""What becomes of the contents that tools replace or remove: snapshots hold them, or a copy.
+"""What happens to contents that tools replace or remove: a snapshot holds them, or a copy.
 
-Copies of files that tools replaced or removed and that no snapshot can hold.
-
-They lie in the state folder, for the person to take back by hand: files outside of the project, in
-another repository, or of a project without snapshots.
+Copies are made of files that no snapshot can hold: outside of the project, in another repository,
+or of a project without snapshots. They lie in the state folder, for the person to restore by hand.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The snapshots of one project: a private git repository that the project knows nothing of.
 
-Looking into stores: the one in use, and behind it those that were moved aside.
+`SnapshotReader` looks into the store in use, and behind it into those that were moved aside.
 """
 
 import asyncio

@@ -1,10 +1,9 @@
-"""The folder of a project's snapshots: made whole or not at all, and moved aside when damaged.
+"""The store of a project's snapshots: its folder, the leases of processes, and pruning.
 
-The corner of a store that one process works in: its index, its scratch files, its lock.
-
-The lock says that the process lives, and for which session: what that one holds is not pruned.
-
-Letting go of snapshots: those that are too old, and the oldest when all take too much room.
+The folder is created whole or not at all, and moved aside when damaged. A lease holds the index and
+the scratch files of one process; its lock says that the process lives and which session it works
+for, so that the snapshots of that session are not pruned. Pruning removes snapshots that are too
+old, and the oldest ones when all take too much space.
 """
 
 import asyncio
