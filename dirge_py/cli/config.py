@@ -1,18 +1,18 @@
 """`dirge config init|check|show|path|prompt`."""
 
 import sys
-from pathlib import Path
-
 from dirge_py.cli.arguments import Parser
 from dirge_py.config.commands import Report, config_check, config_init, config_path, config_show
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
-from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.context.tokens import estimate_text
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
+from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.types.errors import UsageError
+from pathlib import Path
+
 
 VERBS = {
     "init": "set up a provider: a few questions, and a test request",
@@ -88,7 +88,7 @@ def _report(verb: str, path: Path | None) -> Report:
 
 def _prompt(path: Path | None) -> Report:
     config = load(path=path)
-    prompt = SystemPrompt(config, BuildOptions(), Path.cwd())
+    prompt = make_system_prompt(config, BuildOptions(), Path.cwd())
     names = [tool.name for tool in chosen_tools(config)]
     text = prompt.text(names)
     table = [f"{tokens:>6}  {name}" for name, tokens in prompt.parts(names)]

@@ -1,13 +1,12 @@
 """The instruction files of a start: those of the system prompt, and those of folders touched."""
 
 import asyncio
-import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TypeAlias
 
-from dirge_py.config.paths import config_dir
-from dirge_py.config.schema import Config
 from dirge_py.context.project_files import (
     INSTRUCTION_FILE_NAMES,
     ProjectFiles,
@@ -18,46 +17,52 @@ from dirge_py.context.project_files import (
 )
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_work_of_others
-from dirge_py.files.workspace import Workspace
-from dirge_py.permission.protected import comparable_name
-from dirge_py.permission.settings import open_engine
-from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message, ToolResultMessage, user_text
-
-_NEVER_READ = frozenset((".git", ".dirge"))
-"""Folders of a repository that act; what is in them is opened by nobody before it is trusted."""
 
 _MOST_FOLDERS = 16
 """Folders looked at for one path: as many as upwards."""
 
 
-class Instructions:
-    """What the settings let be sent of instruction files.
+ReadGuard: TypeAlias = Callable[[Path], AbstractContextManager[Callable[[str], bool]]]
+"""Opens, for a repository, the test whether a physical path must not be read without asking."""
 
-    `files` are those of the system prompt, read when they are first asked for and again at each
-    `reread`.
+
+class Instructions:
+    """The instruction files that the settings let be sent.
+
+    `guard` opens the permission test for the files of a repository: they are imported by whoever
+    wrote it, so no mode loosens it.
     """
 
-    def __init__(self, config: Config, options: BuildOptions, cwd: Path) -> None:
-        self._config = config
-        self._options = options
+    def __init__(
+        self,
+        cwd: Path,
+        *,
+        config_dir: Path,
+        guard: ReadGuard,
+        is_on: bool = True,
+        max_bytes: int = 32 * 1024,
+    ) -> None:
+        self.is_on = is_on
+        """Whether instruction files are sent at all."""
         self._cwd = cwd
+        self._config_dir = config_dir
+        self._guard = guard
+        self._max_bytes = max_bytes
         self._files: ProjectFiles | None = None
 
     @property
     def files(self) -> ProjectFiles:
+        """Those of the system prompt, read when first asked for and again at each `reread`."""
         if self._files is None:
             self._files = self._read()
         return self._files
 
     def reread(self) -> None:
+        """Read the files of the system prompt again."""
         self._files = self._read()
-
-    @property
-    def is_on(self) -> bool:
-        return self._config.context.project_files
 
     def root(self) -> Path:
         """The physical folder that project files must lie beneath."""
@@ -66,61 +71,21 @@ class Instructions:
     def in_folders(self, folders: Sequence[Path], sent: ProjectFiles) -> ProjectFiles:
         """What these folders of the repository have besides what was sent."""
         root = self.root()
-        with self._withholding(root) as withholds:
+        with self._guard(root) as withholds:
             return find_in_folders(
-                folders,
-                root=root,
-                sent=sent,
-                max_bytes=self._config.context.project_file_max_bytes,
-                withholds=withholds,
+                folders, root=root, sent=sent, max_bytes=self._max_bytes, withholds=withholds
             )
 
     def _read(self) -> ProjectFiles:
         if not self.is_on:
             return ProjectFiles()
-        with self._withholding(self.root()) as withholds:
+        with self._guard(self.root()) as withholds:
             return find_project_files(
                 self._cwd,
-                config_dir=config_dir(self._config.origin.environment),
-                max_bytes=self._config.context.project_file_max_bytes,
+                config_dir=self._config_dir,
+                max_bytes=self._max_bytes,
                 withholds=withholds,
             )
-
-    @contextlib.contextmanager
-    def _withholding(self, root: Path) -> Iterator[Callable[[str], bool]]:
-        """Tells of physical paths whether they may be read here without asking anybody.
-
-        A gate of its own, as if the whole repository and the person's settings folder were open:
-        files are imported by whoever wrote the repository, so no mode loosens it.
-        """
-        environment = self._config.origin.environment
-        own = Path(os.path.realpath(config_dir(environment)))
-        judged: list[Callable[[str], bool]] = []
-        with contextlib.ExitStack() as stack:
-
-            def gate() -> Callable[[str], bool]:
-                roots = [root, own] if own.is_dir() else [root]
-                workspace = Workspace(roots, root)
-                stack.callback(workspace.close)
-                opened = open_engine(
-                    self._config,
-                    self._options,
-                    workspace,
-                    None,
-                    project_rules=self._options.project_rules,
-                )
-                opened.mode = "standard"
-                return opened.withholds
-
-            def withholds(real: str) -> bool:
-                parts = os.path.relpath(real, root).split("/")
-                if not _NEVER_READ.isdisjoint(map(comparable_name, parts)):
-                    return True
-                if not judged:
-                    judged.append(gate())
-                return judged[0](real)
-
-            yield withholds
 
 
 class TouchedFolders:

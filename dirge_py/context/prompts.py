@@ -13,13 +13,13 @@ from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.own_file import UnsafeFile
-from dirge_py.types.errors import ConfigError, UsageError
+from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -160,6 +160,63 @@ class PromptBook:
         for tell in self.on_change:
             tell(self.current)
         return self.current
+
+
+def open_prompts(
+    folder: Path,
+    *,
+    of_project: Mapping[str, bytes] | None = None,
+    known_tools: Sequence[str] = (),
+    chosen: str | None = None,
+) -> PromptBook:
+    """The prompts in the person's `folder` and those of a trusted project, by path.
+
+    `chosen` is in use. Of two with one name the person's counts: a project cannot put another in
+    its place.
+
+    Raises:
+        UsageError: there is no prompt `chosen`.
+        ConfigError: its file is not as it should be.
+    """
+    files = [*prompt_files(folder), *prompts_in_bytes(of_project or {})]
+    book = PromptBook(files, known_tools=known_tools)
+    if chosen is not None:
+        book.choose(chosen)
+    return book
+
+
+class DeniesTools(Protocol):
+    """A gate, as far as a prompt needs it: tool to who denies it."""
+
+    denied_tools: Mapping[str, str]
+
+
+def follow_prompt(
+    book: PromptBook,
+    gate: DeniesTools,
+    *,
+    stored: object = None,
+    note: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Have `gate` deny what the prompt in use denies, now and after each choice.
+
+    `stored` is the name that the session was left with; a flag goes before it. `note` keeps the
+    name of each choice, "" for none. A prompt that is gone is told in the book's notices.
+    """
+    if book.current is None and isinstance(stored, str) and stored:
+        try:
+            book.choose(stored)
+        except DirgeError as error:
+            book.notices.append(f"The session's prompt is not used: {error.message}")
+    elif book.current is not None and book.current.name != stored:
+        note(book.current.name)
+
+    def changed(prompt: NamedPrompt | None) -> None:
+        gate.denied_tools = book.denied_tools
+        note(prompt.name if prompt is not None else "")
+
+    gate.denied_tools = book.denied_tools
+    book.on_change.append(changed)
 
 
 def prompt_section(prompt: NamedPrompt | None) -> str:

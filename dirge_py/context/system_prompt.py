@@ -7,8 +7,6 @@ from copy import copy
 from pathlib import Path
 from typing import Protocol
 
-from dirge_py.config.paths import config_dir
-from dirge_py.config.schema import Config
 from dirge_py.context.cache_prefix import CachePrefixMonitor
 from dirge_py.context.instructions import Instructions, TouchedFolders
 from dirge_py.context.project_files import ProjectFiles, format_project_files
@@ -22,56 +20,68 @@ from dirge_py.context.prompt_sections import (
     memory_section,
     standard_sections,
 )
-from dirge_py.context.prompts import (
-    NamedPrompt,
-    PromptBook,
-    PromptFile,
-    prompt_files,
-    prompt_section,
-    prompts_in_bytes,
-)
-from dirge_py.extensions.memory.base import MemoryProvider, Remembered
-from dirge_py.extensions.memory.providers import open_memory
+from dirge_py.context.prompts import PromptBook, prompt_section
 from dirge_py.files.workspace import Workspace
-from dirge_py.sdk.options import BuildOptions
-from dirge_py.tools.registry import names
-from dirge_py.types.errors import DirgeError
+from dirge_py.lib.lean_dataclass import dataclass
 
 _MOST_TEXTS_KNOWN = 8
 
 _logger = logging.getLogger(__name__)
 
 
+class RememberedTexts(Protocol):
+    """What memory says to one run."""
+
+    @property
+    def project(self) -> str:
+        """What is remembered of the project."""
+
+    @property
+    def user(self) -> str:
+        """What is remembered of the person."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What is wrong with memory, for the person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NothingRemembered:
+    project: str = ""
+    user: str = ""
+    notices: tuple[str, ...] = ()
+
+
 class SystemPrompt:
-    """Its sections, from the settings, the flags, the project's own files and memory."""
+    """The system prompt of a conversation: its sections, put together anew for every run."""
 
     def __init__(
         self,
-        config: Config,
-        options: BuildOptions,
         cwd: Path,
-        edits: Sequence[PromptEdit] = (),
         *,
-        memory: MemoryProvider | None = None,
+        prompts: PromptBook,
+        instructions: Instructions,
+        replacement: str | None = None,
+        addition: str = "",
+        edits: Sequence[PromptEdit] = (),
+        recall: Callable[[], RememberedTexts] | None = None,
         notify: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`edits` come before those of `options`. Without `memory` it is what the settings say.
+        """`replacement` stands for identity and way of working, `addition` comes last.
 
-        `notify` hears what is wrong with memory, each thing once.
-
-        Raises:
-            UsageError: `options` name a prompt that does not exist.
-            ConfigError: its file is not as it should be.
+        `recall` reads memory when a run begins; None: there is none. `notify` gets what is wrong
+        with memory, each thing once.
         """
-        self._options = options
-        self.prompts = open_prompts(config, options)
-        self.instructions = Instructions(config, options, cwd)
-        self._edits = (*edits, *options.prompt_edits)
+        self.prompts = prompts
+        self.instructions = instructions
+        self._replacement = replacement
+        self._addition = addition
+        self._edits = edits
         self._cwd = cwd
-        self._memory = memory or open_memory(config, cwd)
+        self._recall = recall
         self._notify = notify
         self._told: set[str] = set()
-        self._remembered: Remembered | None = None
+        self._remembered: RememberedTexts | None = None
         self._sent: dict[str, Mapping[str, str]] = {}
         self.watch = CachePrefixMonitor(self.sections_of)
         """What changes at the beginning of the requests that are made with it."""
@@ -129,89 +139,25 @@ class SystemPrompt:
             environment=describe_environment(self._cwd, today=datetime.date.today()),
             project_files=format_project_files(self.project_files.files),
             memory=memory_section(remembered.project, remembered.user),
-            replacement=self._options.system_prompt,
+            replacement=self._replacement,
             named=prompt_section(self.prompts.current),
-            addition=self._options.append_system_prompt or "",
+            addition=self._addition,
         )
 
-    def _recalled(self) -> Remembered:
-        """What was remembered when the run began; a provider that fails costs no run."""
-        if self._memory is None:
-            return Remembered()
+    def _recalled(self) -> RememberedTexts:
+        """What was remembered when the run began; memory that cannot be read costs no run."""
+        if self._recall is None:
+            return _NothingRemembered()
         remembered = self._remembered
         if remembered is None:
             try:
-                remembered = self._memory.prefetch()
+                remembered = self._recall()
             except Exception as error:
                 _logger.exception("memory could not be read")
-                remembered = Remembered(notices=(f"Memory was not read: {error!r}.",))
+                remembered = _NothingRemembered(notices=(f"Memory was not read: {error!r}.",))
             self._remembered = remembered
             for notice in remembered.notices:
                 if notice not in self._told:
                     self._told.add(notice)
                     self._notify(notice)
         return remembered
-
-
-def open_prompts(config: Config, options: BuildOptions) -> PromptBook:
-    """The prompts of the user and, where trusted, of the project; that of `options` is in use.
-
-    Of two with one name the user's counts: a project cannot put another in its place.
-
-    Raises:
-        UsageError: `options` name a prompt that does not exist.
-        ConfigError: its file is not as it should be.
-    """
-    book = PromptBook(
-        [
-            *prompt_files(config_dir(config.origin.environment) / "prompts"),
-            *_brought(options),
-        ],
-        known_tools=names(),
-    )
-    if options.prompt is not None:
-        book.choose(options.prompt)
-    return book
-
-
-class DeniesTools(Protocol):
-    """A gate, as far as a prompt needs it: tool to who denies it."""
-
-    denied_tools: Mapping[str, str]
-
-
-def follow_prompt(
-    book: PromptBook,
-    gate: DeniesTools,
-    *,
-    stored: object = None,
-    note: Callable[[str], None] = lambda name: None,
-) -> None:
-    """Have `gate` deny what the prompt in use denies, now and after each choice.
-
-    `stored` is the name that the session was left with; a flag goes before it. `note` keeps the
-    name of each choice, "" for none. A prompt that is gone is told in the book's notices.
-    """
-    if book.current is None and isinstance(stored, str) and stored:
-        try:
-            book.choose(stored)
-        except DirgeError as error:
-            book.notices.append(f"The session's prompt is not used: {error.message}")
-    elif book.current is not None and book.current.name != stored:
-        note(book.current.name)
-
-    def changed(prompt: NamedPrompt | None) -> None:
-        gate.denied_tools = book.denied_tools
-        note(prompt.name if prompt is not None else "")
-
-    gate.denied_tools = book.denied_tools
-    book.on_change.append(changed)
-
-
-def _brought(options: BuildOptions) -> list[PromptFile]:
-    if options.project is None:
-        return []
-    files = options.project.trusted("prompt")
-    return prompts_in_bytes(
-        {str(options.project.root / path): content for path, content in files.items()}
-    )

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.system_prompt import SystemPrompt, follow_prompt
+from dirge_py.context.prompts import follow_prompt
+from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.conversation.durable import DurableContext, Engine, open_durable
 from dirge_py.extensions.memory.base import MemoryProvider

@@ -3,11 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
 from dirge_py.config.schema import Config
-from dirge_py.context.system_prompt import open_prompts
 from dirge_py.extensions.memory.providers import open_memory
 from dirge_py.extensions.web.access import web_access
 from dirge_py.files.workspace import Workspace
@@ -21,11 +17,15 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.sdk.environment import would_be_sandboxed
 from dirge_py.sdk.options import BuildOptions, with_project
+from dirge_py.sdk.system_prompt import make_prompt_book
 from dirge_py.tools.base import Services
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Question
+from pathlib import Path
+from typing import Any
+
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -80,7 +80,7 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
         None,
         is_sandboxed=would_be_sandboxed(config),
         project_rules=options.project_rules,
-        denied_tools=open_prompts(config, options).denied_tools,
+        denied_tools=make_prompt_book(config, options).denied_tools,
     )
     runner = Runner(EnvironmentPolicy())
     services = Services(

@@ -1,7 +1,7 @@
 """The SQLite database of the index: sessions and their texts.
 
 It is opened only as it was left. SQLite itself notices few kinds of damage, so a checksum of the
-whole file lies beside it. What does not match is deleted, not repaired: the journals hold everything.
+whole file lies beside it. What does not match is deleted, not repaired: journals hold everything.
 """
 
 import contextlib

@@ -1,0 +1,110 @@
+"""The system prompt of a start, made of its settings and flags."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from dirge_py.config.paths import config_dir
+from dirge_py.config.schema import Config
+from dirge_py.context.instructions import Instructions
+from dirge_py.context.prompt_sections import PromptEdit
+from dirge_py.context.prompts import PromptBook, open_prompts
+from dirge_py.context.system_prompt import SystemPrompt
+from dirge_py.extensions.memory.base import MemoryProvider
+from dirge_py.extensions.memory.providers import open_memory
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.protected import comparable_name
+from dirge_py.permission.settings import open_engine
+from dirge_py.sdk.options import BuildOptions
+from dirge_py.tools.registry import names
+
+_NEVER_READ = frozenset((".git", ".dirge"))
+"""Folders of a repository that act; nothing in them is opened before the repository is trusted."""
+
+
+def make_system_prompt(
+    config: Config,
+    options: BuildOptions,
+    cwd: Path,
+    *,
+    edits: Sequence[PromptEdit] = (),
+    memory: MemoryProvider | None = None,
+    notify: Callable[[str], None] = lambda text: None,
+) -> SystemPrompt:
+    """The system prompt for work in `cwd`. `edits` come before those of `options`.
+
+    Without `memory` it is what the settings say. `notify` gets what is wrong with memory.
+
+    Raises:
+        UsageError: `options` name a prompt that does not exist.
+        ConfigError: its file is not as it should be.
+    """
+    remembering = memory or open_memory(config, cwd)
+    return SystemPrompt(
+        cwd,
+        prompts=make_prompt_book(config, options),
+        instructions=Instructions(
+            cwd,
+            config_dir=config_dir(config.origin.environment),
+            guard=partial(_guard_reads, config, options),
+            is_on=config.context.project_files,
+            max_bytes=config.context.project_file_max_bytes,
+        ),
+        replacement=options.system_prompt,
+        addition=options.append_system_prompt or "",
+        edits=(*edits, *options.prompt_edits),
+        recall=remembering.prefetch if remembering is not None else None,
+        notify=notify,
+    )
+
+
+def make_prompt_book(config: Config, options: BuildOptions) -> PromptBook:
+    """The prompts of the person and, where trusted, of the project; that of `options` is in use.
+
+    Raises:
+        UsageError: `options` name a prompt that does not exist.
+        ConfigError: its file is not as it should be.
+    """
+    project = options.project
+    brought = project.trusted("prompt") if project is not None else {}
+    root = project.root if project is not None else Path()
+    return open_prompts(
+        config_dir(config.origin.environment) / "prompts",
+        of_project={str(root / path): content for path, content in brought.items()},
+        known_tools=names(),
+        chosen=options.prompt,
+    )
+
+
+@contextlib.contextmanager
+def _guard_reads(
+    config: Config, options: BuildOptions, root: Path
+) -> Iterator[Callable[[str], bool]]:
+    """Whether a physical path must not be read here without asking anybody.
+
+    A gate of its own, as if the whole repository and the person's settings folder were open. It is
+    made for the first path that needs it.
+    """
+    own = Path(os.path.realpath(config_dir(config.origin.environment)))
+    judged: list[Callable[[str], bool]] = []
+    with contextlib.ExitStack() as stack:
+
+        def make_judge() -> Callable[[str], bool]:
+            roots = [root, own] if own.is_dir() else [root]
+            workspace = Workspace(roots, root)
+            stack.callback(workspace.close)
+            gate = open_engine(config, options, workspace, None, project_rules=options.project_rules)
+            gate.mode = "standard"
+            return gate.withholds
+
+        def withholds(real: str) -> bool:
+            parts = os.path.relpath(real, root).split("/")
+            if not _NEVER_READ.isdisjoint(map(comparable_name, parts)):
+                return True
+            if not judged:
+                judged.append(make_judge())
+            return judged[0](real)
+
+        yield withholds
