@@ -29,7 +29,7 @@ from dirge_py.conversation.queue import PendingInserts
 from dirge_py.conversation.run import Queues, Run, RunExecutor, RunRequest
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.lib.late import late
-from dirge_py.session.drafts import Drafts
+from dirge_py.session.drafts import SessionDrafts
 from dirge_py.session.rewind import Rewinder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -113,7 +113,7 @@ class Conversation:
         )
         self.timeline.uncommitted = session.uncommitted
         """The way to other points of the session, and back."""
-        self.unsent = Drafts(session.recorder, has_begun=bool(session.history))
+        self.unsent = SessionDrafts(session.recorder, has_begun=bool(session.history))
         """What was typed and is no message yet, kept for the next start."""
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks receive it."""
@@ -348,7 +348,7 @@ class Conversation:
         return Conversation(await now.forked(spec, tuple(self.messages)))
 
     def rename(self, title: str) -> str:
-        """Call the session `title`; returns it as it is kept. Raises DirgeError: see `Drafts`."""
+        """Call the session `title`; returns it as it is kept. Raises DirgeError: see `SessionDrafts`."""
         return self.unsent.rename(title)
 
     async def close(self) -> None:

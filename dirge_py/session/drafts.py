@@ -26,7 +26,7 @@ MAX_DRAFT_CHARS = 100_000
 """A longer draft does not go into the journal: it would be written again at every pause."""
 
 
-class Drafts:
+class SessionDrafts:
     """Keeps it in the session's journal, each time it changes; not before something was said.
 
     `has_begun`: the session has messages. Without a recorder nothing is kept. What the journal does

@@ -204,7 +204,7 @@ async def files_changed_by_person(
     try:
         for known in (*later, FileState(seq=0, tree=now.tree, by="person")):
             if known.by == "person":
-                found |= await _by_person(snapshots, state, known)
+                found |= await _changes_of_person(snapshots, state, known)
             state = known
     except SessionError:
         return None
@@ -216,7 +216,7 @@ async def changes_between(snapshots: Snapshots, before: str, after: str) -> Sequ
     return await snapshots.changes(before, after) if before != after else ()
 
 
-async def _by_person(snapshots: Snapshots, before: FileState, after: FileState) -> set[str]:
+async def _changes_of_person(snapshots: Snapshots, before: FileState, after: FileState) -> set[str]:
     changed = {c.path for c in await changes_between(snapshots, before.tree, after.tree)}
     if not changed or not before.toward:
         return changed

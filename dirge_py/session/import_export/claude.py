@@ -69,7 +69,7 @@ def read_claude(text: str, file_name: str) -> ExternalSession:
         kind = text_member(line, "type")
         if kind not in _TALK and kind not in _NOTES:
             found.left_out[f"lines of type {kind[:40]!r}"] += 1
-        _take_facts(found, line)
+        _read_facts(found, line)
     stem = PurePath(file_name).stem
     if _UUID.fullmatch(stem) or not found.session_id:
         found.session_id = stem
@@ -78,13 +78,13 @@ def read_claude(text: str, file_name: str) -> ExternalSession:
     for line in _current_branch(lines, found):
         at = parse_seconds(line.get("timestamp"), at)
         if line["type"] == "user":
-            _take_user(found, line, at)
+            _read_user(found, line, at)
         else:
-            _take_answer(found, line, at, answers)
+            _read_answer(found, line, at, answers)
     return found
 
 
-def _take_facts(found: ExternalSession, line: Line) -> None:
+def _read_facts(found: ExternalSession, line: Line) -> None:
     found.session_id = text_member(line, "sessionId") or found.session_id
     found.cwd = found.cwd or text_member(line, "cwd")
     match line.get("type"):
@@ -155,7 +155,7 @@ def _blocks(line: Line, kind: str) -> list[Line]:
     return [block for block in blocks if isinstance(block, dict) and block.get("type") == kind]
 
 
-def _take_user(found: ExternalSession, line: Line, at: float) -> None:
+def _read_user(found: ExternalSession, line: Line, at: float) -> None:
     content = line["message"].get("content")
     for block in _blocks(line, "tool_result"):
         is_error = block.get("is_error") is True
@@ -171,7 +171,7 @@ def _take_user(found: ExternalSession, line: Line, at: float) -> None:
     found.say(said, at, origin=origin)
 
 
-def _take_answer(found: ExternalSession, line: Line, at: float, answers: dict[str, Any]) -> None:
+def _read_answer(found: ExternalSession, line: Line, at: float, answers: dict[str, Any]) -> None:
     message = line["message"]
     model = text_member(message, "model")
     if model == "<synthetic>" or line.get("isApiErrorMessage"):

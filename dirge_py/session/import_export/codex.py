@@ -59,7 +59,7 @@ def looks_like_codex(lines: Sequence[Line]) -> bool:
 def read_codex(text: str, file_name: str) -> ExternalSession:
     """The session in the file. It has no messages if the file is none."""
     found = ExternalSession(program="codex")
-    reading = _Reading(found)
+    reading = _CodexReader(found)
     for line in parse_lines(text, found.left_out):
         reading.take(line)
     named = _UUID_AT_END.search(PurePath(file_name).stem)
@@ -67,7 +67,7 @@ def read_codex(text: str, file_name: str) -> ExternalSession:
     return found
 
 
-class _Reading:
+class _CodexReader:
     def __init__(self, found: ExternalSession) -> None:
         self._found = found
         self._at = 0.0
@@ -181,15 +181,15 @@ class _Reading:
         return self._found.open_answer or self._found.answer(self._at, model=self._model)
 
 
-_TAKE: Mapping[str, Callable[[_Reading, Line], None]] = {
-    "message": _Reading._take_message,
-    "reasoning": _Reading._take_reasoning,
-    "function_call": _Reading._take_call,
-    "custom_tool_call": _Reading._take_call,
-    "local_shell_call": _Reading._take_call,
-    "function_call_output": _Reading._take_output,
-    "custom_tool_call_output": _Reading._take_output,
-    "local_shell_call_output": _Reading._take_output,
+_TAKE: Mapping[str, Callable[[_CodexReader, Line], None]] = {
+    "message": _CodexReader._take_message,
+    "reasoning": _CodexReader._take_reasoning,
+    "function_call": _CodexReader._take_call,
+    "custom_tool_call": _CodexReader._take_call,
+    "local_shell_call": _CodexReader._take_call,
+    "function_call_output": _CodexReader._take_output,
+    "custom_tool_call_output": _CodexReader._take_output,
+    "local_shell_call_output": _CodexReader._take_output,
 }
 
 
