@@ -10,6 +10,9 @@ SNAPSHOT_RECORD = "snapshot"
 with "toward", the tree that is put back next, before a move of the files, and "held", paths that no
 snapshot before this one held: a tool was about to change them."""
 
+MAX_KEPT_BYTES = 100 << 20
+"""The largest file that is kept because a tool is about to change it; tools change no larger."""
+
 SnapshotMoment = Literal["before_run", "turn", "before_move"]
 """Before a run began; after a turn that changed something; before the person went elsewhere."""
 

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.snapshots.base import Snapshot
+from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
 from dirge_py.session.snapshots.git import Git, GitFailed, blob_id
 from dirge_py.session.snapshots.ignore_rules import ProjectGit, ignore_options, is_never_held
 from dirge_py.session.snapshots.store import StoreLease
@@ -29,9 +29,6 @@ from dirge_py.types.errors import SessionError
 FileStamp: TypeAlias = tuple[int, int, int]
 """Size, time of the last change in ns, inode: another one means another content."""
 _LENGTH_BITS = 0xFFF
-MIB = 1 << 20
-MAX_KEPT_BYTES = 100 * MIB
-"""What a tool is about to change is kept up to this size; tools change no larger files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,7 @@ from dirge_py.files.originals import Originals
 from dirge_py.files.resolve import reason_of
 from dirge_py.lib.clean import clean
 from dirge_py.session.ids import project_id
-from dirge_py.session.snapshots.base import Snapshots
-from dirge_py.session.snapshots.capture import MAX_KEPT_BYTES
+from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshots
 from dirge_py.types.errors import FileError
 
 MAX_COPIES_BYTES = 500_000_000

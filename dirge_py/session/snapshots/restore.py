@@ -18,8 +18,8 @@ from dirge_py.files.folders import make_folders
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.staging import Place, fill, fresh_name, new_file, read_all, sync_folder
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.snapshots.base import RestoreResult
-from dirge_py.session.snapshots.capture import MAX_KEPT_BYTES, FileStamp, stamp_of
+from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
+from dirge_py.session.snapshots.capture import FileStamp, stamp_of
 from dirge_py.session.snapshots.git import BlobReader, TreeEntry, blob_id
 from dirge_py.session.snapshots.ignore_rules import is_never_held
 from dirge_py.types.errors import FileError

@@ -4,27 +4,20 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.lib.clean import clean
-from dirge_py.lib.late import late
 from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.session.recorder import may_change_something
 from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, Snapshot, SnapshotMoment, Snapshots
+from dirge_py.session.snapshots.capture import SnapshotLimits
+from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall
+from pathlib import Path
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from dirge_py.session.snapshots.capture import SnapshotLimits
-    from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
-else:
-    SnapshotRepository = late("dirge_py.session.snapshots.repository", "SnapshotRepository")
-    SnapshotRetention = late("dirge_py.session.snapshots.repository", "SnapshotRetention")
-    SnapshotLimits = late("dirge_py.session.snapshots.capture", "SnapshotLimits")
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +34,7 @@ def open_snapshots(
     session: str,
     roots: Sequence[str],
     notice: Callable[[str], None],
-) -> "SnapshotRepository | None":
+) -> SnapshotRepository | None:
     """The snapshots of the project around `cwd`; None where the person wants none.
 
     `roots` are the folders of the workspace: git is not taken from there.
@@ -231,7 +224,7 @@ def _edits(call: ToolCall) -> Sequence[Claim]:
 
 
 def make_run_snapshots(
-    snapshots: "SnapshotRepository", *, note: NoteRecord, notice: Callable[[str], None]
+    snapshots: SnapshotRepository, *, note: NoteRecord, notice: Callable[[str], None]
 ) -> RunSnapshots:
     """The hooks, the interceptor and the sink that take and record the snapshots of all runs."""
     return RunSnapshots(
