@@ -26,20 +26,24 @@ ChangedBy = Literal["agent", "person", "move"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """A snapshot, and who made the changes between it and the one before.
-
-    `toward` is the tree that a move was about to put back then. `held` are paths that no state
-    before this one holds, though they were there: they are here as they were then.
-    """
+    """A snapshot that the journal names, and who made the changes since the one before."""
 
     seq: int
+    """The number of its record."""
     tree: str
+    """The id of the tree."""
     by: ChangedBy
+    """Who made the changes between it and the one before."""
     at: str = ""
+    """The moment it was taken: see `SnapshotMoment`."""
     run_id: str = ""
+    """The run it belongs to."""
     toward: str = ""
+    """The tree that a move was about to put back then."""
     left_out: tuple[str, ...] = ()
+    """Files that it does not hold."""
     held: tuple[str, ...] = ()
+    """Paths that no state before it holds, though they were there: here they are as then."""
 
 
 def file_states(records: Sequence[Record]) -> list[FileState]:

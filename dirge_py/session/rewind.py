@@ -56,18 +56,20 @@ RewindScope: TypeAlias = Literal["both", "conversation", "files"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindTarget:
-    """Where to go: behind the record `to`, with the files as in `state` (None: nobody knows).
-
-    `text` belongs into the input then. `point` is the record of the message it is about. `what`
-    goes there if nobody says otherwise.
-    """
+    """A place in the session to go to."""
 
     why: str
+    """What asked for it: `rewind`, `undo`, `retry`, `fork`, `clone`, `switch` or `redo`."""
     to: str
+    """The record behind which the conversation goes on."""
     state: FileState | None = None
+    """The files as they were there; None where no snapshot tells."""
     text: str = ""
+    """What belongs into the input afterwards."""
     point: str = ""
+    """The record of the message it is about."""
     what: RewindScope = "both"
+    """What goes there if nobody says otherwise."""
 
 
 def target_before_prompt(records: Sequence[Record], prompt: str, *, why: str) -> RewindTarget:
@@ -157,41 +159,48 @@ _SNAPSHOT_GONE = "the snapshot of the files from then is gone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPreview:
-    """What going there would do to the files, and to the conversation.
-
-    `changes` would be made; `yours` would be made only if they are chosen: the person changed these
-    files since. `left_out` stay as they are, as no snapshot knows what they were: they are or were
-    too large to be kept, or ignored then. `unavailable` says why the files cannot go there. `held`
-    names another tree for files that were kept only later, when a tool was about to change them.
-    `left_behind` messages would no longer be sent.
-    """
+    """What going to a target would do to the files, and to the conversation."""
 
     destination: RewindTarget
+    """The target."""
     changes: tuple[TreeChange, ...] = ()
+    """Changes to the files that would be made."""
     yours: tuple[TreeChange, ...] = ()
+    """Changes made only if they are chosen: the person changed these files since."""
     left_out: tuple[str, ...] = ()
+    """Files that stay as they are, too large or ignored then or now: no snapshot holds them."""
     left_behind: int = 0
+    """How many messages would no longer be sent."""
     unavailable: str = ""
+    """Why the files cannot go there; empty if they can."""
     held: Mapping[str, str] = field(default_factory=dict)
+    """Another tree for files that were held only later, when a tool was about to change them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindResult:
-    """What a move did. `failed` says of files why they are not as they were; `kept` are the
-    person's own, which were left alone; `text` belongs into the input. `unavailable` says why the
-    files did not go along, though nobody wanted that.
-    """
+    """What a move did to the conversation and to the files."""
 
     why: str
+    """What asked for it, as in the target."""
     what: RewindScope
+    """What went there."""
     text: str = ""
+    """What belongs into the input now."""
     done: tuple[str, ...] = ()
+    """Files that are as they were then."""
     failed: tuple[tuple[str, str], ...] = ()
+    """Files that are not as they were then, each with the reason."""
     kept: tuple[str, ...] = ()
+    """Files the person changed since, which were left alone."""
     left_out: tuple[str, ...] = ()
+    """Files that no snapshot holds."""
     left_behind: int = 0
+    """How many messages are no longer sent."""
     unavailable: str = ""
+    """Why the files did not go along although nobody asked them to stay."""
     notices: tuple[str, ...] = ()
+    """What else the person should know."""
 
 
 class Rewinder:
@@ -316,13 +325,7 @@ class Rewinder:
             before = await self._taken()
             plan = await self._planned(destination, before)
             is_told = what is None and destination.what != "conversation"
-            if what is None:
-                what = "conversation" if plan.unavailable else destination.what
-            if what != "conversation" and plan.unavailable:
-                raise DirgeError(
-                    f"the files cannot go there: {plan.unavailable}.",
-                    hint="Nothing has changed. The conversation can go there alone.",
-                )
+            what = _resolve_scope(plan, what)
             # What a move that was killed had begun is taken back with this one.
             cut = unfinished_move(self._records())
             if before is not None:
@@ -514,6 +517,18 @@ class Rewinder:
             load(there.get(name))
             if there.get(name) != left.get(name):
                 self._kept.note_setting(name, there.get(name))
+
+
+def _resolve_scope(plan: RewindPreview, scope: RewindScope | None) -> RewindScope:
+    """What goes there. Raises DirgeError: the files are asked for and cannot go."""
+    if scope is None:
+        scope = "conversation" if plan.unavailable else plan.destination.what
+    if scope != "conversation" and plan.unavailable:
+        raise DirgeError(
+            f"the files cannot go there: {plan.unavailable}.",
+            hint="Nothing has changed. The conversation can go there alone.",
+        )
+    return scope
 
 
 def _as_text(paths: Sequence[str]) -> list[str]:
