@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from dirge_py.config.schema import Config
 from dirge_py.context.compaction import effective_window
+from dirge_py.context.report import ContextReport, make_report
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile, Summarise
 from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.context.view import Compaction, ContextRequest, ContextView, PreparedContext, ViewSettings
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.cut import cut_middle, fair_shares
-from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.types.events import CompactionStarted, ContextCompacted, ContextReplaced, HistoryMoved, LoopEvent, Sink
@@ -26,13 +26,8 @@ from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, TextBlock, ToolResultMessage, user_text
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import LoopTool
-from typing import Any, TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
-
-if TYPE_CHECKING:
-    from dirge_py.context.report import ContextReport, make_report
-else:
-    make_report = late("dirge_py.context.report", "make_report")
 
 BUDGET_CHARS = 80_000
 Relay: TypeAlias = Callable[[str, str], str]
@@ -168,29 +163,38 @@ _CHARS_PER_WINDOW_TOKEN = 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextParts:
-    """What the context of one conversation needs from outside.
-
-    `window_of` gives the window of a model (`alias/id`). `save` keeps a record for `records` of the
-    next start. `on_compacted` is told that the model has forgotten something. `standing` is what
-    the todo list says, `reread` the system prompt for tools of these names, its files read anew.
-    """
+    """What the context of one conversation needs from outside."""
 
     settings: ViewSettings = field(default_factory=ViewSettings)
-    is_compacting: bool = True
+    """When the view is shortened, and how."""
     result_budget_chars: int = BUDGET_CHARS
+    """How many characters the results of one batch may have together."""
     reminders: Sequence[ReminderRule] = ()
+    """What the model is told again and again."""
     window_of: Callable[[str], int] = lambda model: 128_000
+    """The window of a model (`alias/id`), in tokens."""
     window_tokens: int | None = None
+    """The window to use instead of that of the model."""
     summarise: Summarise | None = None
+    """Asks a model for a summary; None: nothing is summarised."""
     summary_model: str = ""
+    """The name of that model."""
     read_file: ReadFile | None = None
+    """Reads the files that are shown again behind a summary."""
     relay: Relay | None = None
+    """Keeps the whole text of a result that was cut."""
     redact: Callable[[str], str] = lambda text: text
+    """Takes secrets out of a text."""
     save: Callable[[Mapping[str, Any]], None] = lambda record: None
+    """Stores a compaction for `records` of the next start."""
     on_compacted: Callable[[], None] = lambda: None
+    """Called when the model has forgotten something."""
     records: Sequence[Mapping[str, Any]] = ()
+    """The compactions of earlier starts, oldest first."""
     standing: Callable[[], str] = str
+    """The todo list as text, which a summary must not lose."""
     reread: Callable[[Sequence[str]], str] | None = None
+    """The system prompt for tools of these names, its files read anew."""
 
 
 class ContextHooks:
@@ -272,7 +276,7 @@ class ContextHooks:
         system_prompt: str = "",
         tools: Sequence[Any] = (),
         sections: Sequence[tuple[str, int]] = (),
-    ) -> "ContextReport":
+    ) -> ContextReport:
         """What would be sent of this history now. Prompt and tools default to those sent last."""
         request = ContextRequest(
             messages=tuple(self._budget.apply(messages)),
@@ -325,7 +329,7 @@ class ContextHooks:
         return replace(context, messages=messages)
 
     async def _prepared(self) -> PreparedContext:
-        if not self._parts.is_compacting:
+        if not self._parts.settings.is_compacting:
             return self._view.measured(self._request)
         prepared = await self._view.prepare(self._request, on_start=self._tell_start)
         if prepared.compaction is not None:
@@ -367,6 +371,7 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
     return ContextParts(
         settings=ViewSettings(
             target_tokens=context.target_tokens,
+            is_compacting=context.compact,
             fold_at=context.fold_at,
             strategies=tuple(context.strategies),
             keep_results=context.keep_results,
@@ -375,7 +380,6 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
             # Written ahead only where a model was chosen for it: each costs a call.
             checkpoints=bool(config.roles.summarize),
         ),
-        is_compacting=context.compact,
         result_budget_chars=config.tools.result_budget_chars,
         reminders=tuple(
             ReminderRule(text=rule.text, every_turns=rule.every_turns, at_tokens=rule.at_tokens)
@@ -446,7 +450,7 @@ def report_of(
     prompt: SystemPrompt,
     tools: Sequence[LoopTool],
     messages: Sequence[Message],
-) -> "ContextReport":
+) -> ContextReport:
     """What would be sent of `messages` with this prompt and these tools."""
     names = [tool.name for tool in tools]
     return context.report(

@@ -80,7 +80,7 @@ class SystemPrompt:
         self._cwd = cwd
         self._recall = recall
         self._notify = notify
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
         self._remembered: RememberedTexts | None = None
         self._sent: dict[str, Mapping[str, str]] = {}
         self.watch = CachePrefixMonitor(self.sections_of)
@@ -157,7 +157,7 @@ class SystemPrompt:
                 remembered = _NothingRemembered(notices=(f"Memory was not read: {error!r}.",))
             self._remembered = remembered
             for notice in remembered.notices:
-                if notice not in self._told:
-                    self._told.add(notice)
+                if notice not in self._notified:
+                    self._notified.add(notice)
                     self._notify(notice)
         return remembered

@@ -42,15 +42,24 @@ _LEAST_GAIN = 0.10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewSettings:
-    """`checkpoints`: write summaries ahead, in the background, which costs model calls."""
+    """When a view is shortened, and how."""
 
+    is_compacting: bool = True
+    """Shorten it without being asked."""
     target_tokens: int = 250_000
+    """How much of a larger window is used."""
     fold_at: float = 0.75
+    """The share of the window from which on it is shortened."""
     strategies: Sequence[StrategyName] = ("clear_results", "summarize", "window")
+    """What is tried, in order."""
     keep_results: int = 5
+    """How many of the newest results `clear_results` keeps."""
     keep_messages: int = 20
+    """How many of the newest messages `window` keeps."""
     restore_files: int = 5
+    """How many files are shown again behind a summary."""
     checkpoints: bool = False
+    """Write summaries ahead, in the background, which costs model calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

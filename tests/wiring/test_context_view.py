@@ -3,22 +3,9 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.schema import Config
-from dirge_py.context.hooks import (
-    ContextHooks,
-    ContextParts,
-    ReminderRule,
-    context_parts,
-    file_reader,
-    for_fork,
-    summarise_with,
-)
+from dirge_py.context.hooks import ContextHooks, ContextParts, ReminderRule, context_parts, file_reader, for_fork, summarise_with
 from dirge_py.context.view import ViewSettings
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.recovery import shrink_on_overflow
@@ -32,8 +19,13 @@ from dirge_py.types.hooks import Context, LoopConfig
 from dirge_py.types.messages import Message, SystemMessage, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed
 from dirge_py.types.tools import text_result
+from pathlib import Path
 from tests.agent_loop.kit import Ran, Tool, ran
 from tests.context.kit import Summaries, chat, single_prompt_run
+from typing import Any
+
+import pytest
+
 
 WINDOW = 10_000
 
@@ -179,7 +171,9 @@ async def test_without_compaction_everything_is_sent():
     model = ScriptedModel().will(calling(0.9)).will_say("done")
     history = chat(10)[:-1]
 
-    result = await run(model, hooks(is_compacting=False, summarise=Summaries()), history=history)
+    settings = ViewSettings(is_compacting=False, strategies=["summarize", "window"])
+    one = hooks(settings=settings, summarise=Summaries())
+    result = await run(model, one, history=history)
 
     assert isinstance(result.outcome, Done)
     assert len(model.seen[1].messages) == len(history) + 3
@@ -284,7 +278,7 @@ def test_the_settings_are_those_of_the_file():
     assert parts.settings.strategies == ("window",)
     assert parts.settings.keep_messages == 7
     assert not parts.settings.checkpoints
-    assert not parts.is_compacting
+    assert not parts.settings.is_compacting
     assert parts.result_budget_chars == 5_000
     assert parts.reminders == (ReminderRule(text="t", every_turns=3),)
     assert parts.summary_model == "m"
