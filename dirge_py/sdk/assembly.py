@@ -73,7 +73,7 @@ from dirge_py.sdk.waiting import ThreadState
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
-from dirge_py.session.store import Store, make_continuation_reader
+from dirge_py.session.store import Store, continuation_reader
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -292,7 +292,7 @@ class _Assembly:
                 configure=self._configure(gate, recorder, guardrails, guards, models, asset_dir),
                 bind_tools=bind,
                 prompt_checks=guardrails.prompt_checks,
-                on_waiting=make_continuation_reader(plan.store, recorder.session_id)
+                on_waiting=continuation_reader(plan.store, recorder.session_id)
                 if plan.store is not None and recorder is not None
                 else waiting.continuation,
                 max_turns=plan.max_turns,

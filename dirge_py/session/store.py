@@ -442,7 +442,7 @@ class Store:
         return folder
 
 
-def make_continuation_reader(
+def continuation_reader(
     store: Store, session_id: str
 ) -> Callable[[AwaitingConfirmation], Mapping[str, Any]]:
     """The continuation of a run that just ended waiting, as the journal of its session tells it.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.session.store import Store, make_continuation_reader
+from dirge_py.session.store import Store, continuation_reader
 from dirge_py.types.errors import SessionError
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.questions import PermissionAnswer
@@ -25,11 +25,11 @@ async def test_a_run_that_waits_is_told_as_its_file_would_be(
         outcome = await talk.send("make it")
         assert isinstance(outcome, AwaitingConfirmation)
         assert talk.session_id is not None
-        told = make_continuation_reader(store, talk.session_id)(outcome)
+        told = continuation_reader(store, talk.session_id)(outcome)
 
         assert told == json.loads(store.keep_continuation(talk.session_id).read_text())
         assert told["awaiting"] == outcome.call_ids[0]
         room.person.answer = PermissionAnswer(effect="deny")
         await talk.send("never mind")
         with pytest.raises(SessionError, match="waits for no decision"):
-            make_continuation_reader(store, talk.session_id)(outcome)
+            continuation_reader(store, talk.session_id)(outcome)
