@@ -13,46 +13,61 @@ from functools import reduce
 from typing import Any, TypeAlias, get_args
 
 
-_CHOICE_TYPES = 200
+_MAX_DECISIONS = 200
 _TITLE_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSession:
-    """A session as it stands.
+    """A session as its journal says: the current branch, and what holds for the whole session.
 
-    `messages` are those of the current branch, healed; `record_ids` names the record of each, ""
-    for an answer that no record holds as a message yet: it was made up just now (`healed`) or kept
-    when its call finished (`reused`). `open_calls` wait for a decision, or belong to the
-    `interruption`: what the last run left when it was killed, None if it came to an end.
-    `compactions` are about `messages`, oldest first, as they were given to `note_compaction`;
-    `decisions` are the newest of those given to `note_decision`.
-    Everything else is of the whole session: usage and cost of abandoned branches were paid for too.
-    `cost_usd` is None as soon as one part is unknown. `created` and `updated` are ISO 8601 or "".
+    Usage and cost are of all branches: those that were left were paid for, too.
     """
 
     messages: tuple[Message, ...] = ()
+    """The messages of the current branch, each call with its answer."""
     record_ids: tuple[str, ...] = ()
+    """The record of each message; "" for an answer that no record holds as a message yet."""
     open_calls: tuple[ToolCallBlock, ...] = ()
+    """Calls that wait for a decision, or belong to the `interruption`."""
     healed: tuple[TranscriptRepairs, ...] = ()
+    """Answers that were made up just now."""
     reused: tuple[TranscriptRepairs, ...] = ()
+    """Answers that were kept when their call finished."""
     interruption: InterruptedRun | None = None
+    """What the last run left when it was killed; None if it came to an end."""
     compactions: tuple[Mapping[str, Any], ...] = ()
+    """The compactions of `messages`, oldest first, as given to `note_compaction`."""
     model: str = ""
+    """The model chosen last."""
     thinking: str = ""
+    """The thinking level chosen last."""
     mode: str = ""
+    """The permission mode chosen last."""
     grants: tuple[str, ...] = ()
+    """The rules granted for this session."""
     decisions: tuple[Mapping[str, Any], ...] = ()
+    """The newest decisions given to `note_decision`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """What is stored by name, the newest value of each."""
     usage: Usage = field(default_factory=Usage)
+    """The tokens of all branches."""
     cost_usd: float | None = 0.0
+    """The cost of all branches; None as soon as one part is unknown."""
     turns: int = 0
+    """Model turns of all branches."""
     title: str = ""
+    """The name of the session, or its first prompt."""
     cwd: str = ""
+    """The folder it was begun in."""
     created: str = ""
+    """When it was begun (ISO 8601); empty if unknown."""
     updated: str = ""
+    """When its last record was written (ISO 8601); empty if unknown."""
     forked_from: str = ""
+    """The session it was forked from; empty if none."""
     notices: tuple[str, ...] = ()
+    """What the person should know about the journal."""
 
 
 def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedSession:
@@ -119,7 +134,7 @@ def _choices(records: Sequence[Record]) -> dict[str, Any]:
         "mode": _text(_newest(records, "mode"), "mode"),
         "grants": tuple(grants),
         "decisions": tuple(
-            record.data for record in _of_type(records, "decision")[-_CHOICE_TYPES:]
+            record.data for record in _of_type(records, "decision")[-_MAX_DECISIONS:]
         ),
         "settings": settings,
     }
