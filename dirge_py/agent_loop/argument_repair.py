@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.per_object import PerObject
 from dirge_py.lib.schemas import (
     Path,
     Schema,
@@ -451,7 +451,7 @@ def _adjustments_for(schema: Any) -> _Adjustments:
     )
 
 
-_adjustments = PerObject(_adjustments_for)
+_adjustments = IdentityCache(_adjustments_for)
 
 
 def _is_entry(entry: Any) -> bool:

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.per_object import PerObject
 from dirge_py.lib.schemas import (
     Path,
     Schema,
@@ -97,7 +97,7 @@ def _flatten(schema: Any) -> _FlatSchema:
     return _FlatSchema(flat, {**own, **{name: leaf.path for name, leaf in names.items()}})
 
 
-_flat_schemas = PerObject(_flatten)
+_flat_schemas = IdentityCache(_flatten)
 
 
 def _leaves(

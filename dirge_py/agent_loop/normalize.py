@@ -7,8 +7,8 @@ Here every call gets its one result, right behind it. What is stored stays as it
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dirge_py.lib.cut import cut_middle, fair_shares
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.types.messages import (
     UNFINISHED,
     AssistantBlock,

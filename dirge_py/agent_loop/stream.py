@@ -10,7 +10,7 @@ from dirge_py.agent_loop.argument_schema import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.model_call import Assembler, finished_blocks
 from dirge_py.agent_loop.state import RunState
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.types.hooks import Context, StopRun

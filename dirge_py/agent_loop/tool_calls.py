@@ -18,7 +18,7 @@ from dirge_py.agent_loop.argument_schema import (
     nest_arguments,
     readable_path,
 )
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ModelRetry, ToolFailed

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
 

@@ -1,8 +1,16 @@
 """`dirge config init|check|show|path|prompt`."""
 
 import sys
+from pathlib import Path
+
 from dirge_py.cli.arguments import Parser
-from dirge_py.config.commands import Report, config_check, config_init, config_path, config_show
+from dirge_py.config.commands import (
+    ConfigReport,
+    config_check,
+    config_init,
+    config_path,
+    config_show,
+)
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.tokens import estimate_text
@@ -11,8 +19,6 @@ from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.types.errors import UsageError
-from pathlib import Path
-
 
 VERBS = {
     "init": "set up a provider: a few questions, and a test request",
@@ -72,7 +78,7 @@ def _ask_for_provider(path: Path | None) -> int:
     return 1 if ending == "given up" else 0
 
 
-def _report(verb: str, path: Path | None) -> Report:
+def _report(verb: str, path: Path | None) -> ConfigReport:
     match verb:
         case "init":
             return config_init(path=path)
@@ -86,11 +92,11 @@ def _report(verb: str, path: Path | None) -> Report:
             return config_show(path=path, around=with_local_servers)
 
 
-def _prompt(path: Path | None) -> Report:
+def _prompt(path: Path | None) -> ConfigReport:
     config = load(path=path)
     prompt = make_system_prompt(config, BuildOptions(), Path.cwd())
     names = [tool.name for tool in chosen_tools(config)]
     text = prompt.text(names)
     table = [f"{tokens:>6}  {name}" for name, tokens in prompt.parts(names)]
     total = f"{estimate_text(text):>6}  together (estimated tokens)"
-    return Report("\n".join([text, "", "-" * 40, *table, total]))
+    return ConfigReport("\n".join([text, "", "-" * 40, *table, total]))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.types.errors import ProviderError, UsageError
 
 TRY_LATER = 75

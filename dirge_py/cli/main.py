@@ -215,7 +215,7 @@ def _complain_of_bug(error: Exception) -> int:
 
 
 def _complain(error: DirgeError) -> None:
-    from dirge_py.lib.clean import clean
+    from dirge_py.lib.text import clean
 
     hint = f"  {error.hint}\n" if error.hint else ""
     sys.stderr.write(clean(f"dirge: {error.message}\n{hint}"))

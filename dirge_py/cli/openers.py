@@ -14,12 +14,10 @@ from dirge_py.types.questions import Asker
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
-    from dirge_py.config.sources import Found
+    from dirge_py.config.sources import LocalServer
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
-
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class _Nearby:
     """The model servers of this machine, as they answered when they were asked last."""
 
     def __init__(self) -> None:
-        self._found: Mapping[str, Found] | None = None
+        self._found: Mapping[str, LocalServer] | None = None
 
     def look(self, config: "Config") -> None:
         """Ask them, where these settings leave nothing else."""
@@ -83,7 +81,7 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
         return door(Path.cwd())
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
-        from dirge_py.config.key_files import key_file_notices
+        from dirge_py.config.keys import key_file_notices
         from dirge_py.sdk.build import build
         from dirge_py.sdk.model_notices import choice_notices
         from dirge_py.sdk.options import with_project

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.slash.base import Choice, Tone
 
 _MOST_LINES = 30

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dirge_py import slash
 from dirge_py.cli.checks import has_folder
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
-from dirge_py.config.key_files import key_file_notices
+from dirge_py.config.keys import key_file_notices
 from dirge_py.frontend.print.asker import PolicyAsker
 from dirge_py.frontend.print.json_lines import one_line
 from dirge_py.frontend.print.print_mode import print_all, print_prompt, print_stream
@@ -19,7 +19,7 @@ from dirge_py.frontend.print.prompt import Prompt
 from dirge_py.frontend.print.result import error_object
 from dirge_py.frontend.print.stdin import read_prompt
 from dirge_py.frontend.print.turns import print_decision, print_interrupted, print_turn
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.permission.project_trust import inspect_project
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.build import build

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.config.paths import state_dir
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.session.index.session_index import SessionIndex
 from dirge_py.session.journal import RepairReport
 from dirge_py.session.journal import repair_session as repaired

@@ -9,10 +9,9 @@ from typing import Literal
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.services import SERVICES
-from dirge_py.lib.clean import clean
-from dirge_py.lib.home_path import from_home
-from dirge_py.lib.redactor import Redactor
-from dirge_py.lib.secret_environment import secret_values
+from dirge_py.lib.paths import from_home
+from dirge_py.lib.redaction import Redactor, secret_values
+from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
 from dirge_py.session.ids import project_root
 from dirge_py.session.import_export.import_session import import_session, read_external

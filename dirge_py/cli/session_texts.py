@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from dirge_py.lib.clean import clean
-from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean, thousands
 from dirge_py.lib.text_width import cell_width, cut
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.ids import short_names

@@ -11,7 +11,7 @@ from dirge_py.cli.arguments import parse_words
 from dirge_py.cli.session_flags import VERBS, build_parser
 from dirge_py.config.paths import state_dir
 from dirge_py.files.atomic import atomic_write
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
 from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.cli.arguments import Parser
-from dirge_py.lib.clean import visible
+from dirge_py.lib.text import visible
 from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:

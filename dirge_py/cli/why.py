@@ -10,7 +10,7 @@ from typing import Any
 from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
-from dirge_py.lib.clean import clean_json, visible
+from dirge_py.lib.text import clean_json, visible
 from dirge_py.permission.decision import Decision
 from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.sdk.options import BuildOptions

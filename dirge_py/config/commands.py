@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.config.access import has_access, key_place, provider_access
-from dirge_py.config.entries import all_entries
-from dirge_py.config.lines import Path as KeyPath
-from dirge_py.config.lines import dotted
+from dirge_py.config.key_lines import Path as KeyPath
+from dirge_py.config.key_lines import dotted
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.paths import config_file
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.sources import Overrides
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
@@ -22,19 +21,23 @@ _STARTER = Path(__file__).parent / "starter.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConfigReport:
     """What a command says, and how the program exits."""
 
     text: str
     exit_code: int = 0
 
 
-def config_path(environment: Mapping[str, str] = os.environ, path: Path | None = None) -> Report:
+def config_path(
+    environment: Mapping[str, str] = os.environ, path: Path | None = None
+) -> ConfigReport:
     """Where the settings are, also when there is no file yet."""
-    return Report(str(path or config_file(environment)))
+    return ConfigReport(str(path or config_file(environment)))
 
 
-def config_init(environment: Mapping[str, str] = os.environ, path: Path | None = None) -> Report:
+def config_init(
+    environment: Mapping[str, str] = os.environ, path: Path | None = None
+) -> ConfigReport:
     """Write a commented first file; one that exists is left alone.
 
     Raises:
@@ -48,7 +51,7 @@ def config_init(environment: Mapping[str, str] = os.environ, path: Path | None =
         )
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     atomic_write(file, _STARTER.read_bytes(), mode=0o600)
-    return Report(f"Wrote {file}.")
+    return ConfigReport(f"Wrote {file}.")
 
 
 def config_check(
@@ -57,7 +60,7 @@ def config_check(
     path: Path | None = None,
     *,
     around: Callable[[Config], Config] = lambda config: config,
-) -> Report:
+) -> ConfigReport:
     """The state of the file, of each provider's address and key, and of each role's model.
 
     Nothing is asked over the network. `around` adds the model servers of this machine, as a start
@@ -77,7 +80,7 @@ def config_check(
     except ConfigError as error:
         problems.insert(0, error)
     lines += [f"problem: {error} {error.hint}".rstrip() for error in problems]
-    return Report("\n".join(lines), exit_code=2 if problems else 0)
+    return ConfigReport("\n".join(lines), exit_code=2 if problems else 0)
 
 
 def config_show(
@@ -86,7 +89,7 @@ def config_show(
     path: Path | None = None,
     *,
     around: Callable[[Config], Config] = lambda config: config,
-) -> Report:
+) -> ConfigReport:
     """Every setting in force as `key = value  # source`. Keys are named, never shown."""
     config = around(load(overrides, environment, path))
     lines = [
@@ -101,7 +104,7 @@ def config_show(
     else:
         why = chosen.source or choice.because or "settings"
         lines.append(f"# model: {choice.name}, thinking {choice.level} ({why})")
-    return Report("\n".join(lines))
+    return ConfigReport("\n".join(lines))
 
 
 def changed_settings(config: Config) -> list[str]:

@@ -8,14 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dirge_py.config.lines import dotted, key_lines
-from dirge_py.config.model_spec import THINKING_LEVELS
+from dirge_py.config.key_lines import dotted, key_lines
+from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.paths import config_file
-from dirge_py.config.plan_table import own_path
 from dirge_py.config.problems import config_error
-from dirge_py.config.schema import Config
-from dirge_py.config.sources import Chosen, Origin, Overrides
-from dirge_py.files.regular_file import read_regular
+from dirge_py.config.schema import Config, own_path
+from dirge_py.config.sources import Origin, Overrides, RequestedModel
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import ThinkingLevel
@@ -139,7 +138,7 @@ def _put(settings: dict[str, Any], key: str, value: Any) -> bool:
     return True
 
 
-def _chosen(given: Overrides, environment: Mapping[str, str]) -> Chosen:
+def _chosen(given: Overrides, environment: Mapping[str, str]) -> RequestedModel:
     provider = given.provider or environment.get("DIRGE_PROVIDER") or None
     model = given.model or environment.get("DIRGE_MODEL") or None
     source = "--model" if given.model else "DIRGE_MODEL" if model else ""
@@ -151,7 +150,7 @@ def _chosen(given: Overrides, environment: Mapping[str, str]) -> Chosen:
             model = f"{given.provider}/{given.model}"
         elif not is_own:
             model = None
-    return Chosen(
+    return RequestedModel(
         provider=provider,
         model=model,
         source=source or ("--provider" if given.provider else "DIRGE_PROVIDER" if provider else ""),

@@ -1,26 +1,59 @@
-"""Which model a name or a role means, given the providers there are."""
+"""Which model a name or a role means, given the providers there are.
+
+How a model is named: `[alias/]id[:level]`.
+
+Which model `[roles]` names for a role, and whether it can be used.
+"""
 
 import difflib
+from collections.abc import Collection
+from typing import get_args
 from urllib.parse import urlsplit
 
 from dirge_py.config.access import (
+    foreign,
     has_access,
     is_custom,
     key_place,
     naming_variable,
     provider_access,
+    serving_alias,
     takes_any_id,
 )
-from dirge_py.config.base_url import is_loopback
-from dirge_py.config.entries import all_entries, entry_of
-from dirge_py.config.families import foreign, serving_alias
-from dirge_py.config.model_spec import ModelSpec, parse_model
-from dirge_py.config.provider_table import ProviderEntry
-from dirge_py.config.schema import Config
-from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, Service
+from dirge_py.config.provider_schema import ProviderEntry
+from dirge_py.config.schema import Config, all_entries, entry_of
+from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, Service, is_loopback
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ConfigError, NoProvider
 from dirge_py.types.llm import ThinkingLevel
+
+THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model as somebody wrote it. No `alias`: the default one; no `id`: the alias' own model."""
+
+    alias: str | None = None
+    id: str | None = None
+    level: ThinkingLevel | None = None
+
+
+def parse_model(spec: str, aliases: Collection[str]) -> ModelSpec:
+    """`spec` taken apart.
+
+    Ids may hold `/` and `:` themselves (`qwen/qwen3`, `qwen2.5:7b`), so only a known alias before
+    the first slash is an alias, and only a known level after the last colon is a level.
+    """
+    name, colon, last = spec.strip().rpartition(":")
+    level = last if colon and last in THINKING_LEVELS else None
+    if level is None:
+        name = spec.strip()
+    alias, slash, rest = name.partition("/")
+    if alias in aliases:
+        return ModelSpec(alias=alias, id=rest if slash and rest else None, level=level)
+    return ModelSpec(id=name or None, level=level)
+
 
 _MOST_NAMED = 3
 _PULL = {"ollama": " (`ollama pull qwen3`)"}
@@ -325,3 +358,49 @@ def _listed(config: Config, entry: ProviderEntry) -> tuple[str, ...]:
 def _is_of(config: Config, spec: str, provider: str | None) -> bool:
     """Whether `spec` may stand although the environment or a flag chose `provider`."""
     return provider in (None, parse_model(spec, _nameable(config)).alias)
+
+
+def unusable_roles(config: Config) -> list[str]:
+    """What to tell the person of roles that name no model, or one which cannot be used."""
+    notices = []
+    if config.loop.gates.goal and not config.roles.critic:
+        notices.append("[loop.gates] goal: nobody judges it. Name a model as [roles] critic.")
+    for role, spec in config.roles.named():
+        if not spec or role == "main":
+            continue
+        try:
+            usable_choice(config, spec)
+        except ConfigError as error:
+            notices.append(f"[roles] {role}: {error.message} {error.hint}".strip())
+    return notices
+
+
+def role_choice(config: Config, role: str) -> ModelChoice | None:
+    """The model that `[roles]` names for a role; None where it names none that can be used."""
+    spec = getattr(config.roles, role)
+    if not spec:
+        return None
+    try:
+        return usable_choice(config, spec)
+    except ConfigError:
+        return None  # the person was told at the start: `unusable_roles`
+
+
+def usable_model(config: Config, role: str) -> str:
+    """`alias/id` of the model that a role stands for; empty where that cannot be used."""
+    if not getattr(config.roles, role):
+        return main_model(config).name
+    choice = role_choice(config, role)
+    return choice.name if choice is not None else ""
+
+
+def level_of(choice: ModelChoice, spec: str) -> ThinkingLevel | None:
+    """How much the model of `spec` is to think; None where nobody said."""
+    return choice.level if choice.level != "off" or spec.endswith(":off") else None
+
+
+def usable_choice(config: Config, spec: str) -> ModelChoice:
+    """Raises ConfigError: it names no model, or one whose provider lacks its key or address."""
+    choice = resolve_model(config, spec)
+    provider_access(config, choice.alias, is_main=choice.alias == main_model(config).alias)
+    return choice

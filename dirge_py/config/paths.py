@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dirge_py.lib.home_path import from_home
+from dirge_py.lib.paths import from_home
 from dirge_py.types.errors import ConfigError
 
 

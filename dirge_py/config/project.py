@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from dirge_py.config.lines import Path, dotted, key_lines, line_of
+from dirge_py.config.key_lines import Path, dotted, key_lines, line_of
 from dirge_py.config.load import parse
-from dirge_py.config.loop_tables import Reminder
 from dirge_py.config.problems import config_error
-from dirge_py.config.schema import Config, PermissionRule, PluginEntry
-from dirge_py.config.table import Table
+from dirge_py.config.provider_schema import Table
+from dirge_py.config.schema import Config, PermissionRule, PluginEntry, ReminderTable
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 
@@ -56,7 +55,7 @@ class ProjectConfig(Table):
         default_factory=dict, description="Plugins that the project itself brings along."
     )
     ui: ProjectUi = _EMPTY
-    reminder: list[Reminder] = Field(default_factory=list, description="Things to tell again.")
+    reminder: list[ReminderTable] = Field(default_factory=list, description="Things to tell again.")
 
 
 @lru_cache(maxsize=8)

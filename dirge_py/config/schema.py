@@ -2,9 +2,17 @@
 
 Every table here has something behind it. Key names carry their units (`_s`, `_usd`, `_bytes`), and
 each field's description is what documentation and the JSON Schema say about it.
+
+The settings of the loop: how a run goes on, what it may use, what it is told and checked for.
+
+The settings of `/plan`, and the names that another dirge has for two of them.
+
+The providers there are: those of the file, and the built-in ones that need no entry.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -17,15 +25,257 @@ from pydantic import (
     model_validator,
 )
 
-from dirge_py.config.loop_tables import Context, Guardrail, Limits, Loop, Reminder
-from dirge_py.config.plan_table import Plan, with_own_names
-from dirge_py.config.provider_table import ModelEntry, ProviderEntry, Roles
+from dirge_py.config.key_lines import Path
+from dirge_py.config.provider_schema import (
+    Bound,
+    ModelEntry,
+    Positive,
+    PositiveNumber,
+    ProviderEntry,
+    RolesTable,
+    Table,
+)
+from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin
-from dirge_py.config.table import Positive, PositiveNumber, Table
+from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation
 
+SEED_NAMES: Mapping[str, str] = {
+    "phased_workflow_enabled": "enabled",
+    "phased_workflow_max_review_cycles": "max_review_cycles",
+}
+"""Names that count for `[plan]`, at the top or in it."""
 
-class Tools(Table):
+
+class PlanTable(Table):
+    """How `/plan` works through a request."""
+
+    enabled: bool = Field(default=True, description="Whether there is `/plan`.")
+    max_review_cycles: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=2, description="Times what a review misses is worked on and reviewed again."
+    )
+    auto_accept: bool | None = Field(
+        default=None,
+        description="Carry a plan out unasked; absent: where nobody could be asked (`-p`).",
+    )
+    max_turns: Positive = Field(
+        default=40, description="Turns that exploring, planning and each review may have."
+    )
+    sandbox: Literal["preferred", "off"] = Field(
+        default="preferred",
+        description="Shut the commands of these phases in, wherever a sandbox works.",
+    )
+
+
+def with_own_names(settings: Any) -> Any:
+    """`settings`, as read from the file, with the values under `SEED_NAMES` where ours belong.
+
+    Raises:
+        ValueError: two names of one setting say different things.
+    """
+    if not isinstance(settings, Mapping):
+        return settings
+    plan = settings.get("plan", {})
+    if not isinstance(plan, Mapping):
+        return settings
+    given = [*_seed_values(settings, ""), *_seed_values(plan, "[plan] ")]
+    if not given:
+        return settings
+    own = {key: value for key, value in plan.items() if key not in SEED_NAMES}
+    said = {key: f"[plan] {key}" for key in own}
+    for shown, key, value in given:
+        if key in own and (own[key], type(own[key])) != (value, type(value)):
+            raise ValueError(f"`{shown}` and `{said[key]}` are one setting with two values")
+        own[key] = value
+        said.setdefault(key, shown)
+    rest = {key: value for key, value in settings.items() if key not in SEED_NAMES}
+    return {**rest, "plan": own}
+
+
+def own_path(path: Path) -> Path:
+    """Where the setting at `path` of a file belongs: `("plan", "enabled")` for a seed's name."""
+    if path[:1] == ("plan",) and len(path) == 2 and path[1] in SEED_NAMES:
+        return ("plan", SEED_NAMES[str(path[1])])
+    if len(path) == 1 and path[0] in SEED_NAMES:
+        return ("plan", SEED_NAMES[str(path[0])])
+    return path
+
+
+def _seed_values(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, Any]]:
+    """(name for people, our key, value) of the seed's names in this table."""
+    for name, key in SEED_NAMES.items():
+        if name in table:
+            yield f"{prefix}{name}", key, table[name]
+
+
+Delivery = Literal["all", "one-at-a-time"]
+
+
+class StormTable(Table):
+    """The guard against calls that repeat without getting anywhere."""
+
+    enabled: bool = Field(default=True, description="Whether it watches.")
+    window: Annotated[int, Field(ge=2, le=100)] = Field(
+        default=6, description="How many of the last calls are compared."
+    )
+    threshold: Annotated[int, Field(ge=2, le=100)] = Field(
+        default=3, description="Which repetition is answered instead of run."
+    )
+    exempt: list[str] = Field(
+        default_factory=list, description="Tools that may repeat, besides those that poll."
+    )
+    mutating: list[str] = Field(
+        default_factory=list, description="Tools that change something, besides those known to."
+    )
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> "StormTable":
+        if self.window < self.threshold:
+            raise ValueError("`window` must be at least `threshold`")
+        return self
+
+
+class GatesTable(Table):
+    """Reminders of the harness, in the loop and when the agent would stop. 0 turns one off."""
+
+    failures: Bound = Field(default=3, description="Failures in a row before it is told to look.")
+    depth: Bound = Field(
+        default=0, description="Calls about the same files before it is told to step back."
+    )
+    resume: Bound = Field(
+        default=3, description="Times a run that stopped right after a failure is sent on."
+    )
+    verifier: Bound = Field(
+        default=1, description="Times edited code that was not tested is sent back."
+    )
+    critic: Literal["off", "advisory", "blocking"] = Field(
+        default="advisory", description="How the model of `[roles] critic`, if set, judges a run."
+    )
+    goal: str | None = Field(
+        default=None, description="What must be reached before a run may end; judged by the critic."
+    )
+    goal_checks: Bound = Field(default=12, description="Times a run is sent back to its goal.")
+    todo: Bound = Field(
+        default=3, description="Times a run that leaves todo items open is sent back."
+    )
+
+
+class LoopTable(Table):
+    """How a run goes on and ends."""
+
+    max_turns: Positive = Field(default=100, description="Turns after which a run ends.")
+    steering: Delivery = Field(
+        default="all",
+        description="How many waiting inputs enter before a turn: all, or one at a time.",
+    )
+    follow_up: Delivery = Field(
+        default="one-at-a-time", description="How many are delivered when the agent would stop."
+    )
+    recoveries: Bound = Field(
+        default=3, description="Times in a row a run goes on after an answer that broke off."
+    )
+    escalations: Bound = Field(
+        default=3, description="Turns that the model of `[roles] escalate` may take over."
+    )
+    scavenge: bool = Field(
+        default=False, description="Look for calls that a model wrote into its thoughts as text."
+    )
+    storm: StormTable = Field(default_factory=dict, validate_default=True)
+    gates: GatesTable = Field(default_factory=dict, validate_default=True)
+
+
+class LimitsTable(Table):
+    """What one run may use. Absent: no limit."""
+
+    cost_usd: PositiveNumber | None = Field(
+        default=None, description="Money, where prices are known."
+    )
+    input_tokens: Positive | None = Field(default=None, description="Tokens sent.")
+    output_tokens: Positive | None = Field(default=None, description="Tokens received.")
+    tokens: Positive | None = Field(default=None, description="Tokens, in and out.")
+    time_s: PositiveNumber | None = Field(default=None, description="Seconds.")
+    requests: Positive | None = Field(default=None, description="Model calls.")
+    tool_calls: Positive | None = Field(default=None, description="Tool calls.")
+
+
+class ContextTable(Table):
+    """What the model is told besides the conversation."""
+
+    project_files: bool = Field(
+        default=True, description="Send AGENTS.md and CLAUDE.md, from here up to the git root."
+    )
+    project_file_max_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = Field(
+        default=32 * 1024, description="How much of each such file is sent."
+    )
+    compact: bool = Field(default=True, description="Shorten old history before it fills up.")
+    window_tokens: Positive | None = Field(
+        default=None, description="The model's window; absent: as the catalogue says."
+    )
+    target_tokens: Annotated[int, Field(ge=16_000)] = Field(
+        default=250_000, description="The most of a larger window that is used."
+    )
+    fold_at: Annotated[float, Field(ge=0.3, le=0.75)] = Field(
+        default=0.75, description="The share of the window from which old history is folded."
+    )
+    strategies: list[Literal["clear_results", "summarize", "window"]] = Field(
+        default=["clear_results", "summarize", "window"],
+        description="How history is shortened, in this order, until it fits.",
+    )
+    keep_results: Bound = Field(
+        default=5, description="The newest tool results that `clear_results` leaves whole."
+    )
+    keep_messages: Annotated[int, Field(ge=2, le=1000)] = Field(
+        default=20, description="The newest messages that `window` keeps."
+    )
+    restore_files: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=5, description="Files read before a fold that are shown again after it."
+    )
+
+
+class ReminderTable(Table):
+    """Something the model is told again and again, in a request only, never in history."""
+
+    every_turns: Positive | None = Field(default=None, description="Told in every n-th turn.")
+    at_tokens: Positive | None = Field(
+        default=None, description="Told in every turn from this many tokens of context on."
+    )
+    text: Annotated[str, Field(min_length=1)] = Field(description="What is told.")
+
+    @model_validator(mode="after")
+    def _has_one_occasion(self) -> "ReminderTable":
+        if (self.every_turns is None) == (self.at_tokens is None):
+            raise ValueError("give one of `every_turns` and `at_tokens`")
+        return self
+
+
+GuardrailPlace = Literal["input", "output", "tool_result"]
+
+
+class GuardrailTable(Table):
+    """A check of what goes in or comes out: a pattern, or one that is built in."""
+
+    on: GuardrailPlace | list[GuardrailPlace] = Field(description="What is checked.")
+    pattern: str | None = Field(default=None, description="A regular expression to look for.")
+    builtin: Literal["secrets"] | None = Field(
+        default=None, description="`secrets`: keys, tokens and passwords."
+    )
+    action: Literal["warn", "trip"] = Field(
+        default="trip", description="Tell the person, or stop what is checked."
+    )
+    name: str = Field(default="", description="What it is called in messages.")
+
+    @model_validator(mode="after")
+    def _checks_one_thing(self) -> "GuardrailTable":
+        if (self.pattern is None) == (self.builtin is None):
+            raise ValueError("give one of `pattern` and `builtin`")
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            raise ValueError(f"`pattern` is no regular expression: {error}") from None
+        return self
+
+
+class ToolsTable(Table):
     """Which tools the model has, and how several calls run."""
 
     execution: Literal["parallel", "sequential"] = Field(
@@ -55,7 +305,7 @@ class PermissionRule(Table):
     effect: Literal["allow", "ask", "deny"] = Field(description="What happens then.")
 
 
-class Permission(Table):
+class PermissionTable(Table):
     """What may happen without asking."""
 
     mode: Literal["standard", "accept", "restrictive", "plan", "yolo"] = Field(
@@ -73,7 +323,7 @@ class Permission(Table):
     )
 
 
-class Sandbox(Table):
+class SandboxTable(Table):
     """What commands are shut into."""
 
     mode: Literal["off", "preferred", "required"] = Field(
@@ -91,7 +341,7 @@ class Sandbox(Table):
     )
 
 
-class Web(Table):
+class WebTable(Table):
     """How `webfetch` and `websearch` reach the web."""
 
     search: Literal["duckduckgo", "searxng", "brave", "exa", "tavily"] | None = Field(
@@ -115,7 +365,7 @@ class Web(Table):
     )
 
 
-class Timeouts(Table):
+class TimeoutsTable(Table):
     """How long to wait, in seconds."""
 
     connect_s: PositiveNumber = Field(default=30.0, description="For a connection.")
@@ -142,7 +392,7 @@ class Timeouts(Table):
     plugin_hook_s: PositiveNumber = Field(default=5.0, description="For one hook of a plugin.")
 
 
-class Session(Table):
+class SessionTable(Table):
     """What is kept."""
 
     save: bool = Field(default=True, description="Keep sessions, so that they can be resumed.")
@@ -164,7 +414,7 @@ class Session(Table):
     )
 
 
-class Memory(Table):
+class MemoryTable(Table):
     """What is remembered from one session to the next: MEMORY.md and USER.md."""
 
     enabled: bool = Field(default=True, description="Read them, and offer to write them.")
@@ -173,7 +423,7 @@ class Memory(Table):
     )
 
 
-class Ui(Table):
+class UiTable(Table):
     """How the terminal UI looks."""
 
     theme: str = Field(default="phosphor", description="The name of a theme.")
@@ -244,21 +494,23 @@ class Config(Table):
         default_factory=dict,
         description="What you know better of single models, by id or alias/id.",
     )
-    roles: Roles = _EMPTY
-    tools: Tools = _EMPTY
-    loop: Loop = _EMPTY
-    plan: Plan = _EMPTY
-    permission: Permission = _EMPTY
-    limits: Limits = _EMPTY
-    context: Context = _EMPTY
-    timeouts: Timeouts = _EMPTY
-    sandbox: Sandbox = _EMPTY
-    web: Web = _EMPTY
-    session: Session = _EMPTY
-    memory: Memory = _EMPTY
-    ui: Ui = _EMPTY
-    guardrail: list[Guardrail] = Field(default_factory=list, description="Checks, all of them.")
-    reminder: list[Reminder] = Field(default_factory=list, description="Things to tell again.")
+    roles: RolesTable = _EMPTY
+    tools: ToolsTable = _EMPTY
+    loop: LoopTable = _EMPTY
+    plan: PlanTable = _EMPTY
+    permission: PermissionTable = _EMPTY
+    limits: LimitsTable = _EMPTY
+    context: ContextTable = _EMPTY
+    timeouts: TimeoutsTable = _EMPTY
+    sandbox: SandboxTable = _EMPTY
+    web: WebTable = _EMPTY
+    session: SessionTable = _EMPTY
+    memory: MemoryTable = _EMPTY
+    ui: UiTable = _EMPTY
+    guardrail: list[GuardrailTable] = Field(
+        default_factory=list, description="Checks, all of them."
+    )
+    reminder: list[ReminderTable] = Field(default_factory=list, description="Things to tell again.")
     plugins: dict[str, PluginEntry] = Field(
         default_factory=dict, description="Plugins by file name: `enabled`, and their settings."
     )
@@ -299,3 +551,27 @@ class Config(Table):
     def provenance(self) -> Mapping[str, str]:
         """Dotted key → `file:line`, `env NAME` or a flag; a key that is absent has its default."""
         return MappingProxyType(self._origin.sources)
+
+
+def all_entries(config: Config) -> dict[str, ProviderEntry]:
+    """Alias → entry, the file's first."""
+    return {**config.providers, **_built_in(), **config.providers}
+
+
+def entry_of(config: Config, alias: str) -> ProviderEntry:
+    """The entry of `alias`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    entry = config.providers.get(alias) or _built_in().get(alias)
+    if entry is None:
+        raise ConfigError(f"There is no provider `{alias}`.")
+    return entry
+
+
+@cache
+def _built_in() -> Mapping[str, ProviderEntry]:
+    return {
+        service.type: ProviderEntry.model_validate({"type": service.type}) for service in SERVICES
+    }

@@ -30,7 +30,7 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class RequestedModel:
     """The model this start asks for, before it is matched with the providers there are.
 
     `source` is the flag or variable that said so, empty if none did.
@@ -46,7 +46,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LocalServer:
     """A server on this machine that answered. `models`: the ids it lists, the best first."""
 
     type: str
@@ -64,6 +64,6 @@ class Origin:
 
     path: str | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
-    chosen: Chosen = Chosen()
+    chosen: RequestedModel = RequestedModel()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    found: Mapping[str, Found] | None = None
+    found: Mapping[str, LocalServer] | None = None

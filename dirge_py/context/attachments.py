@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from dirge_py.files.assets import DOCUMENT_LIMIT, AssetStore, AssetType, asset_type
-from dirge_py.files.regular_file import read_regular
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import (

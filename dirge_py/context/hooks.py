@@ -10,24 +10,44 @@ import hashlib
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Any, TypeAlias
+
 from dirge_py.config.schema import Config
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.report import ContextReport, make_report
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile, Summarise
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.context.view import Compaction, ContextRequest, ContextView, PreparedContext, ViewSettings
+from dirge_py.context.view import (
+    Compaction,
+    ContextRequest,
+    ContextView,
+    PreparedContext,
+    ViewSettings,
+)
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.cut import cut_middle, fair_shares
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.processes.outputs import OutputStore
-from dirge_py.types.events import CompactionStarted, ContextCompacted, ContextReplaced, HistoryMoved, LoopEvent, Sink
+from dirge_py.types.events import (
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    HistoryMoved,
+    LoopEvent,
+    Sink,
+)
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
-from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, TextBlock, ToolResultMessage, user_text
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ResultBlock,
+    TextBlock,
+    ToolResultMessage,
+    user_text,
+)
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import LoopTool
-from typing import Any, TypeAlias
-
 
 BUDGET_CHARS = 80_000
 Relay: TypeAlias = Callable[[str, str], str]

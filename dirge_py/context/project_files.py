@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.context.prompt_text import prompt_text, quote_text
-from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
-from dirge_py.files.regular_file import read_regular
-from dirge_py.lib.clean import clean
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.text import clean
 
 MAX_TOTAL_BYTES = 128 * 1024
 MAX_DEPTH = 5

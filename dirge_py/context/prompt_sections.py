@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.context.tokens import estimate_text
-from dirge_py.files.regular_file import read_regular
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.llm import SystemText
 

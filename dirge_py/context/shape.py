@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from dirge_py.context.prompt_text import prompt_text
-from dirge_py.lib.cut import cut_middle, fair_shares
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,

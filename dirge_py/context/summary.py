@@ -17,8 +17,8 @@ from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, boundaries
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
 from dirge_py.context.strategies import Strategy, words_chars
-from dirge_py.lib.cut import cut_middle
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import cut_middle
 from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,

@@ -3,30 +3,201 @@
 The usual way is a new file beside the old one, renamed over it: other names of the old one (hard
 links) keep the old content. Where that would lose the owner, the bytes are written in place, after
 a copy of the old ones is on disk; then a file with other names is refused.
+
+New files beside old ones: where content is prepared before anything visible changes.
+
+Removing the unfinished files that a killed process left beside the ones it was writing.
+
+An unfinished file is locked by its writer, so one that can be locked belongs to nobody any more.
+Each folder is looked through once by a process: when it first writes a file there.
 """
 
 import contextlib
+import errno
+import fcntl
 import os
-from collections.abc import Callable
+import re
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from dirge_py.files.beneath import FOLDER
-from dirge_py.files.resolve import absolute, reason_of, resolve
-from dirge_py.files.staging import (
-    OwnerLost,
-    Place,
-    fill,
-    fresh_name,
-    hint_of,
-    new_file,
-    read_all,
-    refuse_shared,
-    refuse_unwritable,
-    sync_folder,
-    write_all,
-    write_some,
-)
+from dirge_py.files.resolve import FOLDER, absolute, reason_of, resolve
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
+
+_UMASK = os.umask(0o077)
+os.umask(_UMASK)
+# Read once, at import: reading it means setting it for a moment, for every thread.
+
+
+@dataclass(frozen=True, slots=True)
+class FileLocation:
+    """A name in an open folder. `shown` is how errors call it."""
+
+    folder: int
+    name: str
+    shown: str
+
+    def status(self, name: str = "") -> os.stat_result | None:
+        """What stands there, or under that name beside it, links not followed; None if nothing."""
+        try:
+            return os.stat(name or self.name, dir_fd=self.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def open(self, name: str, flags: int, mode: int = 0o600) -> int:
+        return os.open(
+            name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode, dir_fd=self.folder
+        )
+
+    def read(self, name: str = "") -> bytes:
+        """All of the file of that name beside it; else its own content."""
+        descriptor = self.open(name or self.name, os.O_RDONLY)
+        try:
+            return read_all(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def unlink(self, name: str) -> None:
+        """Remove the name, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.folder)
+
+
+class OwnerLost(Exception):
+    """A new file could not be given the old one's owner or group."""
+
+
+def fresh_name(suffix: str) -> str:
+    """A name for a file of ours beside somebody's; nobody can guess it."""
+    return f".dirge-{secrets.token_hex(8)}.{suffix}"
+
+
+@contextlib.contextmanager
+def new_file(place: FileLocation, name: str = "") -> Iterator[tuple[str, int]]:
+    """A fresh private file in the folder of `place`; gone at the end unless it was renamed."""
+    name = name or fresh_name("tmp")
+    clear_leftovers(place.folder)
+    descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        lock_unfinished(descriptor)
+        yield name, descriptor
+    finally:
+        os.close(descriptor)
+        place.unlink(name)
+
+
+def fill(
+    place: FileLocation,
+    descriptor: int,
+    content: bytes,
+    *,
+    like: os.stat_result | None,
+    mode: int | None = None,
+) -> None:
+    """Give a new file all it needs to take the place: bytes on disk, owner, attributes, mode.
+
+    `like` is the status of the file at `place`, whose owner, attributes and mode it takes; without
+    one it gets `mode`, else what the umask leaves.
+
+    Raises:
+        OwnerLost: it cannot have that owner.
+        OSError: it cannot be written.
+    """
+    write_all(descriptor, content)
+    if like is None:
+        os.fchmod(descriptor, 0o666 & ~_UMASK if mode is None else mode)
+    else:
+        _copy_standing(place, descriptor, like)
+    os.fsync(descriptor)
+
+
+def refuse_unwritable(place: FileLocation, old: os.stat_result) -> None:
+    """Raises FileError or OSError if `old`, which stands at `place`, is no file we may write."""
+    if not stat.S_ISREG(old.st_mode):
+        raise FileError(f"{place.shown} is not a regular file.")
+    # A rename would succeed on a read-only file, against what its mode says.
+    try:
+        os.close(place.open(place.name, os.O_WRONLY))
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:
+            raise
+
+
+def refuse_shared(place: FileLocation, old: os.stat_result) -> None:
+    """Raises FileError if writing in place would change the file under other names, too."""
+    if old.st_nlink > 1:
+        raise FileError(
+            f"{place.shown} was not written: it has {old.st_nlink} names (hard links) and belongs "
+            "to another user, so the others would change with it.",
+            hint="Nothing was changed. Write a new file, or ask the user to change this one.",
+        )
+
+
+def _copy_standing(place: FileLocation, descriptor: int, old: os.stat_result) -> None:
+    """Give the new file the old one's owner, extended attributes and mode."""
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            raise OwnerLost from None
+    if hasattr(os, "listxattr"):
+        _copy_attributes(place, descriptor)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _copy_attributes(place: FileLocation, descriptor: int) -> None:
+    source = place.open(place.name, os.O_RDONLY)
+    try:
+        # Some namespaces are the kernel's own; what may not be copied is not ours to keep.
+        with contextlib.suppress(OSError):
+            for attribute in os.listxattr(source):
+                with contextlib.suppress(OSError):
+                    os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
+    finally:
+        os.close(source)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write `content` into an empty file, and see that all of it arrived."""
+    write_some(descriptor, content)
+    if os.fstat(descriptor).st_size != len(content):
+        raise OSError(errno.EIO, "the file has not the size that was written")
+
+
+def write_some(descriptor: int, content: bytes) -> None:
+    # One write may take less than all of it without an error, on a disk that is nearly full.
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def read_all(descriptor: int) -> bytes:
+    pieces = []
+    while piece := os.read(descriptor, 1 << 20):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def sync_folder(folder: int) -> None:
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def hint_of(error: OSError) -> str:
+    """What to do about a file that could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Nothing was changed. Free some space, then try again."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Nothing was changed. The file and its folder must be writable."
+    return "Nothing was changed."
 
 
 def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -> None:
@@ -44,13 +215,13 @@ def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -
     except OSError as error:
         raise FileError(f"{os.path.dirname(real)}: {reason_of(error)}.") from error
     try:
-        replace(Place(folder, os.path.basename(real), real), content, mode=mode)
+        replace(FileLocation(folder, os.path.basename(real), real), content, mode=mode)
     finally:
         os.close(folder)
 
 
 def replace(
-    place: Place,
+    place: FileLocation,
     content: bytes,
     *,
     check: Callable[[], None] = lambda: None,
@@ -80,7 +251,7 @@ def replace(
 
 
 def _replace_by_rename(
-    place: Place,
+    place: FileLocation,
     content: bytes,
     *,
     old: os.stat_result | None,
@@ -96,7 +267,9 @@ def _replace_by_rename(
     return status
 
 
-def _replace_in_place(place: Place, content: bytes, *, check: Callable[[], None]) -> os.stat_result:
+def _replace_in_place(
+    place: FileLocation, content: bytes, *, check: Callable[[], None]
+) -> os.stat_result:
     # If this is killed, the copy stays: it may be the only whole one.
     with new_file(place, fresh_name("old")) as (_, copy):
         write_all(copy, place.read())
@@ -106,7 +279,7 @@ def _replace_in_place(place: Place, content: bytes, *, check: Callable[[], None]
 
 
 def write_in_place(
-    place: Place, content: bytes, *, check: Callable[[], None] = lambda: None
+    place: FileLocation, content: bytes, *, check: Callable[[], None] = lambda: None
 ) -> os.stat_result:
     """Write over the file at `place`, which has a copy on disk; undo that if it breaks off.
 
@@ -141,3 +314,82 @@ def _write_from_start(descriptor: int, content: bytes) -> None:
     write_some(descriptor, content)
     os.ftruncate(descriptor, len(content))
     os.fsync(descriptor)
+
+
+UNFINISHED = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
+"""New content on its way. What ends in `.old` may be the only whole copy of something: it stays."""
+_LOCKED_AFTER_S = 5.0
+"""A file is there a moment before it is locked."""
+_SURELY_LEFT_S = 60 * 60.0
+"""For those that cannot be locked: links, and several files that change together."""
+_guard = threading.Lock()
+_seen: set[tuple[int, int]] = set()
+
+
+def lock_unfinished(descriptor: int) -> None:
+    """Show other processes that this unfinished file is being written, until it is closed."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def clear_leftovers_in(reals: Iterable[str]) -> None:
+    """`clear_leftovers` of the folders at these physical paths."""
+    for real in reals:
+        with contextlib.suppress(OSError):
+            folder = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                clear_leftovers(folder)
+            finally:
+                os.close(folder)
+
+
+def clear_leftovers(folder: int) -> None:
+    """`remove_leftovers`, the first time this process asks for that folder."""
+    with contextlib.suppress(OSError):
+        status = os.fstat(folder)
+        with _guard:
+            if (status.st_dev, status.st_ino) in _seen:
+                return
+            _seen.add((status.st_dev, status.st_ino))
+        remove_leftovers(folder)
+
+
+def remove_leftovers(folder: int) -> None:
+    """Remove what killed processes left in this open folder. Raises OSError: it cannot be read."""
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            if UNFINISHED.fullmatch(name) and _is_left(name, folder):
+                os.unlink(name, dir_fd=folder)
+
+
+def _is_left(name: str, folder: int) -> bool:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if status.st_uid != os.geteuid():
+        return False
+    age_s = time.time() - status.st_mtime
+    if stat.S_ISLNK(status.st_mode):
+        return age_s > _SURELY_LEFT_S
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    is_free = _can_be_locked(name, folder)
+    if is_free and name.endswith(".tmp"):
+        return age_s > _LOCKED_AFTER_S
+    return is_free is not False and age_s > _SURELY_LEFT_S
+
+
+def _can_be_locked(name: str, folder: int) -> bool | None:
+    """Whether no process holds the file; None where that cannot be told."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(name, flags, dir_fd=folder)
+    except PermissionError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return True

@@ -7,7 +7,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class FileIdentity:
     """One version of one file. `sha256` is None where the file was too large to hash."""
 
     device: int
@@ -17,10 +17,10 @@ class Identity:
     sha256: str | None
 
     @classmethod
-    def of(cls, status: os.stat_result, sha256: str | None) -> "Identity":
+    def of(cls, status: os.stat_result, sha256: str | None) -> "FileIdentity":
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
 
-    def same_version(self, other: "Identity") -> bool:
+    def same_version(self, other: "FileIdentity") -> bool:
         """Whether nobody changed the file between the two.
 
         Bytes decide where both were hashed: a `touch` changes only the time, and two writes within
@@ -42,7 +42,7 @@ class FileContent:
 
     real: str
     content: bytes
-    identity: Identity
+    identity: FileIdentity
 
 
 def sha256_of(content: bytes) -> str:

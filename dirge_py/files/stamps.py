@@ -1,15 +1,21 @@
-"""What was read from a file or folder, kept for as long as that has surely not changed."""
+"""What was read from a file or folder, kept for as long as that has surely not changed.
 
+A short text that stands for what a path leads to now, so that a later change is noticed.
+"""
+
+import hashlib
 import os
+import stat
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
-T = TypeVar("T")
+from dirge_py.files.safe_read import read_regular
 
+T = TypeVar("T")
 Stamp: TypeAlias = tuple[int, int, int, int, int]
 """Device, inode, size in bytes, and the times of the last change of content and of attributes."""
-
 SETTLED_NS = 2_000_000_000
 """What changed this recently may change again within one tick of the file system's clock."""
 
@@ -57,3 +63,46 @@ class StampCache(Generic[T]):
                 self._values.clear()
             self._values[path] = (stamp, value)
         return value
+
+
+MAX_HASHED_BYTES = 1024 * 1024
+"""A larger file is known by its inode, size and times instead of its content."""
+_LENGTH = 32
+
+
+def fingerprint(path: str, *, with_content: bool) -> str | None:
+    """What `path` leads to: its physical path, and `with_content` what stands there.
+
+    None where nothing stands that could be looked at, and without content where no link is on the
+    way, so that there is nothing to remember.
+    """
+    try:
+        real = os.path.realpath(path)
+        if not with_content:
+            return short_digest(real) if real != path else None
+        status = os.stat(real)
+        is_file = stat.S_ISREG(status.st_mode)
+        return short_digest(real, _content(real, status) if is_file else "no file")
+    except (OSError, ValueError):
+        return None
+
+
+def version_text(status: os.stat_result) -> str:
+    """Stands for a version of a file, without a look into it."""
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def short_digest(*parts: str) -> str:
+    """One text of fixed length for all of `parts`."""
+    text = "\0".join(parts).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(text).hexdigest()[:_LENGTH]
+
+
+def _content(real: str, status: os.stat_result) -> str:
+    if status.st_size > MAX_HASHED_BYTES:
+        return version_text(status)
+    try:
+        content = read_regular(Path(real), MAX_HASHED_BYTES + 1)
+    except PermissionError:
+        return version_text(status)
+    return hashlib.sha256(content).hexdigest()

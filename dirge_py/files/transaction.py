@@ -2,33 +2,269 @@
 
 First every new content is on disk beside its place and every old one has a second name; only then
 one rename follows the other. What breaks off in between is taken back.
+
+The journal of a change of several files, and how such a change is taken back.
+
+The journal is on disk before the first file is touched, and gone when the last one is done. One
+that is still there, and that no process holds, belongs to a change that was cut short.
 """
 
 import contextlib
+import fcntl
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from dirge_py.files.atomic import write_in_place
-from dirge_py.files.leftovers import clear_leftovers
-from dirge_py.files.resolve import reason_of
-from dirge_py.files.rollback import Entry, Journal, changed_since, undo
-from dirge_py.files.staging import (
+from dirge_py.files.atomic import (
+    FileLocation,
     OwnerLost,
-    Place,
+    clear_leftovers,
     fill,
+    fresh_name,
     hint_of,
     refuse_shared,
     refuse_unwritable,
     sync_folder,
+    write_in_place,
+    write_some,
 )
+from dirge_py.files.identity import sha256_of
+from dirge_py.files.resolve import FOLDER, open_beneath, open_folder_handle, open_regular, reason_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
+_DONE = b"done\n"
+_OTHER = "no regular file"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RollbackEntry:
+    """One file of a change. `before` and `after` are digests of its content, None where it is not.
+
+    `temporary` (the new content until it is in place) and `backup` (the old one until all is done)
+    are names beside it.
+    """
+
+    real: str
+    before: str | None
+    after: str | None
+    temporary: str
+    backup: str
+
+    @classmethod
+    def of(cls, real: str, before: str | None, content: bytes | None) -> "RollbackEntry":
+        after = None if content is None else sha256_of(content)
+        return cls(
+            real=real,
+            before=before,
+            after=after,
+            temporary=fresh_name("new"),
+            backup=fresh_name("old"),
+        )
+
+
+def undo_change(place: FileLocation, entry: RollbackEntry) -> bool:
+    """Put back what stood at `place` before the change; False if somebody changed it since.
+
+    Raises:
+        FileError, OSError: it cannot be put back.
+    """
+    now = _digest_at(place)
+    if now == entry.before:
+        return True
+    if now != entry.after:
+        return False
+    if entry.before is None:
+        place.unlink(place.name)
+    elif _is_copy(place, entry.backup):
+        write_in_place(place, place.read(entry.backup))
+    else:
+        # The old file itself, which takes no room on a disk that may be full.
+        os.rename(entry.backup, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    sync_folder(place.folder)
+    return True
+
+
+def _is_copy(place: FileLocation, backup: str) -> bool:
+    """Whether the file at `place` was written over, so that only its content is in the backup."""
+    now, old = place.status(), place.status(backup)
+    if now is None or old is None:
+        return False
+    return any(getattr(now, name) != getattr(old, name) for name in ("st_uid", "st_gid", "st_mode"))
+
+
+def _digest_at(place: FileLocation) -> str | None:
+    if place.status() is None:
+        return None
+    try:
+        descriptor, _ = open_regular(place.folder, place.name, place.shown)
+    except FileError:
+        return _OTHER
+    with os.fdopen(descriptor, "rb") as stream:
+        return sha256_of(stream.read())
+
+
+class RollbackJournal:
+    """An open journal, locked for as long as this process works on the change."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, folder: Path, entries: Sequence[RollbackEntry]) -> "RollbackJournal":
+        """A new journal of `entries` in `folder`, on disk.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        path = folder / fresh_name("patch").lstrip(".")
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            journal = cls(path, os.open(path, flags, 0o600))
+            try:
+                fcntl.flock(journal._descriptor, fcntl.LOCK_EX)
+                journal._append(json.dumps([asdict(each) for each in entries]).encode() + b"\n")
+                _sync_path(folder)
+            except BaseException:
+                journal.close(keep=False)
+                raise
+        except OSError as error:
+            raise FileError(
+                f"{path}: the journal of this change cannot be written: {reason_of(error)}.",
+                hint="Nothing was changed. Change one file at a time, or make room there.",
+            ) from error
+        return journal
+
+    def finish(self) -> None:
+        """From here on the change stands, whatever happens."""
+        self._append(_DONE)
+
+    def close(self, *, keep: bool) -> None:
+        """Let go of it. `keep`: something is left to be taken back at the next start."""
+        if not keep:
+            self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+    def _append(self, content: bytes) -> None:
+        write_some(self._descriptor, content)
+        os.fsync(self._descriptor)
+
+
+_MOST_NAMED = 5
+
+
+def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[str]:
+    """Take back every change cut short that touches a file which `concerns` us.
+
+    Returns a sentence for each, for the person: what was put back, and what could not be.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    notices: list[str] = []
+    for name in names:
+        with contextlib.suppress(OSError), _held(folder / name) as lines:
+            entries = _entries(lines)
+            if entries and not any(concerns(entry.real) for entry in entries):
+                continue
+            left = _finish(entries, is_done=lines[1:] == [_DONE])
+            if not left.is_stuck:
+                (folder / name).unlink()
+            notices += left.notices
+    return notices
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a journal that no other process works on; OSError if one does."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield path.read_bytes().splitlines(keepends=True)
+    finally:
+        os.close(descriptor)
+
+
+def _entries(lines: Sequence[bytes]) -> list[RollbackEntry]:
+    """None of a journal that was torn while it was written: nothing had been touched then."""
+    try:
+        return [RollbackEntry(**each) for each in json.loads(lines[0])]
+    except (IndexError, ValueError, TypeError):
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    notices: list[str]
+    is_stuck: bool
+
+
+def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> _Left:
+    """Take the change back, or clear up behind it if it was done."""
+    restored, notices, is_stuck = [], [], False
+    for entry in reversed(entries):
+        folder, name = os.path.split(entry.real)
+        try:
+            with _open_folder(folder) as descriptor:
+                place = FileLocation(descriptor, name, entry.real)
+                place.unlink(entry.temporary)
+                if not is_done and _digest_at(place) != entry.before:
+                    if not undo_change(place, entry):
+                        notices.append(changed_since(entry))
+                        continue
+                    restored.append(entry.real)
+                place.unlink(entry.backup)
+        except (FileError, OSError) as error:
+            is_stuck = True
+            reason = reason_of(error) if isinstance(error, OSError) else error.message
+            notices.append(f"{entry.real} could not be put back after a change cut short: {reason}")
+    if restored:
+        named = ", ".join([*reversed(restored)][:_MOST_NAMED])
+        more = len(restored) - _MOST_NAMED
+        files = f"{named} and {more} more" if more > 0 else named
+        notices.insert(0, f"A change of several files was cut short; these are as before: {files}.")
+    return _Left(notices, is_stuck)
+
+
+def changed_since(entry: RollbackEntry) -> str:
+    """What to say of a file that is neither as it was before nor as the change left it."""
+    old = "" if entry.before is None else f" Its old content is in {_beside(entry)}."
+    return f"{entry.real} was changed while a change was cut short, and was left alone.{old}"
+
+
+def _beside(entry: RollbackEntry) -> str:
+    return f"{os.path.dirname(entry.real).rstrip('/')}/{entry.backup}"
+
+
+@contextlib.contextmanager
+def _open_folder(real: str) -> Iterator[int]:
+    root = open_folder_handle("/")
+    try:
+        descriptor = open_beneath(root, real.lstrip("/"), FOLDER)
+    finally:
+        os.close(root)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _sync_path(folder: Path) -> None:
+    descriptor = os.open(folder, FOLDER | os.O_CLOEXEC)
+    try:
+        sync_folder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionStep:
     """What shall stand at one place: `content`, or nothing if that is None.
 
     `before` is the digest of what stands there now (None: nothing). `check` is called directly
@@ -36,15 +272,17 @@ class Step:
     takes owner, attributes and mode from there.
     """
 
-    place: Place
+    place: FileLocation
     real: str
     content: bytes | None
     before: str | None
     check: Callable[[], None]
-    moved_from: Place | None = None
+    moved_from: FileLocation | None = None
 
 
-def carry_out(steps: Sequence[Step], journals: Path | None) -> list[os.stat_result | None]:
+def run_transaction(
+    steps: Sequence[TransactionStep], journals: Path | None
+) -> list[os.stat_result | None]:
     """Do all steps, or none; returns the status of each file that then stands there.
 
     `journals` is the folder for what must survive a crash; one step alone needs none.
@@ -52,8 +290,10 @@ def carry_out(steps: Sequence[Step], journals: Path | None) -> list[os.stat_resu
     Raises:
         FileError: one could not be done. All is as before, or the message says what is not.
     """
-    entries = [Entry.of(step.real, step.before, step.content) for step in steps]
-    journal = Journal.open(journals, entries) if journals is not None and len(steps) > 1 else None
+    entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
+    journal = (
+        RollbackJournal.open(journals, entries) if journals is not None and len(steps) > 1 else None
+    )
     work = _Work(steps, entries)
     keep = True
     try:
@@ -76,7 +316,7 @@ def carry_out(steps: Sequence[Step], journals: Path | None) -> list[os.stat_resu
 
 
 class _Work:
-    def __init__(self, steps: Sequence[Step], entries: Sequence[Entry]) -> None:
+    def __init__(self, steps: Sequence[TransactionStep], entries: Sequence[RollbackEntry]) -> None:
         self._pairs = list(zip(steps, entries, strict=True))
         self._done = 0
         self._kept: set[str] = set()
@@ -99,7 +339,7 @@ class _Work:
         left: list[str] = []
         for step, entry in reversed(self._pairs[: self._done]):
             try:
-                if undo(step.place, entry):
+                if undo_change(step.place, entry):
                     continue
                 left.append(changed_since(entry))
             except (FileError, OSError) as error:
@@ -123,7 +363,7 @@ class _Work:
         return is_clear
 
 
-def _stage(step: Step, entry: Entry) -> bool:
+def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
     """Put new and old content beside the place; True if it must then be written in place."""
     with _named(step):
         clear_leftovers(step.place.folder)
@@ -147,7 +387,9 @@ def _stage(step: Step, entry: Entry) -> bool:
         return True
 
 
-def _make_visible(step: Step, entry: Entry, *, is_in_place: bool) -> os.stat_result | None:
+def _make_visible(
+    step: TransactionStep, entry: RollbackEntry, *, is_in_place: bool
+) -> os.stat_result | None:
     place = step.place
     if step.content is None:
         step.check()
@@ -161,7 +403,7 @@ def _make_visible(step: Step, entry: Entry, *, is_in_place: bool) -> os.stat_res
     return status
 
 
-def _create(step: Step, name: str, content: bytes) -> None:
+def _create(step: TransactionStep, name: str, content: bytes) -> None:
     source = step.moved_from
     like = source.status() if source is not None else None
     if source is None or like is None:
@@ -175,12 +417,12 @@ def _create(step: Step, name: str, content: bytes) -> None:
 
 
 def _write(
-    place: Place,
+    place: FileLocation,
     name: str,
     content: bytes,
     *,
     like: os.stat_result | None,
-    source: Place | None = None,
+    source: FileLocation | None = None,
     mode: int | None = None,
 ) -> None:
     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -190,7 +432,7 @@ def _write(
         os.close(descriptor)
 
 
-def _link(place: Place, name: str) -> None:
+def _link(place: FileLocation, name: str) -> None:
     """A second name for the file, so that it outlives the first; a copy where links are not."""
     try:
         os.link(
@@ -206,7 +448,7 @@ def _link(place: Place, name: str) -> None:
 
 
 @contextlib.contextmanager
-def _named(step: Step) -> Iterator[None]:
+def _named(step: TransactionStep) -> Iterator[None]:
     """Errors of the system name the file they are about."""
     try:
         yield

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 
 _CHUNK_BYTES = 1 << 20
 _RACY_NS = 2_000_000_000

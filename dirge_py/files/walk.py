@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dirge_py.files.beneath import FOLDER, open_beneath, open_regular
-from dirge_py.files.resolve import Kind, kind_of, reason_of
+from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
 from dirge_py.types.errors import FileError
 
 if TYPE_CHECKING:
-    from dirge_py.files.ignore import Rules
+    from dirge_py.files.ignore_rules import IgnoreRules
     from dirge_py.files.workspace import Workspace
 
 ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
@@ -20,7 +19,7 @@ _IGNORE_FILE_LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class DirectoryEntry:
     """One name in a folder. `link` is what it points at, None if it is no link."""
 
     name: str
@@ -30,7 +29,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file below the folder of a search: `path` counts from there."""
 
     path: str
@@ -39,7 +38,7 @@ class Found:
 
 
 @dataclass(slots=True, kw_only=True)
-class Search:
+class FileSearch:
     """What to walk over, and afterwards what was passed over.
 
     `wanted` is asked before a file is looked at. `withheld` counts wanted files that the rules keep
@@ -53,7 +52,7 @@ class Search:
     withheld: int = field(default=0, init=False)
 
 
-def entries_of(workspace: "Workspace", real: str, shown: str) -> list[Entry]:
+def list_directory(workspace: "Workspace", real: str, shown: str) -> list[DirectoryEntry]:
     """Everything in a folder, sorted by name.
 
     Raises:
@@ -70,7 +69,7 @@ def entries_of(workspace: "Workspace", real: str, shown: str) -> list[Entry]:
         os.close(folder)
 
 
-def walk(workspace: "Workspace", search: Search) -> Iterator[Found]:
+def walk(workspace: "Workspace", search: FileSearch) -> Iterator[FoundFile]:
     """The wanted files below `search.root`, folder by folder, sorted within each.
 
     Folders that cannot be listed are passed over. Blocks: run it in a thread.
@@ -97,12 +96,12 @@ class _Folder:
     """A folder to look into, `path` from the search's root, and the rules that hold there."""
 
     path: str
-    rules: Sequence["Rules"]
+    rules: Sequence["IgnoreRules"]
 
 
 def _look_into(
-    workspace: "Workspace", search: Search, folder: _Folder, descriptor: int
-) -> tuple[list[Found], list[_Folder]]:
+    workspace: "Workspace", search: FileSearch, folder: _Folder, descriptor: int
+) -> tuple[list[FoundFile], list[_Folder]]:
     real = _join(search.root, folder.path)
     found, inner = [], []
     with os.scandir(descriptor) as scanned:
@@ -126,19 +125,19 @@ def _look_into(
     return found, inner
 
 
-def _with_status(path: str, entry: os.DirEntry[str]) -> list[Found]:
+def _with_status(path: str, entry: os.DirEntry[str]) -> list[FoundFile]:
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:  # gone since the folder was listed
         return []
-    return [Found(path, status.st_size, status.st_mtime_ns)]
+    return [FoundFile(path, status.st_size, status.st_mtime_ns)]
 
 
-def _is_skipped(name: str, search: Search) -> bool:
+def _is_skipped(name: str, search: FileSearch) -> bool:
     return name in ALWAYS_SKIPPED or (name.startswith(".") and not search.include_hidden)
 
 
-def _is_ignored(real: str, rules: Sequence["Rules"], *, is_folder: bool) -> bool:
+def _is_ignored(real: str, rules: Sequence["IgnoreRules"], *, is_folder: bool) -> bool:
     """Whether the nearest rule about this path leaves it out."""
     for each in reversed(rules):
         verdict = each.verdict(real + "/" if is_folder else real)
@@ -148,8 +147,8 @@ def _is_ignored(real: str, rules: Sequence["Rules"], *, is_folder: bool) -> bool
 
 
 def _rules_within(
-    real: str, names: Set[str], descriptor: int, inherited: Sequence["Rules"]
-) -> Sequence["Rules"]:
+    real: str, names: Set[str], descriptor: int, inherited: Sequence["IgnoreRules"]
+) -> Sequence["IgnoreRules"]:
     """The rules that hold in a folder; a repository inside another starts afresh."""
     rules = [] if ".git" in names else list(inherited)
     if ".git" in names:
@@ -159,7 +158,7 @@ def _rules_within(
     return rules
 
 
-def _rules_above(workspace: "Workspace", root: str) -> Sequence["Rules"]:
+def _rules_above(workspace: "Workspace", root: str) -> Sequence["IgnoreRules"]:
     """The rules of the repository around `root`, from its top down; none if it is not in one.
 
     Whoever searches an ignored folder means it, so there the rules from above do not count.
@@ -169,7 +168,7 @@ def _rules_above(workspace: "Workspace", root: str) -> Sequence["Rules"]:
         if folders[-1] == "/":
             return []
         folders.append(os.path.dirname(folders[-1]))
-    rules: Sequence[Rules] = []
+    rules: Sequence[IgnoreRules] = []
     for folder in reversed(folders[1:]):
         anchor, relative = workspace.anchor(folder)
         try:
@@ -183,7 +182,7 @@ def _rules_above(workspace: "Workspace", root: str) -> Sequence["Rules"]:
     return [] if _is_ignored(root, rules, is_folder=True) else rules
 
 
-def _rules_from(folder: int, relative: str, base: str) -> list["Rules"]:
+def _rules_from(folder: int, relative: str, base: str) -> list["IgnoreRules"]:
     try:
         descriptor, _ = open_regular(folder, relative, relative)
     except FileError:
@@ -191,7 +190,9 @@ def _rules_from(folder: int, relative: str, base: str) -> list["Rules"]:
     with os.fdopen(descriptor, "rb") as stream:
         content = stream.read(_IGNORE_FILE_LIMIT)
     # pathspec takes 35 ms to import; most folders do without.
-    parse: Callable[[str, bytes], Rules] = importlib.import_module("dirge_py.files.ignore").parse
+    parse: Callable[[str, bytes], IgnoreRules] = importlib.import_module(
+        "dirge_py.files.ignore_rules"
+    ).parse
     return [parse(base, content)]
 
 
@@ -199,10 +200,10 @@ def _join(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}" if folder and name else folder or name
 
 
-def _entry(folder: int, name: str) -> Entry:
+def _entry(folder: int, name: str) -> DirectoryEntry:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         link = os.readlink(name, dir_fd=folder) if stat.S_ISLNK(status.st_mode) else None
     except OSError:
-        return Entry(name=name, kind="missing", size=0)
-    return Entry(name=name, kind=kind_of(status.st_mode), size=status.st_size, link=link)
+        return DirectoryEntry(name=name, kind="missing", size=0)
+    return DirectoryEntry(name=name, kind=kind_of(status.st_mode), size=status.st_size, link=link)

@@ -1,17 +1,30 @@
-"""Copying the files of a project, so that work on them leaves the project as it is."""
+"""Copying the files of a project, so that work on them leaves the project as it is.
+
+Folders for copies that are thrown away: only for their owner, and gone at the end.
+
+What a killed program left behind is known by its lock, which nobody holds any more.
+
+Removing a folder of ours, whatever was made of it meanwhile.
+"""
 
 import contextlib
 import errno
 import fcntl
+import itertools
 import os
+import re
+import secrets
 import shutil
 import stat
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
-from dirge_py.files.resolve import reason_of
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, reason_of
 from dirge_py.files.tree_hash import RealFolders
+from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 
 _CHUNK_BYTES = 1 << 20
@@ -172,3 +185,199 @@ def _written(descriptor: int, status: os.stat_result) -> Iterator[tuple[int, int
                 yield end, size
             return
         yield start, min(end, size)
+
+
+_PREFIX = "dirge-copy-"
+_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
+_LOCK = "lock"
+_MARK = b"This folder belongs to a running dirge, which removes it at its end.\n"
+_YOUNG_S = 60.0
+"""So long after it was made, the lock of a folder may be about to be taken."""
+
+
+class CopyFolder:
+    """A new folder in a temporary one; `top` is the folder in it, of that `name`, for the copy."""
+
+    def __init__(self, place: str, name: str) -> None:
+        """
+        Raises:
+            OSError: it cannot be made in `place`.
+        """
+        self.folder = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        self.top = os.path.join(self.folder, name if name not in ("", _LOCK) else "root")
+        self._lock = -1
+        try:
+            self._lock = _new_lock(os.path.join(self.folder, _LOCK))
+            os.mkdir(self.top)
+        except OSError:
+            self.remove()
+            raise
+
+    def remove(self) -> bool:
+        """Remove all of it, whatever modes it has by now. False: some of it is left. Blocks."""
+        is_gone = remove_tree(self.folder, last=_LOCK)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        return is_gone
+
+
+def remove_abandoned_copies(place: str) -> None:
+    """Remove the copies in the folder `place` whose program is gone."""
+    with os.scandir(place) as entries:
+        found = [entry.path for entry in entries if _NAME.fullmatch(entry.name)]
+    for folder in found:
+        with contextlib.suppress(OSError):
+            _remove_if_left(folder)
+
+
+def place_for_copies(outside_of: Sequence[str]) -> str:
+    """The folder for temporary files that lies in none of the physical folders `outside_of`.
+
+    "" where all of them do.
+
+    Raises:
+        OSError: nothing can be written to any.
+    """
+    places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
+    real = [os.path.realpath(place) for place in places if os.access(place, os.W_OK)]
+    return next((place for place in real if not is_below_any(place, outside_of)), "")
+
+
+def _new_lock(path: str) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, _MARK)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_if_left(folder: str) -> None:
+    """Raises OSError: it is somebody's."""
+    status = os.lstat(folder)
+    is_ours = stat.S_IFMT(status.st_mode) == stat.S_IFDIR and status.st_uid == os.geteuid()
+    if not is_ours or time.time() - status.st_mtime < _YOUNG_S:
+        return
+    try:
+        lock = os.open(
+            os.path.join(folder, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
+    except FileNotFoundError:
+        # Its program got no further than this, or it is none of ours: then something is in it.
+        os.rmdir(folder)
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.read(lock, len(_MARK) + 1) == _MARK:
+            remove_tree(folder, last=_LOCK)
+    finally:
+        os.close(lock)
+
+
+_MOUNTS = "/proc/self/mountinfo"
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+
+
+def remove_tree(folder: str, *, last: str = "") -> bool:
+    """Remove a folder of ours, with what a command may have made of it. No link is followed.
+
+    Where something is mounted in it, that is somebody else's: then all of it stays. The file `last`
+    goes when all else is gone: what is left is known by it. Blocks.
+    """
+    if not _has_mounts(folder):
+        with contextlib.suppress(OSError):
+            _empty(folder, last)
+            os.rmdir(folder)
+    return not os.path.lexists(folder)
+
+
+def _empty(folder: str, last: str) -> None:
+    """Remove what is in the folder, however deep it goes and whatever its modes are.
+
+    What lies deeper is moved up first: neither the length of a path nor the number of open folders
+    sets a limit.
+
+    Raises:
+        OSError: the folder cannot be opened.
+    """
+    token = secrets.token_hex(8)
+    unused = (f".{token}.{number}" for number in itertools.count())
+    with _opened(folder, None) as top:
+        waiting = [name for name in os.listdir(top) if name != last]
+        while waiting:
+            waiting += _remove(waiting.pop(), top, unused)
+        if os.listdir(top) == [last]:
+            os.unlink(last, dir_fd=top)
+
+
+def _remove(name: str, top: int, unused: Iterator[str]) -> list[str]:
+    """Remove what is in the folder `top` under this name; the folders in it get names in `top`.
+
+    What cannot be removed keeps the folders that it is in.
+    """
+    moved: list[str] = []
+    with contextlib.suppress(OSError):
+        if not _is_folder(name, top):
+            os.unlink(name, dir_fd=top)
+            return moved
+        with _opened(name, top) as folder:
+            for each in os.listdir(folder):
+                with contextlib.suppress(OSError):
+                    if _is_folder(each, folder):
+                        up = next(unused)
+                        _move_up(each, folder, up, top)
+                        moved.append(up)
+                    else:
+                        os.unlink(each, dir_fd=folder)
+        os.rmdir(name, dir_fd=top)
+    return moved
+
+
+def _move_up(name: str, folder: int, target: str, top: int) -> None:
+    with _opened(name, folder):  # which sees to its mode: only who may write to it may move it
+        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=top)
+
+
+def _is_folder(name: str, folder: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+
+
+@contextmanager
+def _opened(name: str, folder: int | None) -> Iterator[int]:
+    """A folder (in another, or by its path), with all rights of its owner; no link is followed.
+
+    Raises:
+        OSError: it is none, or somebody else's.
+    """
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(name, flags | getattr(os, "O_PATH", os.O_RDONLY), dir_fd=folder)
+    try:
+        if os.fstat(handle).st_mode & 0o700 != 0o700:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        opened = os.open(".", os.O_RDONLY | flags, dir_fd=handle)
+    finally:
+        os.close(handle)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _has_mounts(folder: str) -> bool:
+    """Whether something is mounted in it. Where nobody can tell, nothing is."""
+    try:
+        with open(_MOUNTS, "rb") as stream:
+            lines = stream.read().split(b"\n")
+    except OSError:
+        return False
+    places = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
+    real = os.fsencode(os.path.realpath(folder))
+    return any(_plain(place).startswith(real + b"/") or _plain(place) == real for place in places)
+
+
+def _plain(escaped: bytes) -> bytes:
+    return _ESCAPE.sub(lambda found: bytes((int(found[1], 8),)), escaped)

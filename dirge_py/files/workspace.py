@@ -1,4 +1,9 @@
-"""The places we may work in, and the only way to the files in them."""
+"""The places we may work in, and the only way to the files in them.
+
+What a person was shown of a call's changes, and what they made of them.
+
+What files held before tools changed them: whether it can be brought back, and keeping it.
+"""
 
 import contextlib
 import os
@@ -6,30 +11,81 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from dirge_py.files.atomic import replace
-from dirge_py.files.beneath import open_folder_handle, open_regular
-from dirge_py.files.folders import make_folders
-from dirge_py.files.identity import FileContent, Identity, sha256_of
-from dirge_py.files.ledger import ReadLedger, changed_since_read
-from dirge_py.files.leftovers import clear_leftovers_in
-from dirge_py.files.originals import Originals
-from dirge_py.files.resolve import Kind, absolute, reason_of, resolve
-from dirge_py.files.rollback import roll_back_leftovers
-from dirge_py.files.shown import ShownChanges
-from dirge_py.files.staging import Place
-from dirge_py.files.transaction import Step, carry_out
-from dirge_py.files.walk import Entry, Found, Search, entries_of, walk
+from dirge_py.files.atomic import FileLocation, clear_leftovers_in, replace
+from dirge_py.files.identity import FileContent, FileIdentity, sha256_of
+from dirge_py.files.read_log import ReadLog, changed_since_read
+from dirge_py.files.resolve import (
+    Kind,
+    absolute,
+    make_folders,
+    open_folder_handle,
+    open_regular,
+    reason_of,
+    resolve,
+)
+from dirge_py.files.transaction import TransactionStep, roll_back_leftovers, run_transaction
+from dirge_py.files.walk import DirectoryEntry, FileSearch, FoundFile, list_directory, walk
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import FileChange
+
+
+class ApprovedChanges:
+    """The changes of one call as they were shown, by every name of their files.
+
+    `real_of` tells the physical path of a path.
+    """
+
+    def __init__(
+        self,
+        shown: Sequence[FileChange],
+        chosen: Sequence[FileChange] | None,
+        real_of: Callable[[str], str],
+    ) -> None:
+        self._shown = _by_name(shown, real_of)
+        self._chosen = _by_name(chosen or (), real_of)
+
+    def check(self, path: str, real: str, found: FileContent | None) -> None:
+        """Return if `found` is what was shown of the file, or nothing was.
+
+        Raises:
+            FileError: it is another version.
+        """
+        shown = self._shown.get(path) or self._shown.get(real)
+        if shown is None:
+            return
+        sha256 = None if found is None else found.identity.sha256
+        if sha256 != (None if shown.before is None else shown.before_sha256):
+            raise FileError(
+                f"{path} has changed since it was shown to the user; nothing was written.",
+                hint="Use `read` on it again, then repeat the change against what it says now.",
+            )
+
+    def chosen(self, path: str) -> FileChange | None:
+        """What the person made of the file; None where they took it as it was shown.
+
+        Its `after` is None for a file that is left alone, also for one that was to be removed.
+        """
+        return self._chosen.get(path)
+
+
+def _by_name(
+    changes: Sequence[FileChange], real_of: Callable[[str], str]
+) -> Mapping[str, FileChange]:
+    by_name: dict[str, FileChange] = {}
+    for each in changes:
+        by_name[each.path] = each
+        by_name.setdefault(real_of(each.path), each)
+    return by_name
+
 
 WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 """Bytes. Larger files are never held in memory, so they cannot be edited either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
+class LocatedPath:
     """A path and where it leads at this moment.
 
     `path` is absolute as asked, `real` physical (its last components may not exist yet), `inside`
@@ -47,16 +103,16 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenFile:
     """A file that was written, and its version now."""
 
     real: str
     created: bool
-    identity: Identity
+    identity: FileIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class WriteTarget:
     """What shall stand at `path`: `content`, or nothing if that is None.
 
     `expected` is the version that stands there now (None: nothing does). A new file that is
@@ -65,7 +121,7 @@ class Target:
 
     path: str
     content: bytes | None
-    expected: Identity | None
+    expected: FileIdentity | None
     moved_from: str | None = None
 
 
@@ -84,13 +140,13 @@ class Workspace:
     ) -> None:
         self.cwd = absolute(os.fspath(cwd), os.getcwd())
         self.roots = tuple(_physical_folder(root, self.cwd) for root in roots)
-        self.ledger = ReadLedger()
+        self.ledger = ReadLog()
         self.withheld: Callable[[str], bool] = lambda real: False
         """Set by whoever knows the rules: files that a search must pass over in silence."""
         self.originals = Originals()
         self._handles = {root: open_folder_handle(root) for root in {*self.roots, "/"}}
         self._approved: dict[str, frozenset[str]] = {}
-        self._shown: dict[str, ShownChanges] = {}
+        self._shown: dict[str, ApprovedChanges] = {}
         self.journals = journals
         self.notices: Sequence[str] = ()
         if journals is not None:
@@ -116,7 +172,7 @@ class Workspace:
             self.roots = (*self.roots, root)
         return root
 
-    def locate(self, path: str, cwd: str | None = None) -> Located:
+    def locate(self, path: str, cwd: str | None = None) -> LocatedPath:
         """Where `path` leads now, seen from `cwd` (else from ours). Opens nothing.
 
         Raises:
@@ -124,7 +180,7 @@ class Workspace:
         """
         asked = absolute(path, cwd or self.cwd)
         resolved = resolve(asked)
-        return Located(
+        return LocatedPath(
             path=asked,
             real=resolved.real,
             inside=is_below_any(resolved.real, self.roots),
@@ -151,7 +207,7 @@ class Workspace:
         It may read a file that was shown only in the version that was. `chosen` has the files that
         the person made something else of.
         """
-        self._shown[call_id] = ShownChanges(shown, chosen, lambda path: self.locate(path).real)
+        self._shown[call_id] = ApprovedChanges(shown, chosen, lambda path: self.locate(path).real)
 
     def at_call(self, call_id: str) -> "CallFiles":
         """The files as one tool call may use them."""
@@ -184,7 +240,7 @@ class CallFiles:
         self,
         workspace: Workspace,
         allowed: Callable[[], Collection[str]],
-        shown: Callable[[], ShownChanges | None] = lambda: None,
+        shown: Callable[[], ApprovedChanges | None] = lambda: None,
     ) -> None:
         self._workspace = workspace
         self._allowed = allowed
@@ -196,11 +252,11 @@ class CallFiles:
         return self._workspace.roots
 
     @property
-    def ledger(self) -> ReadLedger:
+    def ledger(self) -> ReadLog:
         """What is known of files in this session."""
         return self._workspace.ledger
 
-    def locate(self, path: str) -> Located:
+    def locate(self, path: str) -> LocatedPath:
         """`Workspace.locate`, refusing what this call may not open.
 
         Raises:
@@ -215,7 +271,7 @@ class CallFiles:
         return located
 
     @contextlib.contextmanager
-    def open(self, path: str) -> Iterator[tuple[BinaryIO, Located, os.stat_result]]:
+    def open(self, path: str) -> Iterator[tuple[BinaryIO, LocatedPath, os.stat_result]]:
         """A regular file, open for reading from its start.
 
         Raises:
@@ -247,7 +303,7 @@ class CallFiles:
                     hint="Use a command that works on it as a stream.",
                 )
             status = os.fstat(stream.fileno())
-        identity = Identity.of(status, sha256_of(content))
+        identity = FileIdentity.of(status, sha256_of(content))
         found = FileContent(real=located.real, content=content, identity=identity)
         self._check_shown(located, found)
         return found
@@ -272,30 +328,30 @@ class CallFiles:
         shown = self._shown()
         return None if shown is None else shown.chosen(path)
 
-    def _check_shown(self, located: Located, found: FileContent | None) -> None:
+    def _check_shown(self, located: LocatedPath, found: FileContent | None) -> None:
         shown = self._shown()
         if shown is not None:
             shown.check(located.path, located.real, found)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """Everything in a folder, sorted by name.
 
         Raises:
             FileError: it is no folder, or may not be listed.
         """
-        return entries_of(self._workspace, self.locate(path).real, path)
+        return list_directory(self._workspace, self.locate(path).real, path)
 
-    def names_beside(self, located: Located) -> list[str]:
+    def names_beside(self, located: LocatedPath) -> list[str]:
         """The names in the folder of a missing file, if that lies in the workspace; else none."""
         folder = os.path.dirname(located.real)
         if not is_below_any(folder, self._workspace.roots):
             return []
         try:
-            return [entry.name for entry in entries_of(self._workspace, folder, folder)]
+            return [entry.name for entry in list_directory(self._workspace, folder, folder)]
         except FileError:
             return []
 
-    def walk(self, search: Search) -> Iterator[Found]:
+    def walk(self, search: FileSearch) -> Iterator[FoundFile]:
         """The wanted files below `search.root`, a physical path of this call's; see `walk.walk`.
 
         Raises:
@@ -304,7 +360,7 @@ class CallFiles:
         self.locate(search.root)
         return walk(self._workspace, search)
 
-    def remember_read(self, real: str, identity: Identity) -> None:
+    def remember_read(self, real: str, identity: FileIdentity) -> None:
         """The model now knows this version of the file."""
         self._workspace.ledger.remember(real, identity)
 
@@ -316,7 +372,7 @@ class CallFiles:
         """
         self._workspace.ledger.check_fresh(content.real, content.identity, shown=path)
 
-    def write(self, path: str, content: bytes, *, expected: Identity | None) -> Written:
+    def write(self, path: str, content: bytes, *, expected: FileIdentity | None) -> WrittenFile:
         """Make `content` the whole file if `expected` still stands there (None: nothing does).
 
         Missing folders are created. Counts as having read the file.
@@ -327,15 +383,15 @@ class CallFiles:
         real = self.locate(path).real
         anchor, relative = self._workspace.anchor(real)
         with self._workspace.ledger.lock(real), make_folders(anchor, relative, path) as folder:
-            place = Place(folder, os.path.basename(real), path)
+            place = FileLocation(folder, os.path.basename(real), path)
             if expected is not None:
                 self._workspace.originals.keep(real, place.read)
             status = replace(place, content, check=lambda: _check_version(place, expected))
-        identity = Identity.of(status, sha256_of(content))
+        identity = FileIdentity.of(status, sha256_of(content))
         self.remember_read(real, identity)
-        return Written(real=real, created=expected is None, identity=identity)
+        return WrittenFile(real=real, created=expected is None, identity=identity)
 
-    def write_all(self, targets: Sequence[Target]) -> None:
+    def write_all(self, targets: Sequence[WriteTarget]) -> None:
         """Make all of `targets` so, or none; no two of them are the same file.
 
         Missing folders are created. Counts as having read what was written.
@@ -353,22 +409,24 @@ class CallFiles:
             steps = [self._step(target, real, places) for real, target in pairs]
             for step in (step for step in steps if step.before is not None):
                 self._workspace.originals.keep(step.real, step.place.read)
-            statuses = carry_out(steps, self._workspace.journals)
+            statuses = run_transaction(steps, self._workspace.journals)
         for step, status in zip(steps, statuses, strict=True):
             if status is None or step.content is None:
                 self._workspace.ledger.forget(step.real)
             else:
-                self.remember_read(step.real, Identity.of(status, sha256_of(step.content)))
+                self.remember_read(step.real, FileIdentity.of(status, sha256_of(step.content)))
 
-    def _place(self, real: str, shown: str, stack: contextlib.ExitStack) -> Place:
+    def _place(self, real: str, shown: str, stack: contextlib.ExitStack) -> FileLocation:
         anchor, relative = self._workspace.anchor(real)
         folder = stack.enter_context(make_folders(anchor, relative, shown))
-        return Place(folder, os.path.basename(real), shown)
+        return FileLocation(folder, os.path.basename(real), shown)
 
-    def _step(self, target: Target, real: str, places: Mapping[str, Place]) -> Step:
+    def _step(
+        self, target: WriteTarget, real: str, places: Mapping[str, FileLocation]
+    ) -> TransactionStep:
         place, expected = places[real], target.expected
         source = None if target.moved_from is None else self.locate(target.moved_from).real
-        return Step(
+        return TransactionStep(
             place=place,
             real=real,
             content=target.content,
@@ -378,7 +436,7 @@ class CallFiles:
         )
 
 
-def _check_version(place: Place, expected: Identity | None) -> None:
+def _check_version(place: FileLocation, expected: FileIdentity | None) -> None:
     if place.status() is None:
         if expected is not None:
             raise FileError(f"{place.shown} was deleted in the meantime; nothing was written.")
@@ -389,7 +447,7 @@ def _check_version(place: Place, expected: Identity | None) -> None:
         )
     descriptor, status = open_regular(place.folder, place.name, place.shown)
     with os.fdopen(descriptor, "rb") as stream:
-        now = Identity.of(status, sha256_of(stream.read()))
+        now = FileIdentity.of(status, sha256_of(stream.read()))
     if not now.same_version(expected):
         raise changed_since_read(place.shown)
 
@@ -399,3 +457,23 @@ def _physical_folder(root: Path | str, cwd: str) -> str:
     if resolved.kind != "dir":
         raise FileError(f"{root} is not a folder.", hint="Name a folder that exists.")
     return resolved.real
+
+
+Unkept = Callable[[str], str]
+Keep = Callable[[str, Callable[[], bytes]], None]
+
+
+class Originals:
+    """The contents that tools replace or remove, for whoever keeps them.
+
+    Whoever keeps snapshots sets both functions; without them nothing is kept and nothing is said.
+    """
+
+    def __init__(self) -> None:
+        self.unkept: Unkept = lambda real: ""
+        """Why removing the file at this physical path needs a person's word, as no snapshot holds
+        it; "" where one does."""
+        self.keep: Keep = lambda real, read: None
+        """Called with a physical path and what reads it, before a tool replaces or removes it.
+
+        Raises FileError where that could not be kept: then nothing is changed."""

@@ -2,7 +2,7 @@
 
 from typing import TypeAlias, assert_never
 
-from dirge_py.lib.figures import thousands
+from dirge_py.lib.text import thousands
 from dirge_py.types.events import (
     CompactionStarted,
     ContextCompacted,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.plan.state import NAME
 
 if TYPE_CHECKING:

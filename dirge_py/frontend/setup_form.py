@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
-from dirge_py.config.base_url import base_url_problem, is_loopback
+from dirge_py.config.services import base_url_problem, is_loopback
 from dirge_py.providers.setup_types import ProviderChoice, ProviderDraft, SetupService
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.processes.excerpt import excerpt
 from dirge_py.types.messages import UserMessage, user_text
 

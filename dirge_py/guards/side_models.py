@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from dirge_py.agent_loop.model_call import complete
-from dirge_py.config.models import ModelChoice, main_model
-from dirge_py.config.roles import role_choice, usable_choice
+from dirge_py.config.models import ModelChoice, main_model, role_choice, usable_choice
 from dirge_py.config.schema import Config
 from dirge_py.guards.stop_checks import Judge
 from dirge_py.lib.lean_dataclass import dataclass

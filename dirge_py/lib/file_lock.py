@@ -13,7 +13,7 @@ _STEP_S = 0.01
 
 
 @contextlib.contextmanager
-def held(path: Path, patience_s: float) -> Iterator[None]:
+def hold_lock(path: Path, patience_s: float) -> Iterator[None]:
     """Hold the lock file at `path`, made if it is missing; the kernel frees it, however we end.
 
     It is tried again and again, as a wait in the kernel would have no end.

@@ -1,7 +1,7 @@
 """How many terminal cells text takes, and cutting and wrapping by that measure.
 
 Everything goes by grapheme, so a flag, a family or a letter with its accents is never torn. Text is
-expected to be cleaned before (`lib/clean.py`); tabs count as one cell.
+expected to be cleaned before (`lib/text.py`); tabs count as one cell.
 """
 
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dirge_py.files.regular_file import read_regular
+from dirge_py.files.safe_read import read_regular
 from dirge_py.files.stamps import StampCache
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any

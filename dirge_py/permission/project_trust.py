@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dirge_py.config.paths import state_dir
-from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
-from dirge_py.files.beneath import FOLDER as AS_FOLDER
-from dirge_py.files.resolve import reason_of
-from dirge_py.lib.clean import visible
-from dirge_py.lib.late import late
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, reason_of
+from dirge_py.files.resolve import FOLDER as AS_FOLDER
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import visible
 from dirge_py.permission.rules import Rule, make_rule
 from dirge_py.permission.trust import (
     FOLDER,

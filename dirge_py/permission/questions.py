@@ -8,10 +8,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.home_path import shorter
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.spelled import visible_name
+from dirge_py.lib.paths import shorten_home
+from dirge_py.lib.text import visible_name
 from dirge_py.permission.decision import Decision, call_digest
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict, PermissionJudge
@@ -295,7 +295,7 @@ def stored_rules_notice(rules: Sequence[str], where: str = "") -> str:
     shown = ", ".join(f"`{visible_name(rule)}`" for rule in rules)
     if not where:
         return f"Allowed for this session: {shown}"
-    return f"Stored: allow {shown} in {shorter(where)}"
+    return f"Stored: allow {shown} in {shorten_home(where)}"
 
 
 def answered_family(answered: AnsweredCall) -> Sequence[str]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
-from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
+from dirge_py.files.stamps import fingerprint, short_digest, version_text
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command
@@ -322,7 +322,7 @@ def _listing(folder: str, most: int) -> Sequence["os.DirEntry[str]"]:
 
 def _stamp(entry: "os.DirEntry[str]") -> str:
     try:
-        return stamp(entry.stat())
+        return version_text(entry.stat())
     except OSError:
         return "missing"
 

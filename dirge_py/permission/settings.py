@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dirge_py.config.key_files import key_files
+from dirge_py.config.keys import key_files
 from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import (
     Anchors,

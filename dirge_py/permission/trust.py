@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from dirge_py.files.atomic import atomic_write
-from dirge_py.files.regular_file import read_regular
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.questions import ActingFile

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.context.prompt_text import quote_text
-from dirge_py.lib.cut import cut_middle
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import cut_middle
 from dirge_py.plan.judgement import Judgement
 from dirge_py.plan.template import fill
 from dirge_py.types.events import PhaseName

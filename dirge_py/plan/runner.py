@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.conversation.deps import ForkOptions
-from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 from dirge_py.plan import acceptance, phases
 from dirge_py.plan.allowance import Allowance
 from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Edited, Later, PlanAgain, PlanDesk

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from dirge_py.conversation.deps import TreeState
-from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall

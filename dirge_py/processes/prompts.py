@@ -2,7 +2,7 @@
 
 import re
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 
 _LONGEST = 400
 _LEAST_REPEATS = 10

@@ -7,7 +7,7 @@ again, such as a progress bar, counts once, as it was in the end.
 import codecs
 import re
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 
 _LONGEST_LINE = 16 * 1024
 """Characters after which a line that does not end is taken as it is."""

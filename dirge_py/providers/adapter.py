@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from dirge_py.config.base_url import check_base_url
+from dirge_py.config.services import check_base_url
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient

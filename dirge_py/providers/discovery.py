@@ -13,11 +13,17 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.config.base_url import base_url_problem, check_base_url, is_loopback, ollama_url
 from dirge_py.config.models import local_types
 from dirge_py.config.schema import Config
-from dirge_py.config.services import SERVICES, Service
-from dirge_py.config.sources import Found
+from dirge_py.config.services import (
+    SERVICES,
+    Service,
+    base_url_problem,
+    check_base_url,
+    is_loopback,
+    ollama_url,
+)
+from dirge_py.config.sources import LocalServer
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.error_classifier import HTML_PAGE
@@ -60,7 +66,7 @@ def usual_addresses(environment: Mapping[str, str]) -> Sequence[str]:
 
 async def find_local_servers(
     environment: Mapping[str, str], client: HttpClient, *, limit_s: float | None = None
-) -> Sequence[Found]:
+) -> Sequence[LocalServer]:
     """The model servers that answer within `limit_s` seconds, all asked at once.
 
     By default that is `LIMIT_S`, or `NAMED_LIMIT_S` where `DIRGE_LOCAL_SERVERS` names them.
@@ -75,7 +81,7 @@ async def find_local_servers(
     return [found for found in await asyncio.gather(*asked) if found is not None]
 
 
-def with_local_servers(config: Config, known: Mapping[str, Found] | None = None) -> Config:
+def with_local_servers(config: Config, known: Mapping[str, LocalServer] | None = None) -> Config:
     """The settings, with the local servers where a model is needed that only they could have.
 
     Asks them, or takes those that are `known`. May be called inside an event loop, which stands
@@ -93,7 +99,7 @@ def with_local_servers(config: Config, known: Mapping[str, Found] | None = None)
     return config.with_origin(replace(config.origin, found=usable))
 
 
-async def _find_servers(environment: Mapping[str, str]) -> Sequence[Found]:
+async def _find_servers(environment: Mapping[str, str]) -> Sequence[LocalServer]:
     client = HttpClient()
     try:
         return await find_local_servers(environment, client)
@@ -113,7 +119,7 @@ def _is_local_url(url: str) -> bool:
     return parts.scheme == "http" and is_loopback(parts.hostname or "")
 
 
-async def _probe(client: HttpClient, place: str, limit_s: float) -> Found | None:
+async def _probe(client: HttpClient, place: str, limit_s: float) -> LocalServer | None:
     if not urlsplit(place).path:
         tags, running = await asyncio.gather(
             _fetch_json(client, f"{place}/api/tags", limit_s),
@@ -143,7 +149,7 @@ async def _fetch_json(client: HttpClient, url: str, limit_s: float) -> Any:
         return None
 
 
-def _ollama(place: str, tags: Any, running: Any) -> Found | None:
+def _ollama(place: str, tags: Any, running: Any) -> LocalServer | None:
     if not isinstance(tags, dict) or not isinstance(tags.get("models"), list):
         return None
     models = list(_rows(tags, "models", "name"))
@@ -152,19 +158,19 @@ def _ollama(place: str, tags: Any, running: Any) -> Found | None:
         return None
     loaded = {row["name"] for row in _rows(running, "models", "name")}
     names = [row["name"] for row in models if not _is_embedding(row["name"], row.get("details"))]
-    return Found(type="ollama", base_url=place, models=_loaded_first(names, loaded))
+    return LocalServer(type="ollama", base_url=place, models=_loaded_first(names, loaded))
 
 
-def _lm_studio(place: str, native: Any) -> Found | None:
+def _lm_studio(place: str, native: Any) -> LocalServer | None:
     rows = [row for row in _rows(native, "data", "id") if isinstance(row.get("state"), str)]
     if not rows:
         return None
     loaded = {row["id"] for row in rows if row["state"] == "loaded"}
     names = [row["id"] for row in rows if row.get("type") != "embeddings"]
-    return Found(type="lmstudio", base_url=place, models=_loaded_first(names, loaded))
+    return LocalServer(type="lmstudio", base_url=place, models=_loaded_first(names, loaded))
 
 
-def _openai_like(place: str, listed: Any) -> Found | None:
+def _openai_like(place: str, listed: Any) -> LocalServer | None:
     is_list = isinstance(listed, dict) and listed.get("object") == "list"
     kinds = ("model", None) if is_list else ("model",)
     rows = [row for row in _rows(listed, "data", "id") if row.get("object") in kinds]
@@ -172,7 +178,7 @@ def _openai_like(place: str, listed: Any) -> Found | None:
         return None
     kind = _BY_OWNER.get(str(rows[0].get("owned_by")), _OTHER)
     names = [row["id"] for row in rows if not _is_embedding(row["id"], None)]
-    return Found(type=kind, base_url=place, models=_loaded_first(names, set()))
+    return LocalServer(type=kind, base_url=place, models=_loaded_first(names, set()))
 
 
 def _rows(body: Any, name: str, key: str) -> Iterator[dict[str, Any]]:

@@ -19,13 +19,11 @@ from typing import Any, Protocol, TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.access import has_access, key_place, provider_access
-from dirge_py.config.base_url import check_base_url
-from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.models import main_model
-from dirge_py.config.schema import Config
-from dirge_py.config.services import wire_of
+from dirge_py.config.schema import Config, all_entries, entry_of
+from dirge_py.config.services import check_base_url, wire_of
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.redaction import Redactor
 from dirge_py.providers import errors
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.errors import Endpoint, endpoint_of

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.access import key_place, provider_access
-from dirge_py.config.entries import entry_of
 from dirge_py.config.models import (
+    level_of,
     main_model,
     offered_models,
     refuse_unknown,
     resolve_model,
+    usable_choice,
     usable_services,
 )
-from dirge_py.config.roles import level_of, usable_choice
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import OFFLINE, wire_of
-from dirge_py.lib.late import late
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.lazy import late
+from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
     ModelProfile,

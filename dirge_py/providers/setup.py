@@ -6,10 +6,17 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from dirge_py.config.base_url import base_url_problem, check_base_url, ollama_url
 from dirge_py.config.edit import has_provider, save_provider
-from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
-from dirge_py.config.sources import Found
+from dirge_py.config.services import (
+    SERVICE_OF,
+    SERVICES,
+    Service,
+    base_url_problem,
+    check_base_url,
+    ollama_url,
+    wire_of,
+)
+from dirge_py.config.sources import LocalServer
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
@@ -114,7 +121,7 @@ def _local_types(offers: Sequence[ProviderChoice]) -> Collection[str]:
     return [offer.type for offer in offers if SERVICE_OF[offer.type].local]
 
 
-def _choice_of_server(found: Found) -> ProviderChoice:
+def _choice_of_server(found: LocalServer) -> ProviderChoice:
     service = SERVICE_OF[found.type]
     return ProviderChoice(
         type=found.type,

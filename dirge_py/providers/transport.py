@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from dirge_py.config.base_url import is_loopback
+from dirge_py.config.services import is_loopback
 from dirge_py.providers.http_types import FetchedResponse, TransportError, TransportErrorKind
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-from dirge_py.config.model_spec import THINKING_LEVELS
+from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
-from dirge_py.config.sources import Chosen, Origin
+from dirge_py.config.sources import Origin, RequestedModel
 from dirge_py.context.hooks import ContextHooks, ContextParts, summarise_with
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
@@ -39,7 +39,7 @@ from dirge_py.conversation.deps import (
 )
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.guardrails.verdict import Guardrail, Verdict
-from dirge_py.files.log.log_records import keep_off_the_screen
+from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import Limits, SideUsage, limit_hooks
 from dirge_py.guards.recovery import (
@@ -50,8 +50,7 @@ from dirge_py.guards.recovery import (
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.redactor import Redactor
-from dirge_py.lib.secret_environment import secret_values
+from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.lib.version import __version__
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
@@ -474,7 +473,7 @@ async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:
 def bare_config(model: str) -> Config:
     """Settings as if no file existed: defaults, the usual variables, and this model."""
     config = Config()
-    config._origin = Origin(chosen=Chosen(model=model), environment=dict(os.environ))
+    config._origin = Origin(chosen=RequestedModel(model=model), environment=dict(os.environ))
     return config
 
 

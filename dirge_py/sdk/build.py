@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dirge_py.config.models import role_choice, unusable_roles, usable_model
 from dirge_py.config.paths import state_dir
-from dirge_py.config.roles import role_choice, unusable_roles, usable_model
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import (
@@ -45,14 +45,14 @@ from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.memory.base import MemoryProvider
 from dirge_py.extensions.memory.providers import at_run_end, open_memory
 from dirge_py.extensions.plugins.loading import load_plugins
-from dirge_py.files.log.log_records import Log, keep_off_the_screen
+from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import SideUsage
 from dirge_py.guards.side_models import SideModels
 from dirge_py.guards.tool_hooks import redact_results
-from dirge_py.lib.garbage import begin_collecting
-from dirge_py.lib.late import late
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.gc_tuning import begin_collecting
+from dirge_py.lib.lazy import late
+from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.llm_judge import model_judge
 from dirge_py.permission.settings import rule_keeper

@@ -30,10 +30,9 @@ from dirge_py.extensions.plugins.loading import Plugins, plugin_tools
 from dirge_py.extensions.web.access import WebAccess, search_key_variables, web_access
 from dirge_py.files.assets import AssetStore
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.redactor import Redactor
-from dirge_py.lib.secret_environment import secret_values
+from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
 from dirge_py.permission.settings import key_variables, open_engine

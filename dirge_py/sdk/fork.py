@@ -26,17 +26,22 @@ from dirge_py.conversation.deps import (
     WorkEnvironment,
 )
 from dirge_py.extensions.web.access import WebAccess
-from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers
-from dirge_py.files.git_copy import make_git_folder
-from dirge_py.files.regular_file import read_regular
-from dirge_py.files.removal import remove_tree
+from dirge_py.files.git import make_git_folder
 from dirge_py.files.resolve import is_beneath, reason_of
+from dirge_py.files.safe_read import read_regular
 from dirge_py.files.tree_hash import Hashed, TreeHash, sha256_of_files
-from dirge_py.files.working_copy import Copied, WorkingCopy
+from dirge_py.files.working_copy import (
+    Copied,
+    CopyFolder,
+    WorkingCopy,
+    place_for_copies,
+    remove_abandoned_copies,
+    remove_tree,
+)
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.clean import clean
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
 from dirge_py.permission.patterns import quoted_path
@@ -149,7 +154,7 @@ async def copied(
                 hint="Start in a folder further down, or set TMPDIR to one elsewhere.",
             )
         listed = await project.files(dependencies=True)
-        await asyncio.to_thread(remove_leftovers, place)
+        await asyncio.to_thread(remove_abandoned_copies, place)
         folder = CopyFolder(place, os.path.basename(project.root))
         undo.push_async_callback(_remove, folder, notify)
         made = await in_thread(partial(_fill, project.root, folder.top, listed, inner))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
-from dirge_py.config.roles import level_of, role_choice
+from dirge_py.config.models import level_of, role_choice
 from dirge_py.config.schema import Config
 from dirge_py.context.hooks import ContextHooks, ContextParts, for_fork
 from dirge_py.context.instructions import TouchedFolders

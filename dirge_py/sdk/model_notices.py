@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from dirge_py.config.access import has_access, naming_variable
-from dirge_py.config.entries import entry_of
 from dirge_py.config.models import ModelChoice, main_model
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import SERVICE_OF, SERVICES
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError

@@ -11,11 +11,10 @@ from typing import TypeVar
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.files.copy_folder import CopyFolder, place_for_copies
-from dirge_py.files.git_copy import GitPlaces, make_index_folder
-from dirge_py.files.products import is_product
+from dirge_py.files.git import GitFolders, make_index_folder
+from dirge_py.files.list_files import is_build_artifact, is_dependency_folder, list_unignored
 from dirge_py.files.resolve import is_beneath
-from dirge_py.files.unignored import is_dependency_folder, list_unignored
+from dirge_py.files.working_copy import CopyFolder, place_for_copies
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git.config import UnreadableRepository
 from dirge_py.permission.git.repository import repository_setting
@@ -55,7 +54,7 @@ class Listed:
     @property
     def written(self) -> Sequence[str]:
         """The files that somebody wrote: not what programs leave behind, save what is tracked."""
-        return [path for path in self.files if path in self.tracked or not is_product(path)]
+        return [path for path in self.files if path in self.tracked or not is_build_artifact(path)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ class Project:
     own: Sequence[str] = ()
     _personal: list[Path | None] = field(default_factory=list)
 
-    def git_places(self) -> GitPlaces | None:
+    def git_places(self) -> GitFolders | None:
         """None where there is no repository, or a kind that cannot be read by hand.
 
         Nothing is run. A `.git` file is followed only to where git made a place for this folder.
@@ -93,7 +92,7 @@ class Project:
             settings = {key: repository_setting(real[1], key) for key in _PLAIN_SETTINGS}
         except (OSError, UnreadableRepository, UnicodeError):
             return None
-        return GitPlaces(
+        return GitFolders(
             git_dir=Path(real[0]),
             common=Path(real[1]),
             settings={key: value for key, value in settings.items() if value},
@@ -169,7 +168,7 @@ class Project:
             await in_thread(lambda _stopped: scratch.remove())
 
     async def _ask_git(
-        self, places: GitPlaces, scratch: Path, dependencies: bool
+        self, places: GitFolders, scratch: Path, dependencies: bool
     ) -> tuple[Path, Path, Path | None]:
         if not self._personal:
             found = await personal_excludes(self.git, project_git(self.root), scratch / "personal")

@@ -13,7 +13,7 @@ from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import PromptCheck
-from dirge_py.files.ledger import ReadLedger
+from dirge_py.files.read_log import ReadLog
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.version import __version__
 from dirge_py.plan.state import NAME as PLAN
@@ -195,7 +195,7 @@ def restore(
     conversation.queue_again(decode_queue(loaded.settings.get("queue")))
 
 
-def _keeping(ledger: ReadLedger, recorder: Recorder) -> Sink:
+def _keeping(ledger: ReadLog, recorder: Recorder) -> Sink:
     """A sink that records what was read whenever a run has ended, if that changed."""
     kept = ledger.stored()
 

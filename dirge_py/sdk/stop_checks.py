@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.config.loop_tables import Gates
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, GatesTable
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
 from dirge_py.guards.side_models import SideModels
 from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.runner import Runner
 from dirge_py.types.errors import ConfigError
@@ -41,7 +40,7 @@ class GateServices:
 
 
 def gates(
-    config: Gates, services: GateServices, *, is_fork: bool = False, is_reviewed: bool = False
+    config: GatesTable, services: GateServices, *, is_fork: bool = False, is_reviewed: bool = False
 ) -> Sequence[Hooks]:
     """Fresh bundles for one run: depth, failures, resume → verifier → judge → goal → todo.
 
@@ -71,7 +70,7 @@ def gates(
 
 
 def _judged(
-    config: Gates, services: GateServices, verification: Verification, voice: "_Voice"
+    config: GatesTable, services: GateServices, verification: Verification, voice: "_Voice"
 ) -> Sequence[Hooks]:
     if services.judges is None:
         return ()

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from dirge_py.files.regular_file import read_regular
+from dirge_py.files.safe_read import read_regular
 from dirge_py.guards.judge import DIFF_BYTES, WorkspaceDiff
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard

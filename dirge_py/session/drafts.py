@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from dirge_py.lib.file_lock import held
+from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.session.disk import APPEND_FLAGS, READ_FLAGS, make_folders, open_regular, write_all
@@ -300,7 +300,7 @@ class DraftFile:
 
 
 def _take_abandoned(path: Path, session: str, held: contextlib.ExitStack) -> DraftState | None:
-    """What is in the file of a process that is gone; it is locked for as long as `held` lasts."""
+    """What is in the file of a process that is gone; it is locked for as long as `hold_lock` lasts."""
     try:
         fd = open_regular(path, APPEND_FLAGS)
     except SessionError:
@@ -369,7 +369,7 @@ class PromptHistory:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         make_folders(self._path.parent)
-        with held(self._lock, _LOCK_TIMEOUT_S):
+        with hold_lock(self._lock, _LOCK_TIMEOUT_S):
             yield
 
     def _make_room(self, needed: int) -> None:

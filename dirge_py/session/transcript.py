@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, Literal, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.secret_patterns import REDACTED
+from dirge_py.lib.redaction import REDACTED
 from dirge_py.session.codec import Json, decode_message, encode_message
 from dirge_py.session.record import Record
 from dirge_py.types.messages import (

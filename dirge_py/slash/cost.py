@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from dirge_py.lib.figures import dollars
+from dirge_py.lib.text import dollars
 from dirge_py.lib.text_width import cell_width
 from dirge_py.slash.account import MAIN, Asked, requests_of
 from dirge_py.slash.base import FrontEnd, settings_of

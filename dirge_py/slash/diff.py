@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import visible
-from dirge_py.lib.home_path import from_home
+from dirge_py.lib.paths import from_home
+from dirge_py.lib.text import visible
 from dirge_py.session.ids import project_root
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError

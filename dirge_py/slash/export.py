@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dirge_py.lib.home_path import from_home
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
+from dirge_py.lib.paths import from_home
 from dirge_py.session.history import title_of
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import clean
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
+from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import FrontEnd, settings_of
 from dirge_py.types.errors import DirgeError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings
     from dirge_py.config.paths import state_dir
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.lib.redactor import Redactor
+    from dirge_py.lib.redaction import Redactor
     from dirge_py.sdk.doctor.examine import examine
     from dirge_py.sdk.doctor.findings import as_text
     from dirge_py.session.import_export.export import write_new_file
@@ -31,7 +31,7 @@ else:
     changed_settings = late("dirge_py.config.commands", "changed_settings")
     examine = late("dirge_py.sdk.doctor.examine", "examine")
     state_dir = late("dirge_py.config.paths", "state_dir")
-    Redactor = late("dirge_py.lib.redactor", "Redactor")
+    Redactor = late("dirge_py.lib.redaction", "Redactor")
     write_new_file = late("dirge_py.session.import_export.export", "write_new_file")
 
 _TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")

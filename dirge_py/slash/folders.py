@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import visible
-from dirge_py.lib.home_path import from_home
+from dirge_py.lib.paths import from_home
+from dirge_py.lib.text import visible
 from dirge_py.slash.base import FrontEnd, NeedsScreen, OpensFolders
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.figures import thousands
+from dirge_py.lib.text import thousands
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import visible
+from dirge_py.lib.text import visible
 from dirge_py.session.tree import one_line
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.questions import Question, QuestionOption

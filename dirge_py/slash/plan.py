@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import clean
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
+from dirge_py.lib.text import clean
 from dirge_py.plan.desk import (
     Accept,
     AcceptsAll,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.session.ids import project_root
 from dirge_py.session.store import SessionSummary
 from dirge_py.slash.base import Choice, FrontEnd

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.slash.base import FrontEnd, KnowsSettings, NeedsScreen, settings_of
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.extensions import Command

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import visible
+from dirge_py.lib.text import visible
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command

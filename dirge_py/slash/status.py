@@ -5,9 +5,8 @@ import platform
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dirge_py.files.git_head import branch_of
-from dirge_py.lib.clean import visible
-from dirge_py.lib.figures import dollars
+from dirge_py.files.git import branch_of
+from dirge_py.lib.text import dollars, visible
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import FrontEnd, KnowsSettings
 from dirge_py.types.errors import DirgeError

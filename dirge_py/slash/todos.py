@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.session.tree import settings_at
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.extensions import Command

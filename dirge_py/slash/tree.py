@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import visible
+from dirge_py.lib.text import visible
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.slash.moving import ask_for_yours, ask_what, move, shortened, when
 from dirge_py.types.extensions import Command

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 
 from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.editing.missed import Missed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import Field
 
-from dirge_py.files.walk import Search
+from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.searching.dialect import portable
@@ -41,7 +41,7 @@ class FindFiles(Tool[FindFilesArgs]):
             raise ToolFailed("Searching needs to start a program, and none may be started here.")
         pattern = portable(args.pattern)
         path = ctx.absolute(args.path)
-        search = Search(
+        search = FileSearch(
             root="", include_hidden=args.include_hidden, is_aborted=lambda: ctx.signal.aborted
         )
         paths = await in_thread(ctx.signal, _paths, args, path, ctx.files, search)
@@ -56,7 +56,7 @@ class FindFiles(Tool[FindFilesArgs]):
         return text_result(text + withheld_note(search), path=path)
 
 
-def _paths(args: FindFilesArgs, path: str, files: CallFiles, search: Search) -> list[str]:
+def _paths(args: FindFilesArgs, path: str, files: CallFiles, search: FileSearch) -> list[str]:
     located = files.locate(path)
     if located.kind != "dir":
         raise FileError(f"{args.path} is not a folder.", hint="Give the folder to search.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pydantic import Field
 
 from dirge_py.files.globs import mentions_hidden, path_matcher
-from dirge_py.files.walk import Search
+from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.searching.places import counted, shown_under, withheld_note
@@ -39,7 +39,7 @@ def _find(args: GlobArgs, path: str, files: CallFiles, is_aborted: Callable[[], 
     located = files.locate(path)
     if located.kind != "dir":
         raise FileError(f"{args.path} is not a folder.", hint="Give the folder to search.")
-    search = Search(
+    search = FileSearch(
         root=located.real,
         wanted=path_matcher(args.pattern),
         include_hidden=mentions_hidden(args.pattern),

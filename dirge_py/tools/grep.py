@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from dirge_py.files.globs import path_matcher
-from dirge_py.files.walk import Search
+from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.searching.dialect import portable
@@ -88,7 +88,7 @@ class _Places:
 
     def __init__(
         self,
-        search: Search,
+        search: FileSearch,
         paths: Sequence[str],
         shown: Callable[[str], str],
         large: Sequence[str] = (),
@@ -107,11 +107,11 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
     if located.kind == "file":
         folder, name = os.path.split(located.real)
         is_large = os.path.getsize(located.real) > FILE_LIMIT
-        shown = Search(root=folder), [f"./{name}"], lambda _: args.path
+        shown = FileSearch(root=folder), [f"./{name}"], lambda _: args.path
         return _Places(*shown, has_large=is_large)
     if located.kind != "dir":
         raise FileError(f"{args.path} does not exist.", hint="Use `glob` to find the path.")
-    search = Search(
+    search = FileSearch(
         root=located.real,
         include_hidden=args.include_hidden,
         is_aborted=is_aborted,

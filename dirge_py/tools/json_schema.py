@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.lib.per_object import PerObject
+from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _compile(schema: Any) -> "Validator":
     return validator
 
 
-_compiled = PerObject(_compile)
+_compiled = IdentityCache(_compile)
 
 
 def _problems(error: "ValidationError") -> Iterator[ArgumentProblem]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import Field
 
-from dirge_py.files.walk import Entry
+from dirge_py.files.walk import DirectoryEntry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.searching.places import counted, printable, withheld_count
@@ -59,7 +59,7 @@ def _list(
     return "\n".join(lines) + withheld_count(len(listed) - len(entries))
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: DirectoryEntry) -> str:
     if entry.kind == "dir":
         return f"{entry.name}/"
     if entry.link is not None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from dirge_py.extensions.memory.base import MemoryUpdate
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.tools.base import Memory as Stores
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, renamed
 from dirge_py.types.errors import ToolFailed

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 from pydantic import ConfigDict, Field
 
 from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_binary
-from dirge_py.files.identity import Identity, sha256_of
-from dirge_py.files.lines import SNIFFED, LineWindow, Window, looks_binary, scan
-from dirge_py.files.workspace import WHOLE_FILE_LIMIT, CallFiles, Located
+from dirge_py.files.identity import FileIdentity, sha256_of
+from dirge_py.files.line_window import SNIFFED, LineWindow, Window, looks_binary, scan
+from dirge_py.files.workspace import WHOLE_FILE_LIMIT, CallFiles, LocatedPath
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.list_dir import human_size
@@ -102,7 +102,9 @@ def _read(reading: _Reading) -> LoopToolResult:
     return text_result(text, path=reading.path)
 
 
-def _text(reading: _Reading, *, stream: BinaryIO, located: Located, status: os.stat_result) -> str:
+def _text(
+    reading: _Reading, *, stream: BinaryIO, located: LocatedPath, status: os.stat_result
+) -> str:
     window = _window(reading.args)
     is_editable = status.st_size <= WHOLE_FILE_LIMIT
     sha256 = scan(
@@ -112,7 +114,7 @@ def _text(reading: _Reading, *, stream: BinaryIO, located: Located, status: os.s
         is_aborted=reading.is_aborted,
     )
     if is_editable and sha256 is not None:
-        reading.files.remember_read(located.real, Identity.of(status, sha256))
+        reading.files.remember_read(located.real, FileIdentity.of(status, sha256))
     return _shown(reading.args, window, total=str(window.total) if sha256 else f"≥{window.total}")
 
 
@@ -122,24 +124,24 @@ def _wide_text(
     name: str,
     *,
     stream: BinaryIO,
-    located: Located,
+    located: LocatedPath,
     status: os.stat_result,
 ) -> str:
     content = stream.read()
     window = _window(reading.args)
     scan(io.BytesIO(content.decode(codec, "replace").encode(errors="replace")), window)
-    reading.files.remember_read(located.real, Identity.of(status, sha256_of(content)))
+    reading.files.remember_read(located.real, FileIdentity.of(status, sha256_of(content)))
     return f"{_shown(reading.args, window, total=str(window.total))}\n({name}; `edit` refuses it.)"
 
 
 def _remember_bytes(
-    reading: _Reading, stream: BinaryIO, located: Located, status: os.stat_result
+    reading: _Reading, stream: BinaryIO, located: LocatedPath, status: os.stat_result
 ) -> None:
     """Count a file that is no text as read, so that it can be deleted or renamed."""
     stream.seek(0)
     content = stream.read(WHOLE_FILE_LIMIT + 1)
     if len(content) <= WHOLE_FILE_LIMIT:
-        reading.files.remember_read(located.real, Identity.of(status, sha256_of(content)))
+        reading.files.remember_read(located.real, FileIdentity.of(status, sha256_of(content)))
 
 
 def _window(args: ReadArgs) -> LineWindow:
@@ -152,7 +154,7 @@ def _as_it_is(
     reading: _Reading,
     kind: AssetType,
     stream: BinaryIO,
-    located: Located,
+    located: LocatedPath,
     status: os.stat_result,
     assets: AssetStore,
 ) -> LoopToolResult:
@@ -196,7 +198,7 @@ def _binary(shown: str, head: bytes, size: int) -> FileError:
     )
 
 
-def _require_file(reading: _Reading, located: Located) -> None:
+def _require_file(reading: _Reading, located: LocatedPath) -> None:
     shown = reading.args.path
     if located.kind == "dir":
         raise FileError(f"{shown} is a folder.", hint="Use `list_dir` to see what is in it.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from dirge_py.files.walk import Search
+from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.searching.outline import Outline, outline_of
@@ -33,12 +33,12 @@ class RepoOverview(Tool[RepoOverviewArgs]):
 
     async def run(self, args: RepoOverviewArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        search = Search(root="", is_aborted=lambda: ctx.signal.aborted)
+        search = FileSearch(root="", is_aborted=lambda: ctx.signal.aborted)
         text = await in_thread(ctx.signal, _overview, args, path, ctx.files, search)
         return text_result(text + withheld_note(search), path=path)
 
 
-def _overview(args: RepoOverviewArgs, path: str, files: CallFiles, search: Search) -> str:
+def _overview(args: RepoOverviewArgs, path: str, files: CallFiles, search: FileSearch) -> str:
     located = files.locate(path)
     if located.kind != "dir":
         problem = "does not exist" if located.kind == "missing" else "is not a folder; use `read`"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Hints, Services, Tool, ToolArgs, ToolContext, renamed
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview

@@ -7,7 +7,7 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice
 from dirge_py.types.questions import PermissionRequest, Question, TrustOffer
 from dirge_py.ui.editor import edit_file_text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from dirge_py.files.git_head import branch_of
+from dirge_py.files.git import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.programs import Programs
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.programs import Programs
 
 Notify = Literal["off", "bell", "desktop", "both"]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py import slash
-from dirge_py.files.git_head import branch_of
+from dirge_py.files.git import branch_of
 from dirge_py.frontend.replay import told_besides
 from dirge_py.frontend.session_conflict import question_about, way_from
 from dirge_py.frontend.starting import ProjectDoor
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover

@@ -4,7 +4,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.processes.programs import find_program
 from dirge_py.types.errors import ProcessError
 from dirge_py.ui.editor import hand_over, write_draft

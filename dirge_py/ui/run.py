@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.start import TuiStart

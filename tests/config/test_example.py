@@ -1,8 +1,8 @@
 import tomllib
 from pathlib import Path
 
-from dirge_py.config.known_keys import ANY, known_keys
 from dirge_py.config.load import load
+from dirge_py.config.problems import ANY, known_keys
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Overrides
 

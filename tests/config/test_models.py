@@ -2,8 +2,14 @@ import pytest
 
 from dirge_py.config.access import provider_access
 from dirge_py.config.load import load
-from dirge_py.config.model_spec import ModelSpec, parse_model
-from dirge_py.config.models import main_model, offered_models, resolve_model, role_model
+from dirge_py.config.models import (
+    ModelSpec,
+    main_model,
+    offered_models,
+    parse_model,
+    resolve_model,
+    role_model,
+)
 from dirge_py.config.sources import Overrides
 from dirge_py.types.errors import ConfigError, NoProvider
 

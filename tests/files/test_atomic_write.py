@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.files.atomic import atomic_write, replace
-from dirge_py.files.staging import Place, new_file
+from dirge_py.files.atomic import FileLocation, atomic_write, new_file, replace
 from dirge_py.types.errors import FileError
 from tests.files.requirement import as_nobody, lacking, require_root_tools, small_disk
 
@@ -273,10 +272,10 @@ def test_a_temporary_file_is_private_and_its_name_cannot_be_guessed(tmp_path: Pa
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
         for content in (b"one", b"two"):
-            with new_file(Place(folder, "file", "file")) as (_, descriptor):
+            with new_file(FileLocation(folder, "file", "file")) as (_, descriptor):
                 look()
                 os.write(descriptor, content)
-        replace(Place(folder, "file", "file"), b"three", check=look, mode=0o600)
+        replace(FileLocation(folder, "file", "file"), b"three", check=look, mode=0o600)
     finally:
         os.close(folder)
         os.umask(umask)
@@ -292,7 +291,7 @@ def test_a_link_that_waits_under_the_temporary_name_is_not_followed(tmp_path: Pa
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
         for name in ("planted", "theirs"):
-            with pytest.raises(FileExistsError), new_file(Place(folder, "x", "x"), name):
+            with pytest.raises(FileExistsError), new_file(FileLocation(folder, "x", "x"), name):
                 pass
     finally:
         os.close(folder)

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.files.atomic import atomic_write, replace
-from dirge_py.files.leftovers import remove_leftovers
-from dirge_py.files.staging import Place, new_file
+from dirge_py.files.atomic import FileLocation, atomic_write, new_file, remove_leftovers, replace
 from dirge_py.files.workspace import Workspace
 from tests.apart import run_forked
 
@@ -24,7 +22,7 @@ def make_older(path: Path, seconds: float) -> None:
 
 
 def killed_while_writing(project: Path) -> None:
-    replace(Place(opened(project), "file", "file"), b"new", check=lambda: os._exit(9))
+    replace(FileLocation(opened(project), "file", "file"), b"new", check=lambda: os._exit(9))
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ def test_the_next_start_removes_what_a_killed_write_left(left: Path, tmp_path: P
 def test_what_a_living_process_writes_stays(tmp_path: Path) -> None:
     folder = opened(tmp_path)
     try:
-        with new_file(Place(folder, "x", "x")) as (name, _):
+        with new_file(FileLocation(folder, "x", "x")) as (name, _):
             make_older(tmp_path / name, 2 * HOUR_S)
             remove_leftovers(folder)
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dirge_py.files.removal import remove_tree
+from dirge_py.files.working_copy import remove_tree
 from tests.files.requirement import as_nobody, lacking, require_root_tools
 
 ROOT = Path(__file__).parents[2]
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 ODD = """
 import os, sys
-from dirge_py.files.removal import remove_tree
+from dirge_py.files.working_copy import remove_tree
 os.makedirs(sys.argv[1] + "/a/b/c")
 open(sys.argv[1] + "/a/b/c/file", "w").close()
 os.symlink(sys.argv[2], sys.argv[1] + "/a/out")

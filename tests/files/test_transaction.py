@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dirge_py.files.rollback import Entry, Journal
-from dirge_py.files.workspace import Target, Workspace
+from dirge_py.files.transaction import RollbackEntry, RollbackJournal
+from dirge_py.files.workspace import Workspace, WriteTarget
 from dirge_py.types.errors import FileError
 from tests.apart import run_forked
 from tests.files.requirement import small_disk
@@ -42,10 +42,10 @@ def change(project: Path, journals: Path | None = None) -> None:
         files.write_all(
             [
                 *(
-                    Target(path=name, content=content, expected=before.get(name))
+                    WriteTarget(path=name, content=content, expected=before.get(name))
                     for name, content in NEW.items()
                 ),
-                Target(path="gone", content=None, expected=before["gone"]),
+                WriteTarget(path="gone", content=None, expected=before["gone"]),
             ]
         )
     finally:
@@ -76,10 +76,10 @@ def test_a_file_that_changed_at_the_last_moment_takes_everything_back(project):
     with pytest.raises(FileError, match="b has changed since"):
         files.write_all(
             [
-                Target(path="a", content=b"new", expected=before["a"]),
-                Target(path="deep/made", content=b"new", expected=None),
-                Target(path="gone", content=None, expected=before["gone"]),
-                Target(path="b", content=b"new", expected=before["b"]),
+                WriteTarget(path="a", content=b"new", expected=before["a"]),
+                WriteTarget(path="deep/made", content=b"new", expected=None),
+                WriteTarget(path="gone", content=None, expected=before["gone"]),
+                WriteTarget(path="b", content=b"new", expected=before["b"]),
             ]
         )
     workspace.close()
@@ -95,8 +95,8 @@ def test_a_moved_file_keeps_its_mode(project):
 
     files.write_all(
         [
-            Target(path="sub/b", content=b"old b", expected=None, moved_from="b"),
-            Target(path="b", content=None, expected=seen),
+            WriteTarget(path="sub/b", content=b"old b", expected=None, moved_from="b"),
+            WriteTarget(path="b", content=None, expected=seen),
         ]
     )
     workspace.close()
@@ -111,7 +111,7 @@ def test_a_full_disk_takes_everything_back(tmp_path: Path):
         workspace = Workspace([disk / "project"], disk / "project")
         files = workspace.at_call("c")
         targets = [
-            Target(path=name, content=b"x" * 150_000, expected=files.read(name).identity)
+            WriteTarget(path=name, content=b"x" * 150_000, expected=files.read(name).identity)
             for name in ("a", "b")
         ]
 
@@ -134,7 +134,7 @@ def test_a_disk_that_fills_up_halfway_leaves_no_half(tmp_path: Path):
         files = workspace.at_call("c")
         sizes = {"a": 90_000, "linked": 120_000}
         targets = [
-            Target(path=name, content=b"x" * size, expected=files.read(name).identity)
+            WriteTarget(path=name, content=b"x" * size, expected=files.read(name).identity)
             for name, size in sizes.items()
         ]
 
@@ -163,7 +163,9 @@ def test_an_error_after_a_file_became_visible_takes_that_file_back_too(project, 
 
     monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(FileError, match="a was not written: the disk reported") as refusal:
-        files.write_all([Target(path=name, content=b"new", expected=seen[name]) for name in seen])
+        files.write_all(
+            [WriteTarget(path=name, content=b"new", expected=seen[name]) for name in seen]
+        )
     workspace.close()
 
     assert changed
@@ -175,8 +177,8 @@ def test_a_size_limit_takes_everything_back(project, tmp_path):
     workspace = Workspace([project], project)
     files = workspace.at_call("c")
     targets = [
-        Target(path="a", content=b"small", expected=files.read("a").identity),
-        Target(path="b", content=b"x" * 5000, expected=files.read("b").identity),
+        WriteTarget(path="a", content=b"small", expected=files.read("a").identity),
+        WriteTarget(path="b", content=b"x" * 5000, expected=files.read("b").identity),
     ]
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
@@ -274,9 +276,9 @@ def test_a_system_error_anywhere_takes_everything_back(tmp_path: Path):
 
 def test_a_file_changed_after_the_crash_is_left_and_its_old_content_named(project, tmp_path):
     journals = tmp_path / "journals"
-    entry = Entry.of(str(project / "a"), "digest of before", b"what the change wrote")
+    entry = RollbackEntry.of(str(project / "a"), "digest of before", b"what the change wrote")
     (project / entry.backup).write_bytes(b"old a")
-    Journal.open(journals, [entry]).close(keep=True)
+    RollbackJournal.open(journals, [entry]).close(keep=True)
 
     workspace = Workspace([project], project, journals=journals)
     workspace.close()
@@ -289,10 +291,10 @@ def test_a_file_changed_after_the_crash_is_left_and_its_old_content_named(projec
 
 def test_the_journal_of_a_living_process_and_of_another_project_is_left_alone(project, tmp_path):
     journals = tmp_path / "journals"
-    ours = Entry.of(str(project / "a"), None, b"old a")
-    theirs = Entry.of("/somewhere/else", None, b"x")
-    living = Journal.open(journals, [ours])
-    Journal.open(journals, [theirs]).close(keep=True)
+    ours = RollbackEntry.of(str(project / "a"), None, b"old a")
+    theirs = RollbackEntry.of("/somewhere/else", None, b"x")
+    living = RollbackJournal.open(journals, [ours])
+    RollbackJournal.open(journals, [theirs]).close(keep=True)
 
     Workspace([project], project, journals=journals).close()
 

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers
-from dirge_py.files.removal import remove_tree
 from dirge_py.files.tree_hash import TreeHash
-from dirge_py.files.working_copy import WorkingCopy
+from dirge_py.files.working_copy import (
+    CopyFolder,
+    WorkingCopy,
+    place_for_copies,
+    remove_abandoned_copies,
+    remove_tree,
+)
 from dirge_py.types.errors import FileError
 from tests.files.requirement import as_nobody, require_root_tools, small_disk
 
@@ -160,7 +164,7 @@ def test_a_folder_for_a_copy_is_nobody_elses(tmp_path: Path) -> None:
 
 HOLDING = """
 import sys
-from dirge_py.files.copy_folder import CopyFolder
+from dirge_py.files.working_copy import CopyFolder
 print(CopyFolder(sys.argv[1], "project").top, flush=True)
 sys.stdin.read()
 """
@@ -174,12 +178,12 @@ def test_what_a_killed_program_left_goes_and_what_is_used_stays(tmp_path: Path) 
         own = CopyFolder(str(tmp_path), "own")
         make_old(top.parent, Path(own.folder))
 
-        remove_leftovers(str(tmp_path))
+        remove_abandoned_copies(str(tmp_path))
         assert top.exists() and Path(own.top).exists()
 
         holder.kill()
         holder.wait()
-        remove_leftovers(str(tmp_path))
+        remove_abandoned_copies(str(tmp_path))
         assert not top.parent.exists() and Path(own.top).exists()
     own.remove()
 
@@ -212,7 +216,7 @@ def test_a_folder_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
     empty.mkdir()
     make_old(old, empty)
 
-    remove_leftovers(str(tmp_path))
+    remove_abandoned_copies(str(tmp_path))
 
     assert young.exists() and not old.exists() and not empty.exists()
 
@@ -231,7 +235,7 @@ def test_folders_that_a_person_named_alike_are_left_alone(tmp_path: Path) -> Non
     kept = [*own, locked, linked]
     make_old(*kept)
 
-    remove_leftovers(str(tmp_path))
+    remove_abandoned_copies(str(tmp_path))
 
     assert all(folder.exists() for folder in kept)
     assert (own[0] / "notes").exists() and (own[1] / "notes").exists()
@@ -262,6 +266,6 @@ def test_somebody_elses_copy_is_left_alone(tmp_path: Path) -> None:
     os.chown(other, 65534, 65534)
     make_old(other)
 
-    remove_leftovers(str(tmp_path))
+    remove_abandoned_copies(str(tmp_path))
 
     assert other.exists() and remove_tree(str(other))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.files import workspace as workspace_module
-from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle, walk_beneath
-from dirge_py.files.workspace import Located, Workspace
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, walk_beneath
+from dirge_py.files.workspace import LocatedPath, Workspace
 from dirge_py.types.errors import FileError
 from tests.files.requirement import lacking
 
@@ -28,13 +28,13 @@ def workspace(project: Path) -> Iterator[Workspace]:
 def test_locating_says_where_a_path_leads_and_whether_that_is_inside(workspace, project, tmp_path):
     (project / "out").symlink_to(tmp_path)
 
-    assert workspace.locate("new/deep/file") == Located(
+    assert workspace.locate("new/deep/file") == LocatedPath(
         path=f"{project}/new/deep/file",
         real=f"{project}/new/deep/file",
         inside=True,
         kind="missing",
     )
-    assert workspace.locate("out/x") == Located(
+    assert workspace.locate("out/x") == LocatedPath(
         path=f"{project}/out/x", real=f"{tmp_path}/x", inside=False, kind="missing"
     )
     assert not workspace.locate("../project-2/x").inside

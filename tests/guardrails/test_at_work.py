@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import Context, Hooks, compose
-from dirge_py.config.loop_tables import Guardrail as Table
+from dirge_py.config.schema import GuardrailTable as Table
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.extensions.guardrails.hooks import Guardrails
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.testing import ScriptedModel, assert_balanced

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dirge_py.extensions.guardrails.checks import PatternGuardrail, SecretsGuardrail
 from dirge_py.extensions.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
 from dirge_py.extensions.guardrails.worst import worst
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.redaction import Redactor
 
 KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
 

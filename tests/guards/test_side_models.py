@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.config.roles import role_choice, unusable_roles
+from dirge_py.config.models import role_choice, unusable_roles
 from dirge_py.guards.side_models import SideModels
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.sdk.build import plan_terms

@@ -29,7 +29,7 @@ from dirge_py.cli import (
 )
 from dirge_py.cli import config as config_cli
 from dirge_py.cli.serve.command import build_serve_parser
-from dirge_py.config.known_keys import ANY, known_keys
+from dirge_py.config.problems import ANY, known_keys
 from dirge_py.config.schema import Config
 from dirge_py.frontend.print import result
 from dirge_py.frontend.print.json_lines import FOR_SCREENS

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.lib.cut import cut_middle, fair_shares
+from dirge_py.lib.text import cut_middle, fair_shares
 
 SIZES = st.lists(st.integers(0, 10_000), max_size=8)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.lib.file_lock import held
+from dirge_py.lib.file_lock import hold_lock
 
 LONG_S = 30.0
 
@@ -13,9 +13,9 @@ def test_who_waits_for_longer_than_it_has_patience_is_told_why(tmp_path: Path) -
     lock = tmp_path / "lock"
 
     with (
-        held(lock, 0.0),
+        hold_lock(lock, 0.0),
         pytest.raises(OSError, match="another process holds it"),
-        held(lock, 0.02),
+        hold_lock(lock, 0.02),
     ):
         pytest.fail("Two held it at once.")
 
@@ -25,11 +25,11 @@ def test_who_waits_gets_it_when_it_is_given_back(tmp_path: Path) -> None:
     order: list[str] = []
 
     def wait() -> None:
-        with held(lock, LONG_S):
+        with hold_lock(lock, LONG_S):
             order.append("second")
 
     with ThreadPoolExecutor() as threads:
-        with held(lock, 0.0):
+        with hold_lock(lock, 0.0):
             second = threads.submit(wait)
             order.append("first")
         second.result(LONG_S)
@@ -40,10 +40,10 @@ def test_who_waits_gets_it_when_it_is_given_back(tmp_path: Path) -> None:
 def test_it_is_given_back_by_a_block_that_fails(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
 
-    with pytest.raises(ZeroDivisionError), held(lock, 0.0):
+    with pytest.raises(ZeroDivisionError), hold_lock(lock, 0.0):
         raise ZeroDivisionError
 
-    with held(lock, 0.0):
+    with hold_lock(lock, 0.0):
         assert lock.stat().st_mode & 0o777 == 0o600
 
 
@@ -51,7 +51,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     lock.symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(OSError), held(lock, 0.0):
+    with pytest.raises(OSError), hold_lock(lock, 0.0):
         pytest.fail("It was held.")
 
     assert os.listdir(tmp_path) == ["lock"]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.frontend.line.asked import Asked
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import FileChange, Preview
 

@@ -12,8 +12,8 @@ from dirge_py.extensions.memory import files
 from dirge_py.extensions.memory.base import MemoryUpdate, Remembered, StoreChanged
 from dirge_py.extensions.memory.files import FileMemory
 from dirge_py.files.atomic import atomic_write
-from dirge_py.files.regular_file import read_regular
-from dirge_py.lib.file_lock import held
+from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import DirgeError, FileError
 
 WRITER = """
@@ -210,7 +210,7 @@ async def test_who_cannot_wait_for_another_process_any_longer_is_told_so(
     project.write_text("- a\n")
     monkeypatch.setattr(files, "_PATIENCE_S", 0.0)
 
-    with held(project.with_name(".MEMORY.md.lock"), 0.0), pytest.raises(FileError) as refused:
+    with hold_lock(project.with_name(".MEMORY.md.lock"), 0.0), pytest.raises(FileError) as refused:
         await kept_in(tmp_path).update(add("b"))
 
     assert refused.value.message == f"{project} was not written: another process holds it."

@@ -1,6 +1,6 @@
 import pytest
 
-from dirge_py.config.base_url import check_base_url
+from dirge_py.config.services import check_base_url
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import Provider, find_provider, provider_names
 from dirge_py.providers.settings import ProviderSettings, model_id

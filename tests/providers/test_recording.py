@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.recording import recording_client
 from dirge_py.providers.recording.file import HttpRecording

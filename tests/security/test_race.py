@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.files.workspace import CallFiles, Target, Workspace
+from dirge_py.files.workspace import CallFiles, Workspace, WriteTarget
 from dirge_py.types.errors import FileError
 from tests.security.sizes import count, size
 
@@ -69,8 +69,8 @@ def change_several(files: CallFiles, number: int) -> None:
     assert seen.content != SECRET
     files.write_all(
         [
-            Target(path="folder/file", content=b"patched %d" % number, expected=seen.identity),
-            Target(path=f"folder/new/{number}", content=b"x", expected=None),
+            WriteTarget(path="folder/file", content=b"patched %d" % number, expected=seen.identity),
+            WriteTarget(path=f"folder/new/{number}", content=b"x", expected=None),
         ]
     )
 
@@ -84,8 +84,8 @@ def move_one(files: CallFiles, number: int) -> None:
     assert seen.content != SECRET
     files.write_all(
         [
-            Target(path=new, content=seen.content, expected=None, moved_from=old),
-            Target(path=old, content=None, expected=seen.identity),
+            WriteTarget(path=new, content=seen.content, expected=None, moved_from=old),
+            WriteTarget(path=old, content=None, expected=seen.identity),
         ]
     )
 

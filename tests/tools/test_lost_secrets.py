@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.redaction import Redactor
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import discover
 from dirge_py.tools.syntax.syntax import check_syntax

@@ -9,7 +9,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model
-from dirge_py.config.sources import Found, Overrides
+from dirge_py.config.sources import LocalServer, Overrides
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import (
     ADDRESSES_VARIABLE,
@@ -32,7 +32,7 @@ def listed(owner: str, *ids: str) -> dict[str, Any]:
     return {"object": "list", "data": rows}
 
 
-async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[Found]:
+async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[LocalServer]:
     client = HttpClient()
     try:
         return list(await find_local_servers({ADDRESSES_VARIABLE: place}, client, limit_s=limit_s))
@@ -171,8 +171,8 @@ def test_the_variable_of_ollama_beats_its_usual_place(host: str, first: str) -> 
 
 
 FOUND = {
-    "ollama": Found(type="ollama", base_url="http://127.0.0.1:9", models=("qwen3", "gemma3")),
-    "vllm": Found(type="vllm", base_url="http://127.0.0.1:8/v1", models=("m",)),
+    "ollama": LocalServer(type="ollama", base_url="http://127.0.0.1:9", models=("qwen3", "gemma3")),
+    "vllm": LocalServer(type="vllm", base_url="http://127.0.0.1:8/v1", models=("m",)),
 }
 NO_MODEL = '[providers.mine]\ntype = "ollama"\n'
 KEYED = '[providers.a]\ntype = "openai"\n[providers.b]\ntype = "anthropic"\n'

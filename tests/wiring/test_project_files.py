@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.files import git_copy
+from dirge_py.files import git
 from dirge_py.files.tree_hash import RealFolders
 from dirge_py.sdk import project_files
 from dirge_py.sdk.project_files import Listed, Project, project_around
@@ -19,7 +19,7 @@ from dirge_py.types.errors import FileError
 from tests.files.requirement import require_root_tools
 
 
-def git(folder: Path, *words: str) -> str:
+def run_git(folder: Path, *words: str) -> str:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
     ended = subprocess.run(
         ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
@@ -46,9 +46,9 @@ def first_commit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The git folder of a repository with the files of `folder`."""
     folder = tmp_path_factory.mktemp("first")
     write(folder, "a", "sub/b")
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "first")
+    run_git(folder, "init", "-q", "-b", "main")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "first")
     return folder / ".git"
 
 
@@ -94,7 +94,7 @@ def test_changed_new_and_removed_files_are_told_as_they_are(repository: Path) ->
 
 def test_what_git_ignores_is_left_out_save_what_it_holds(repository: Path, home: Path) -> None:
     write(repository, "held.log", "out/x")
-    git(repository, "add", "held.log")
+    run_git(repository, "add", "held.log")
     write(repository, "new.log", "mine.personal", "local")
     (repository / ".gitignore").write_text("*.log\nout/\n")
     (repository / ".git/info/exclude").write_text("local\n")
@@ -117,7 +117,7 @@ def test_folders_of_dependencies_are_told_apart(repository: Path) -> None:
 
 def test_what_programs_leave_behind_was_written_only_if_it_is_tracked(repository: Path) -> None:
     write(repository, "held.o", "__pycache__/held.pyc")
-    git(repository, "add", ".")
+    run_git(repository, "add", ".")
     write(repository, "new.o", "__pycache__/new.pyc")
     found = listed(repository)
 
@@ -179,9 +179,9 @@ def test_whoever_works_in_an_ignored_folder_means_it(repository: Path) -> None:
 
 def test_a_linked_work_tree_is_a_project_of_its_own(repository: Path) -> None:
     tree = repository.parent / "tree"
-    git(repository, "worktree", "add", "-q", str(tree))
+    run_git(repository, "worktree", "add", "-q", str(tree))
     write(tree, "only-here")
-    git(tree, "add", "only-here")
+    run_git(tree, "add", "only-here")
 
     places = project(tree).git_places()
 
@@ -194,11 +194,11 @@ def test_a_linked_work_tree_is_a_project_of_its_own(repository: Path) -> None:
 def test_other_repositories_in_it_are_looked_into_with_their_own_rules(repository: Path) -> None:
     other = repository.parent / "other"
     write(other, "c")
-    git(other, "init", "-q")
-    git(other, "add", ".")
-    git(other, "commit", "-qm", "x")
-    git(repository, "submodule", "--quiet", "add", str(other), "module")
-    git(repository, "clone", "-q", str(other), "nested")
+    run_git(other, "init", "-q")
+    run_git(other, "add", ".")
+    run_git(other, "commit", "-qm", "x")
+    run_git(repository, "submodule", "--quiet", "add", str(other), "module")
+    run_git(repository, "clone", "-q", str(other), "nested")
     write(repository, "nested/new", "nested/x.log", "module/new")
     (repository / "nested/.gitignore").write_text("*.log\n")
 
@@ -217,7 +217,7 @@ def test_nothing_that_a_repository_names_is_run(repository: Path) -> None:
     hook.write_text(trap.read_text())
     hook.chmod(0o755)
     for key in ("core.fsmonitor", "core.pager", "filter.x.clean", "filter.x.process"):
-        git(repository, "config", key, str(trap))
+        run_git(repository, "config", key, str(trap))
     (repository / ".gitattributes").write_text("* filter=x\n")
     write(repository, "new")
 
@@ -240,7 +240,7 @@ def test_a_git_file_that_lies_leads_nowhere(repository: Path, tmp_path: Path) ->
 @pytest.mark.security
 def test_names_in_an_index_made_by_hand_lead_nowhere(repository: Path) -> None:
     write(repository, "xx/y", ".xyz/config")
-    git(repository, "add", ".")
+    run_git(repository, "add", ".")
     index = repository / ".git/index"
     content = index.read_bytes()[:-20].replace(b"xx/y", b"../y").replace(b".xyz/c", b".git/c")
     index.write_bytes(content + hashlib.sha1(content).digest())
@@ -265,7 +265,7 @@ def test_what_we_keep_ourselves_is_no_part_of_a_project(repository: Path) -> Non
 
 def test_a_home_folder_is_no_project(home: Path) -> None:
     write(home, ".bashrc", "work/a")
-    git(home, "init", "-q")
+    run_git(home, "init", "-q")
 
     found = project(home / "work")
 
@@ -284,30 +284,30 @@ def test_too_many_files_are_an_error(repository: Path, monkeypatch: pytest.Monke
 
 def test_an_index_in_two_parts_and_a_folder_of_somebody_else_are_read(repository: Path) -> None:
     require_root_tools("chown")
-    git(repository, "update-index", "--split-index")
+    run_git(repository, "update-index", "--split-index")
     write(repository, "new")
-    git(repository, "add", "new")
+    run_git(repository, "add", "new")
     subprocess.run(["chown", "-R", "65534", str(repository)], check=True)
 
     assert sorted(listed(repository).files) == ["a", "new", "sub/b"]
 
 
 def test_a_git_folder_of_ours_shows_what_the_other_does(repository: Path) -> None:
-    git(repository, "pack-refs", "--all")
-    git(repository, "tag", "v1")
-    git(repository, "config", "core.autocrlf", "false")
+    run_git(repository, "pack-refs", "--all")
+    run_git(repository, "tag", "v1")
+    run_git(repository, "config", "core.autocrlf", "false")
     places = project(repository).git_places()
     assert places is not None
     copy = repository.parent / 'co"py'
     copy.mkdir()
 
-    git_copy.make_git_folder(copy / ".git", places, ignored=["a b!"])
+    git.make_git_folder(copy / ".git", places, ignored=["a b!"])
     write(copy, "a", "sub/b", "a b!")
 
-    assert git(copy, "log", "--format=%H %D") == git(repository, "log", "--format=%H %D")
-    assert git(copy, "status", "--short") == ""
-    git(copy, "commit", "--allow-empty", "-qm", "second")
-    assert git(repository, "log", "--format=%s") == "first\n"
+    assert run_git(copy, "log", "--format=%H %D") == run_git(repository, "log", "--format=%H %D")
+    assert run_git(copy, "status", "--short") == ""
+    run_git(copy, "commit", "--allow-empty", "-qm", "second")
+    assert run_git(repository, "log", "--format=%s") == "first\n"
     assert not os.path.exists(copy / ".git/hooks")
 
 
@@ -328,7 +328,7 @@ def test_links_in_a_repository_bring_no_secrets_along(repository: Path) -> None:
     assert places is not None
     copy = repository.parent / "copy.git"
 
-    git_copy.make_git_folder(copy, places)
+    git.make_git_folder(copy, places)
 
     copied = {path.name: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     assert copied["main"] == branch
@@ -338,7 +338,7 @@ def test_links_in_a_repository_bring_no_secrets_along(repository: Path) -> None:
     (repository / ".git/HEAD").unlink()
     (repository / ".git/HEAD").symlink_to(secret / "key")
     with pytest.raises(OSError, match="HEAD"):
-        git_copy.make_git_folder(repository.parent / "other.git", places)
+        git.make_git_folder(repository.parent / "other.git", places)
 
 
 def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
@@ -346,21 +346,21 @@ def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
     assert places is not None
     copy = repository.parent / "copy"
     copy.mkdir()
-    git_copy.make_git_folder(copy / ".git", places, ignored=["vendor\nnew", "x"])
+    git.make_git_folder(copy / ".git", places, ignored=["vendor\nnew", "x"])
     write(copy, "a", "sub/b", "new", "x")
 
-    assert git(copy, "status", "--short") == "?? new\n"
+    assert run_git(copy, "status", "--short") == "?? new\n"
 
 
 def test_objects_are_found_behind_any_name(tmp_path: Path) -> None:
     folder = tmp_path / '"quo\\ted" #1'
     write(folder, "a")
-    git(folder, "init", "-q")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "first")
+    run_git(folder, "init", "-q")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "first")
     places = project(folder).git_places()
     assert places is not None
 
-    git_copy.make_git_folder(tmp_path / "copy.git", places)
+    git.make_git_folder(tmp_path / "copy.git", places)
 
-    assert git(tmp_path, "--git-dir=copy.git", "show", "--format=", "HEAD:a") == "a\n"
+    assert run_git(tmp_path, "--git-dir=copy.git", "show", "--format=", "HEAD:a") == "a\n"

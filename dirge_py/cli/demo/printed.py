@@ -2,7 +2,7 @@
 
 import sys
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.types.events import (
     EvidenceTaken,
     ForkEvent,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from dirge_py.agent_loop.model_call import on_complete
-from dirge_py.config.loop_tables import Guardrail as Table
-from dirge_py.config.loop_tables import GuardrailPlace
+from dirge_py.config.schema import GuardrailPlace
+from dirge_py.config.schema import GuardrailTable as Table
 from dirge_py.extensions.guardrails.checks import PatternGuardrail, SecretsGuardrail
 from dirge_py.extensions.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
 from dirge_py.extensions.guardrails.worst import worst

@@ -12,8 +12,8 @@ from dirge_py.extensions.memory.base import (
     StoreName,
 )
 from dirge_py.extensions.memory.entries import matching, near, with_entry, with_replaced, without
-from dirge_py.lib.clean import clean
-from dirge_py.lib.file_lock import held
+from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.messages import Message
 
@@ -82,7 +82,7 @@ class FileMemory:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # A lock of its own: the file is replaced.
-            with held(path.with_name(f".{path.name}.lock"), _PATIENCE_S):
+            with hold_lock(path.with_name(f".{path.name}.lock"), _PATIENCE_S):
                 old = self._text(path)
                 if change.expected is not None and old != change.expected:
                     raise StoreChanged(

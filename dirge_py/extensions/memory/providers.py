@@ -12,8 +12,8 @@ from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import OnRunEnd
 from dirge_py.extensions.memory.base import MemoryProvider
 from dirge_py.extensions.memory.files import FileMemory
-from dirge_py.files.regular_file import read_regular
-from dirge_py.lib.late import late
+from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lazy import late
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.extensions import Command, KeyBinding, PluginReport

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from dirge_py.extensions.plugins.points import PluginError
-from dirge_py.files.regular_file import read_regular
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.own_file import UnsafeFile
 

@@ -8,7 +8,7 @@ from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.extensions.plugins.absent import NoPlugins
 from dirge_py.extensions.plugins.finding import Found, find_files, find_in_bytes, find_installed
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Tool
 from dirge_py.tools.registry import names
 

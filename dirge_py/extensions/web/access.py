@@ -4,9 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from dirge_py.config.schema import Config
-from dirge_py.config.schema import Web as WebTable
-from dirge_py.lib.late import late
+from dirge_py.config.schema import Config, WebTable
+from dirge_py.lib.lazy import late
 from dirge_py.tools.web.late_service import LateWeb
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from dirge_py.config.schema import Config
-from dirge_py.config.schema import Web as WebTable
+from dirge_py.config.schema import Config, WebTable
 from dirge_py.tools.web.backends import BACKENDS
 from dirge_py.tools.web.late_service import LateWeb
 from dirge_py.tools.web.reach import Reach, is_local

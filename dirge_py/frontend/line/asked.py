@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dirge_py.lib.clean import visible
-from dirge_py.lib.spelled import visible_code, visible_name
+from dirge_py.lib.text import visible, visible_code, visible_name
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import FileChange
 

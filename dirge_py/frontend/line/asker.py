@@ -8,8 +8,7 @@ from typing import TypeVar
 from dirge_py.frontend.line.asked import Asked
 from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.source import Interrupted, LineSource
-from dirge_py.lib.clean import visible
-from dirge_py.lib.spelled import visible_name
+from dirge_py.lib.text import visible, visible_name
 from dirge_py.slash.base import Choice
 from dirge_py.types.questions import (
     PermissionAnswer,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.slash.registry import Registry
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.lib.text_width import cell_width, wrap
 
 

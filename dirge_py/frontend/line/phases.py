@@ -2,8 +2,7 @@
 
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.paper import Paper
-from dirge_py.lib.clean import clean
-from dirge_py.lib.figures import thousands
+from dirge_py.lib.text import clean, thousands
 from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
     EvidenceTaken,

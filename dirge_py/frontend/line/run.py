@@ -11,7 +11,7 @@ from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.plain import PlainLines
 from dirge_py.frontend.line.repl import Repl
 from dirge_py.frontend.line.start import LineStart
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 
 if TYPE_CHECKING:
     from dirge_py.frontend.line.editing import edited

@@ -9,7 +9,7 @@ from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.phases import PhaseLines
 from dirge_py.frontend.outcome_text import words_for
-from dirge_py.lib.figures import thousands, told_cost
+from dirge_py.lib.text import thousands, told_cost
 from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
     AgentEnd,

@@ -18,7 +18,7 @@ from dirge_py.frontend.print.result import (
 )
 from dirge_py.frontend.print.stopping import stoppable
 from dirge_py.frontend.print.work import Work
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.plan.state import NAME, load_state
 from dirge_py.slash.registry import Typed
 from dirge_py.types.outcomes import (

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.result import usage_object
-from dirge_py.lib.clean import clean_json
+from dirge_py.lib.text import clean_json
 from dirge_py.session.codec import encode_message
 from dirge_py.types.events import (
     ForkEvent,

@@ -14,8 +14,8 @@ from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeL
 from dirge_py.frontend.print.result import Ending, ending_of, result_object, words_of_silence
 from dirge_py.frontend.print.waiting import keep_continuation, turn_members
 from dirge_py.frontend.print.writer import Stdout
-from dirge_py.lib.clean import clean, clean_json
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean, clean_json
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
 from dirge_py.types.events import (
@@ -35,7 +35,6 @@ from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, 
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
-
 
 
 OutputFormat = Literal["text", "json", "stream-json"]

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from dirge_py.files.regular_file import read_regular
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 
 _SPACE = " \t\r\n"

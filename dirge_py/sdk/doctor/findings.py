@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 
 State: TypeAlias = Literal["ok", "warning", "problem", "skipped"]
 

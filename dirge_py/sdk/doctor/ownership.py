@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from dirge_py.config.key_files import key_files, open_key_files
+from dirge_py.config.keys import key_files, open_key_files
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.lib.own_file import weakness_of

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from dirge_py.config.access import Access, has_access, key_place, provider_access
-from dirge_py.config.entries import all_entries
 from dirge_py.config.models import ModelChoice, main_model, resolve_model
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
-from dirge_py.config.sources import Found
+from dirge_py.config.sources import LocalServer
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
@@ -45,7 +44,7 @@ def look_at_providers(
 
 async def _ask(
     config: Config, environment: Mapping[str, str], limit_s: float
-) -> tuple[list[Finding], Sequence[Found] | None]:
+) -> tuple[list[Finding], Sequence[LocalServer] | None]:
     """What is told of providers, and the servers of this machine that are none of these.
 
     None in their place: there is no server at all.
@@ -176,7 +175,7 @@ def _place(base_url: str) -> str:
     return base_url.rstrip("/").replace("//localhost", "//127.0.0.1", 1)
 
 
-def _local(found: Sequence[Found] | None) -> Iterator[Finding]:
+def _local(found: Sequence[LocalServer] | None) -> Iterator[Finding]:
     if found is None:
         yield skipped("local servers", "none answers on its usual port")
     for each in found or ():

@@ -12,9 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from dirge_py.lib.clean import clean
-from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean, thousands
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.record import Record, json_text

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.lib.file_lock import held
+from dirge_py.lib.file_lock import hold_lock
 from dirge_py.session.index import database
 from dirge_py.session.index.database import IndexTables
 from dirge_py.session.index.results import (
@@ -68,7 +68,7 @@ class SessionIndex:
         """Make it anew, for all projects; how many sessions it has, None if it cannot be made."""
         projects = self._projects(everywhere=True)
         try:
-            with held(self._lock, _LOCK_TIMEOUT_S):
+            with hold_lock(self._lock, _LOCK_TIMEOUT_S):
                 database.remove_database(self._path)
                 return self._answer(projects, lambda content: len(content.sessions(projects)))
         except (OSError, ImportError):
@@ -86,7 +86,7 @@ class SessionIndex:
         if not any((self._folder / project).is_dir() for project in projects):
             return None
         try:
-            with held(self._lock, _LOCK_TIMEOUT_S):
+            with hold_lock(self._lock, _LOCK_TIMEOUT_S):
                 try:
                     return self._answer(projects, ask)
                 except database.index_errors():

@@ -18,7 +18,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
-from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
 from dirge_py.session.snapshots.git import Git, GitFailed, blob_id

@@ -15,9 +15,9 @@ from pathlib import Path
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.identity import sha256_of
-from dirge_py.files.originals import Originals
 from dirge_py.files.resolve import reason_of
-from dirge_py.lib.clean import clean
+from dirge_py.files.workspace import Originals
+from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshots
 from dirge_py.types.errors import FileError

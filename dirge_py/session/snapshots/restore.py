@@ -12,11 +12,23 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Literal
 
-from dirge_py.files.atomic import replace
-from dirge_py.files.beneath import FILE, FOLDER, open_beneath, open_folder_handle
-from dirge_py.files.folders import make_folders
-from dirge_py.files.resolve import reason_of
-from dirge_py.files.staging import Place, fill, fresh_name, new_file, read_all, sync_folder
+from dirge_py.files.atomic import (
+    FileLocation,
+    fill,
+    fresh_name,
+    new_file,
+    read_all,
+    replace,
+    sync_folder,
+)
+from dirge_py.files.resolve import (
+    FILE,
+    FOLDER,
+    make_folders,
+    open_beneath,
+    open_folder_handle,
+    reason_of,
+)
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
 from dirge_py.session.snapshots.capture import FileStamp, stamp_of
@@ -73,7 +85,7 @@ def _inspect_path(anchor: int, path: str, limit_bytes: int) -> PathState:
         return PathState(kind="other", why="it is no path in the project")
     try:
         with _folder_of(anchor, path) as folder:
-            return _inspect_place(Place(folder, os.path.basename(path), path), limit_bytes)
+            return _inspect_place(FileLocation(folder, os.path.basename(path), path), limit_bytes)
     except FileNotFoundError:
         return PathState()
     except OSError as error:
@@ -83,7 +95,7 @@ def _inspect_path(anchor: int, path: str, limit_bytes: int) -> PathState:
         return PathState(kind="other", why=reason_of(error))
 
 
-def _inspect_place(place: Place, limit_bytes: int) -> PathState:
+def _inspect_place(place: FileLocation, limit_bytes: int) -> PathState:
     status = place.status()
     if status is None:
         return PathState()
@@ -170,7 +182,7 @@ class _Restore:
             return
         self._check_known(now)
         with _folder_of(self._anchor, path) as folder:
-            place = Place(folder, os.path.basename(path), path)
+            place = FileLocation(folder, os.path.basename(path), path)
             _check_same(place, now)
             place.unlink(place.name)
             sync_folder(folder)
@@ -189,7 +201,7 @@ class _Restore:
         if content is None:
             raise _PathRefused(DAMAGED)
         with make_folders(self._anchor, path, path) as folder:
-            place = Place(folder, os.path.basename(path), path)
+            place = FileLocation(folder, os.path.basename(path), path)
             if now.kind == "folder":
                 self._clear_folder(place)
                 now = PathState()
@@ -206,7 +218,7 @@ class _Restore:
         if now.oid not in self._known:
             raise _PathRefused("it was changed since the last snapshot")
 
-    def _clear_folder(self, place: Place) -> None:
+    def _clear_folder(self, place: FileLocation) -> None:
         try:
             # It may have gone with the last file in it.
             with contextlib.suppress(FileNotFoundError):
@@ -225,7 +237,7 @@ class _Restore:
             folder = os.path.dirname(folder)
 
 
-def _put_file(place: Place, content: bytes, now: PathState) -> None:
+def _put_file(place: FileLocation, content: bytes, now: PathState) -> None:
     if now.kind == "file":
         replace(place, content, check=lambda: _check_same(place, now))
         return
@@ -236,7 +248,7 @@ def _put_file(place: Place, content: bytes, now: PathState) -> None:
     sync_folder(place.folder)
 
 
-def _put_link(place: Place, target: bytes, now: PathState) -> None:
+def _put_link(place: FileLocation, target: bytes, now: PathState) -> None:
     name = fresh_name("tmp")
     os.symlink(os.fsdecode(target), name, dir_fd=place.folder)
     try:
@@ -248,13 +260,13 @@ def _put_link(place: Place, target: bytes, now: PathState) -> None:
     sync_folder(place.folder)
 
 
-def _has_other_names(place: Place) -> bool:
+def _has_other_names(place: FileLocation) -> bool:
     """Whether a change of its mode would reach the file under other names (hard links)."""
     status = place.status()
     return status is not None and status.st_nlink > 1
 
 
-def _set_executable(place: Place, *, is_executable: bool) -> None:
+def _set_executable(place: FileLocation, *, is_executable: bool) -> None:
     descriptor = place.open(place.name, FILE)
     try:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
@@ -267,7 +279,7 @@ def _set_executable(place: Place, *, is_executable: bool) -> None:
         os.close(descriptor)
 
 
-def _check_same(place: Place, now: PathState) -> None:
+def _check_same(place: FileLocation, now: PathState) -> None:
     status = place.status()
     if (None if status is None else stamp_of(status)) != now.stamp:
         raise _PathRefused("it changed at this very moment")

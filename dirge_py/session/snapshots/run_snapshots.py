@@ -4,9 +4,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.session.recorder import may_change_something
 from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, Snapshot, SnapshotMoment, Snapshots
@@ -15,9 +18,6 @@ from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRe
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall
-from pathlib import Path
-from typing import Any, Protocol
-
 
 _LOG = logging.getLogger(__name__)
 

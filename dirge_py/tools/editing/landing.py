@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from dirge_py.files.identity import FileContent
-from dirge_py.files.workspace import CallFiles, Target
+from dirge_py.files.workspace import CallFiles, WriteTarget
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.secret_patterns import REDACTED
+from dirge_py.lib.redaction import REDACTED
 from dirge_py.tools.base import ToolContext
 from dirge_py.tools.editing.diff import Diff, diff_of_texts
 from dirge_py.types.errors import ToolFailed
@@ -108,7 +108,7 @@ def land(files: Sequence[Planned], ctx: ToolContext) -> Landed:
 
 def _write(files: Sequence[Planned], access: CallFiles) -> None:
     targets = [
-        Target(
+        WriteTarget(
             path=each.path,
             content=each.after,
             expected=each.before.identity if each.before else None,

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from dirge_py.lib.cut import fair_shares
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import fair_shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import os
 
-from dirge_py.files.walk import Search
+from dirge_py.files.walk import FileSearch
 
 
 def shown_under(asked: str, path: str) -> str:
@@ -17,7 +17,7 @@ def printable(name: str) -> str:
     return os.fsencode(name).decode(errors="replace")
 
 
-def withheld_note(search: Search) -> str:
+def withheld_note(search: FileSearch) -> str:
     """A line about files the rules keep from the model; empty if there were none."""
     return withheld_count(search.withheld)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.tools.web.outgoing import Outgoing
 from dirge_py.tools.web.search import Ask, Hit, SearchBackend

@@ -3,8 +3,8 @@
 import time
 from collections import OrderedDict
 
-from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 from dirge_py.tools.web.charset import decoded
 from dirge_py.tools.web.fetch import Fetched
 from dirge_py.tools.web.markdown import as_markdown

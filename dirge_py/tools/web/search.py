@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 
-from dirge_py.lib.clean import clean
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 from dirge_py.tools.web.outgoing import Outgoing
 from dirge_py.tools.web.reach import Reach
 from dirge_py.tools.web.url import Target, parse_url

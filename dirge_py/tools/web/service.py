@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.web.reach import Reach
 from dirge_py.tools.web.threads import in_daemon_thread

@@ -5,7 +5,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from urllib.parse import urljoin
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ToolFailed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import SuspendNotSupported
 
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
-from dirge_py.lib.clean import visible
-from dirge_py.lib.spelled import visible_name
+from dirge_py.lib.text import visible, visible_name
 from dirge_py.types.questions import AskedClaim, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.changes import paint_files

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.strip import Strip
 
 from dirge_py.lib.hunks import Change, Hunk
-from dirge_py.lib.spelled import visible_code, visible_name
+from dirge_py.lib.text import visible_code, visible_name
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.selection import FileSelection
 from dirge_py.ui.transcript.diff import is_split, paint_rows

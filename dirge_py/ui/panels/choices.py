@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.slash.base import Choice
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap

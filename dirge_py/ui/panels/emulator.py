@@ -12,7 +12,7 @@ from pyte.screens import Char
 from rich.color import Color, ColorParseError
 from rich.style import Style
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.lines import Line
 
 KEPT_LINES = 200

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope

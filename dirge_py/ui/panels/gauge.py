@@ -1,7 +1,7 @@
 """How full the context is, in figures and as a bar."""
 
-from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import thousands
 
 _NEAR = 0.9
 """From this part of the way to folding on, it is said that it comes near."""

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
 
-from dirge_py.lib.clean import visible
+from dirge_py.lib.text import visible
 from dirge_py.types.errors import DirgeError
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap

@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.strip import Strip
 from textual.widgets import Input
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.sheet import Sheet

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dirge_py.lib.spelled import visible_name
+from dirge_py.lib.text import visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import FileChange
 from dirge_py.ui.panels.selection import Selection

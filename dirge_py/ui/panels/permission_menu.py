@@ -6,8 +6,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from dirge_py.lib.clean import visible
-from dirge_py.lib.spelled import visible_name
+from dirge_py.lib.text import visible, visible_name
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.answer_guard import Role

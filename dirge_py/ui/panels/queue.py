@@ -7,7 +7,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dirge_py.frontend.controller import Waiting
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.hint import fitted
 from dirge_py.ui.transcript.lines import Line, clip, strip

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import Todo
 from dirge_py.ui.git_standing import GitStanding

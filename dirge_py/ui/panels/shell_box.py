@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.hint import fitted

@@ -10,9 +10,8 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dirge_py.files.git_head import branch_of
-from dirge_py.lib.clean import clean
-from dirge_py.lib.figures import thousands, told_cost
+from dirge_py.files.git import branch_of
+from dirge_py.lib.text import clean, thousands, told_cost
 from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.bounds import Bounds

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from textual.app import ComposeResult
 from textual.strip import Strip
 
-from dirge_py.lib.spelled import visible_name
+from dirge_py.lib.text import visible_name
 from dirge_py.types.questions import ActingFile, TrustOffer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope

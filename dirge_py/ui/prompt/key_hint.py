@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.keymap import Scope
 
 if TYPE_CHECKING:

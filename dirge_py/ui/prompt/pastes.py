@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 
 LARGEST = 1_048_576
 """Characters taken of one paste."""

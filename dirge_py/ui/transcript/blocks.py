@@ -10,7 +10,7 @@ from typing import Protocol
 
 from textual.strip import Strip
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.slash.base import Tone
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.lines import Line, Span, clip, wrap

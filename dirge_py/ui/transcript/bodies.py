@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.style import Style
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 
 _MARKS = {"done": "☑", "in_progress": "▶", "pending": "☐"}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 from rich.style import Style
 from textual.strip import Strip
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.code import highlight
 from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap

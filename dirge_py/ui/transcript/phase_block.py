@@ -7,7 +7,7 @@ from typing import get_args
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.types.events import (
     EvidenceTaken,
     LoopEvent,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.ui.transcript.image_header import ENOUGH, image_size
 

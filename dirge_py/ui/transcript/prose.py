@@ -2,7 +2,7 @@
 
 from textual.strip import Strip
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase, guess_lines
 from dirge_py.ui.transcript.code import highlight

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
-from dirge_py.lib.figures import told_cost
+from dirge_py.lib.text import told_cost
 from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
 from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.ui.ink import Ink

@@ -9,7 +9,7 @@ from typing import Any
 from rich.style import Style
 from textual.strip import Strip
 
-from dirge_py.lib.clean import clean
+from dirge_py.lib.text import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase
 from dirge_py.ui.transcript.bodies import answers_in, todo_items, todo_line

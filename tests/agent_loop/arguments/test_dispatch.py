@@ -12,7 +12,7 @@ from dirge_py.agent_loop import (
     run_agent_loop,
 )
 from dirge_py.guards.tool_hooks import redact_results
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.redaction import Redactor
 from dirge_py.testing import EventRecorder, assert_balanced
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import (

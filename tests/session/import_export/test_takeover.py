@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.redaction import Redactor
 from dirge_py.session.import_export.claude import read_claude
 from dirge_py.session.import_export.codex import read_codex
 from dirge_py.session.import_export.import_session import import_session, read_external

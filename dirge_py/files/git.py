@@ -1,0 +1,190 @@
+"""A git folder of our own that shows what another holds: its commits by reference, its index as a
+copy. Nothing that acts is taken along: no hooks, no settings that name programs.
+
+Which branch is checked out, read without git.
+"""
+
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lean_dataclass import dataclass
+
+_SMALL_BYTES = 64 * 1024
+_LARGE_BYTES = 256 * 1024 * 1024
+_MOST_REFS = 50_000
+
+# A repository that somebody packed up may hold links to files of the person. So what is copied out
+# of it is taken for what it should be only where it looks like that.
+_HEAD = re.compile(rb"(?:ref: ?refs/[^\0\n]{1,4096}|[0-9a-f]{40}|[0-9a-f]{64})\s*")
+_HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+_PACKED_REF = re.compile(rb"# pack-refs with:[a-z -]*|\^?[0-9a-f]{40,64}|[0-9a-f]{40,64} refs/\S+")
+_INDEX = b"DIRC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitFolders:
+    """The git folder of a work tree, and what its work trees share; they may be the same.
+
+    `settings` are those to go by (`core.eol`), each value of one line.
+    """
+
+    git_dir: Path
+    common: Path
+    settings: Mapping[str, str]
+
+
+def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] = ()) -> None:
+    """Make `target`, which must not exist, for a work tree that is a copy of another.
+
+    Objects stay where they are, and are only ever read there. `ignored` are paths that are ignored
+    besides. Blocks.
+
+    Raises:
+        OSError: it cannot be made, or the other cannot be read.
+    """
+    make_index_folder(target, places)
+    _copy_lines(places.common / "packed-refs", target / "packed-refs", _PACKED_REF)
+    _copy_lines(places.common / "shallow", target / "shallow", _HASH)
+    _copy_refs(places.common / "refs", target / "refs")
+    with open(target / "info/exclude", "ab") as stream:
+        named = (os.fsencode(_escaped(path)) for path in ignored if "\n" not in path)
+        stream.writelines(b"\n/" + path for path in named)
+
+
+def make_index_folder(target: Path, places: GitFolders) -> None:
+    """As `make_git_folder`, without refs: for looking at the index and at the files.
+
+    Raises:
+        OSError: it cannot be made, or the other cannot be read.
+    """
+    git_dir, common = places.git_dir, places.common
+    for folder in ("objects/info", "objects/pack", "refs", "info"):
+        (target / folder).mkdir(parents=True)
+    head = read_regular(git_dir / "HEAD", _SMALL_BYTES)
+    if not _HEAD.fullmatch(head):
+        raise OSError(errno.EINVAL, "its HEAD is none")
+    (target / "HEAD").write_bytes(head)
+    (target / "config").write_text(_config(places.settings), encoding="utf-8")
+    (target / "objects/info/alternates").write_bytes(_as_line(common / "objects") + b"\n")
+    for name in ("index", *_names(git_dir, "sharedindex.")):
+        _copy(git_dir / name, target / name, begins=_INDEX)
+    for name in ("info/exclude", "info/attributes"):
+        if not (common / "info").is_symlink():
+            _copy(common / name, target / name)
+
+
+def _config(settings: Mapping[str, str]) -> str:
+    is_extended = any(key.startswith("extensions.") for key in settings)
+    core = {
+        "core.repositoryformatversion": str(int(is_extended)),
+        "core.bare": "false",
+        "core.logallrefupdates": "false",
+        "gc.auto": "0",
+        "maintenance.auto": "false",
+    }
+    lines = []
+    for key, value in {**core, **settings}.items():
+        section, _, name = key.rpartition(".")
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'[{section}]\n\t{name} = "{quoted}"\n')
+    return "".join(lines)
+
+
+def _copy(source: Path, target: Path, *, begins: bytes = b"") -> None:
+    """Copy a regular file, if there is one.
+
+    A link is only followed to what `begins` like this: it may lead to anything of the person's.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if begins else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(source, flags)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+            return
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE_BYTES:
+        os.close(descriptor)
+        return
+    with open(descriptor, "rb") as stream:
+        if stream.peek(len(begins))[: len(begins)] != begins:
+            return
+        with open(target, "xb") as copy:
+            shutil.copyfileobj(stream, copy, 1 << 20)
+
+
+def _copy_lines(source: Path, target: Path, wanted: re.Pattern[bytes]) -> None:
+    """Copy those lines of a file, if there is one, that are of its kind."""
+    try:
+        lines = read_regular(source, _LARGE_BYTES).split(b"\n")
+    except FileNotFoundError:
+        return
+    target.write_bytes(b"".join(line + b"\n" for line in lines if wanted.fullmatch(line)))
+
+
+def _copy_refs(source: Path, target: Path) -> None:
+    count = 0
+    for folder, _folders, names in os.walk(source):
+        copy = target / os.path.relpath(folder, source)
+        copy.mkdir(exist_ok=True)
+        for name in names:
+            count += 1
+            if count > _MOST_REFS:
+                return
+            try:
+                content = read_regular(Path(folder, name), _SMALL_BYTES, follow=False)
+            except OSError:
+                continue
+            if _HEAD.fullmatch(content):
+                (copy / name).write_bytes(content)
+
+
+def _names(folder: Path, prefix: str) -> list[str]:
+    return [name for name in os.listdir(folder) if name.startswith(prefix)]
+
+
+def _escaped(path: str) -> str:
+    """A path as a line of rules that means just that."""
+    return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
+
+
+def _as_line(path: Path) -> bytes:
+    """An absolute path as a line of `alternates`.
+
+    Raises:
+        OSError: it has a line break, which git takes for the end of the path.
+    """
+    line = os.fsencode(path)
+    if b"\n" in line:
+        raise OSError(errno.EINVAL, "its path has a line break")
+    return line
+
+
+_MOST_BYTES = 4096
+
+
+def branch_of(folder: Path) -> str:
+    """The branch of the repository around `folder`, or the start of a commit; "" without one."""
+    for above in (folder, *folder.parents):
+        place = above / ".git"
+        if not place.exists():
+            continue
+        try:
+            if not place.is_dir():
+                place = above / _first_line(place).removeprefix("gitdir:").strip()
+            head = _first_line(place / "HEAD")
+        except (OSError, ValueError):
+            return ""
+        return head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
+    return ""
+
+
+def _first_line(file: Path) -> str:
+    """Whoever made the repository may have put anything there, a pipe as well."""
+    return read_regular(file, _MOST_BYTES).decode().strip().partition("\n")[0]

@@ -1,1 +1,0 @@
-"""Watching a run from outside: the log file."""

@@ -1,0 +1,217 @@
+"""Untrusted text made safe to show: `clean` for output, `visible` for what a person must judge,
+`clean_json` for JSON.
+
+Whatever a tool, a file or a model says may hold terminal commands (move the cursor, set the title,
+write the clipboard) and characters that reorder or hide their neighbours. Nothing of that may reach
+the terminal. All functions take time linear in the text.
+
+Making texts shorter: how much each may keep, and what is left of it.
+
+Names and code in questions: `visible`, fitted to what each of them is.
+
+Numbers as people read them.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_STRING_LIMIT = 4096
+"""Characters after which an unterminated control string counts as ended."""
+_BLANKS_SHOWN = 8
+"""Longer runs of blanks are counted instead of shown: padding pushes a command off the screen."""
+
+# A control string's body ends at anything that could begin another one. So no character is looked
+# at by more than one attempt, and a flood of unterminated strings costs no more than plain text.
+_BODY = r"[^\x07\x18\x1a\x1b\x80-\x9f]"
+_LINE_BODY = r"[^\n\x07\x18\x1a\x1b\x80-\x9f]"
+_ESCAPE = re.compile(
+    rf"""
+    (?:\x1b\[|\x9b) (?P<csi>[0-?]{{0,{_STRING_LIMIT}}}+ [\ -/]{{0,16}}+ [@-~]?)
+  | (?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])                  # OSC DCS SOS PM APC
+    (?: {_BODY}{{0,{_STRING_LIMIT}}}+ (?:\x07|\x1b\\|\x9c)    # whole,
+      | {_LINE_BODY}{{0,{_STRING_LIMIT}}}+ )                  # or unterminated: the line at most
+  | \x1b[\ -/]{{0,16}}+[0-~]?                                # the two-byte kinds, and ESC alone
+  | (?P<newline>\r\n?)
+  | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]
+  | (?P<surrogate>[\ud800-\udfff])
+    """,
+    re.VERBOSE,
+)
+_INVISIBLE_RANGES = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, joiners, fillers
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"  # zero width, line separators, bidi
+    "\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # tags, variation selectors
+)
+_JOINERS = "\u200c\u200d"
+_INVISIBLE = re.compile(f"[{_INVISIBLE_RANGES}{_JOINERS}]")
+_SUSPECT = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}]")
+_HIDDEN_IN_PROMPTS = re.compile(
+    rf"[\x00-\x08\x0b-\x1f\x7f-\xa0\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}"
+    "\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\ufe00-\ufe0f]"
+)
+_UNSAFE_IN_JSON = re.compile(rf"[\x7f-\x9f{_INVISIBLE_RANGES}{_JOINERS}]")
+_BLANK_RUN = re.compile(rf"[ \t]{{{_BLANKS_SHOWN + 1},}}")
+_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){3,}")
+
+
+def clean(text: str, *, keep_sgr: bool = False) -> str:
+    """`text` without anything a terminal would obey; the only controls left are newline and tab.
+
+    Escape sequences and control characters are dropped, a carriage return is a newline, characters
+    that hide or reorder show as `<U+202E>`, lone surrogates as `\\ufffd`. With `keep_sgr` colours
+    and styles survive, re-encoded from their numbers and closed at the end.
+    """
+    if not _SUSPECT.search(text):
+        return text
+    open_style = False
+
+    def replacement(match: re.Match[str]) -> str:
+        nonlocal open_style
+        if match["newline"]:
+            return "\n"
+        if match["surrogate"]:
+            return "\ufffd"
+        style = _safe_style(match["csi"]) if keep_sgr and match["csi"] else None
+        if style is None:
+            return ""
+        open_style = style != "0"
+        return f"\x1b[{style}m"
+
+    shown = _INVISIBLE.sub(_name_unless_joining, _ESCAPE.sub(replacement, text))
+    return shown + "\x1b[0m" if open_style else shown
+
+
+def visible(text: str) -> str:
+    """`text` with everything in it visible, for a person who decides what it may do.
+
+    Nothing is dropped: controls, invisible characters and unusual blanks show as `<U+00A0>`; long
+    runs of blanks and of empty lines show as their count.
+    """
+    named = _HIDDEN_IN_PROMPTS.sub(_name, text)
+    counted = _BLANK_RUN.sub(lambda run: f" <{len(run[0])} blanks> ", named)
+    return _EMPTY_LINES.sub(lambda run: f"\n<{run[0].count(chr(10)) - 1} empty lines>\n", counted)
+
+
+def clean_json(text: str) -> str:
+    """JSON `text` with the same meaning, and nothing in it that a terminal obeys.
+
+    JSON itself escapes the controls below U+0020. Those up to U+009F, and the characters that
+    `clean` names, are written as `\\u009b`.
+    """
+    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def _name(match: re.Match[str]) -> str:
+    return f"<U+{ord(match[0]):04X}>"
+
+
+def _name_unless_joining(match: re.Match[str]) -> str:
+    """Joiners stay where emoji and scripts need them: between two visible characters, not ASCII."""
+    at, text = match.start(), match.string
+    is_between = match[0] in _JOINERS and 0 < at < len(text) - 1
+    if is_between and _can_be_joined(text[at - 1]) and _can_be_joined(text[at + 1]):
+        return match[0]
+    return _name(match)
+
+
+def _can_be_joined(char: str) -> bool:
+    return char > "\x7f" and unicodedata.category(char)[0] in "LMS" and not _INVISIBLE.match(char)
+
+
+def _safe_style(csi: str) -> str | None:
+    """The numbers of a colour or style sequence that are known and harmless, else None."""
+    if not csi.endswith("m") or not re.fullmatch(r"[0-9;:]{0,256}m", csi):
+        return None
+    numbers = [int(part[:4]) if part else 0 for part in re.split("[;:]", csi[:-1])]
+    kept: list[int] = []
+    while numbers:
+        taken = _colour_length(numbers) if numbers[0] in (38, 48) else 1
+        if taken == 0:
+            break  # a colour that makes no sense: nobody knows where it ends
+        if taken > 1 or _is_plain_style(numbers[0]):
+            kept += numbers[:taken]
+        numbers = numbers[taken:]
+    return ";".join(map(str, kept)) or None
+
+
+def _colour_length(numbers: list[int]) -> int:
+    """How many numbers the colour at the front takes, 0 when it makes no sense."""
+    length = {5: 3, 2: 5}.get(numbers[1], 0) if len(numbers) > 1 else 0
+    is_whole = length <= len(numbers) and all(number <= 255 for number in numbers[2:length])
+    return length if is_whole else 0
+
+
+def _is_plain_style(number: int) -> bool:
+    """Bold, dim, italic, underline, inverse, strike and the 16 colours. No blinking, no hiding."""
+    return number in (0, 1, 2, 3, 4, 7, 9, 22, 23, 24, 27, 29, 39, 49) or (
+        30 <= number <= 37 or 40 <= number <= 47 or 90 <= number <= 97 or 100 <= number <= 107
+    )
+
+
+def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
+    """How much of each size fits into `total`: the small ones whole, the others evenly.
+
+    What the small ones do not need goes to the others. Shares add up to `total` at most; what
+    cannot be divided goes to the last ones.
+    """
+    shares = [0] * len(sizes)
+    left = max(0, total)
+    by_size = sorted(range(len(sizes)), key=lambda position: (sizes[position], position))
+    for number, position in enumerate(by_size):
+        shares[position] = min(sizes[position], left // (len(sizes) - number))
+        left -= shares[position]
+    return shares
+
+
+def cut_middle(text: str, most: int, marker: str, *, tail: float = 0.1) -> str:
+    """The beginning and the end of `text`, with `marker` between, in `most` characters.
+
+    `tail` is the end's share of what is kept. A text that fits is returned as it is.
+    """
+    if len(text) <= most:
+        return text
+    room = most - len(marker)
+    if room <= 0:
+        return text[: max(0, most)]
+    end = int(room * tail)
+    return text[: room - end] + marker + text[len(text) - end :]
+
+
+_DEEPEST_INDENT = 40
+"""Blanks at the beginning of a line of code that are shown as they are; more are counted."""
+
+
+def visible_name(name: str) -> str:
+    """A path, rule or name on one line: one with a newline could pass for two of them."""
+    return visible(name).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
+
+
+def visible_code(line: str) -> str:
+    """A line of code, its indentation kept as it is."""
+    indent = len(line) - len(line.lstrip(" \t"))
+    if indent > _DEEPEST_INDENT or indent == len(line):
+        return visible(line)
+    return line[:indent] + visible(line[indent:])
+
+
+def thousands(count: int) -> str:
+    """`950`, `12k`, `1.2M`."""
+    if count < 1000:
+        return str(count)
+    return f"{count // 1000}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def dollars(price: float | None, least: float = 0.0) -> str:
+    """As `$0.0123`; of an unknown price what is known of it, as `$0.0063+`, or `unknown`."""
+    if price is not None:
+        return f"${price:.4f}"
+    return f"${least:.4f}+" if least else "unknown"
+
+
+def told_cost(price: float | None, least: float = 0.0) -> str:
+    """The same where no heading says that it is the cost."""
+    told = dollars(price, least)
+    return "cost unknown" if told == "unknown" else told

@@ -1,0 +1,56 @@
+import tomllib
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.config.key_lines import dotted, key_lines, line_of
+from tests.security.sizes import size
+
+
+def test_every_key_has_its_line():
+    text = '''a = 1  # b = 2
+"quoted key" = """
+[not.a.table]
+c = 3
+"""
+[t] # comment
+d.e = [
+  1, # ]
+  "]",
+]
+f = { x = 1, y = "}" }
+[[t.list]]
+g = 'x'
+[[t.list]]
+g = \'\'\'
+h = 1\'\'\'
+'''
+    tomllib.loads(text)
+
+    assert key_lines(text) == {
+        ("a",): 1,
+        ("quoted key",): 2,
+        ("t",): 6,
+        ("t", "d", "e"): 7,
+        ("t", "f"): 11,
+        ("t", "list", 0): 12,
+        ("t", "list", 0, "g"): 13,
+        ("t", "list", 1): 14,
+        ("t", "list", 1, "g"): 15,
+    }
+
+
+def test_a_key_in_an_inline_table_has_the_line_around_it():
+    assert line_of(("t", "f", "x"), {("t", "f"): 11}) == 11
+    assert line_of(("other",), {("t",): 1}) is None
+
+
+def test_paths_are_written_as_in_the_file():
+    assert dotted(("permission", "rule", 1, "op")) == "permission.rule[1].op"
+
+
+@settings(max_examples=size(66, 200), deadline=None)
+@example('"\\1"=')
+@given(st.text(alphabet="ab.=[]{}\"'#\n \\1,", max_size=60))
+def test_any_text_ends(text):
+    key_lines(text)
