@@ -1,7 +1,4 @@
-"""Comparing physical paths, by their components.
-
-Paths as people write them.
-"""
+"""Physical paths compared by their components, and paths with `~` as people write them."""
 
 import os
 from collections.abc import Iterable
@@ -16,6 +13,20 @@ def is_below(path: str, folder: str) -> bool:
 def is_below_any(path: str, folders: Iterable[str]) -> bool:
     """Whether `path` is one of the folders or lies in one."""
     return any(is_below(path, folder) for folder in folders)
+
+
+def upwards(path: str) -> list[str]:
+    """`path` and every folder above it, the nearest first."""
+    folders = [path]
+    while (above := os.path.dirname(path)) != path:
+        path = above
+        folders.append(path)
+    return folders
+
+
+def in_order(paths: Iterable[str]) -> list[str]:
+    """`paths` sorted so that every folder comes before what is in it."""
+    return sorted(paths, key=lambda path: path.split("/"))
 
 
 def from_home(name: str) -> Path:

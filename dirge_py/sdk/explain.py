@@ -3,6 +3,9 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 from dirge_py.config.schema import Config
 from dirge_py.extensions.memory.providers import open_memory
 from dirge_py.extensions.web.access import web_access
@@ -23,9 +26,6 @@ from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Question
-from pathlib import Path
-from typing import Any
-
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:

@@ -41,6 +41,7 @@ from dirge_py.files.working_copy import (
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below
 from dirge_py.lib.text import clean
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
@@ -48,7 +49,6 @@ from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.paths import is_below
 from dirge_py.processes.sandbox.repository import is_git_directory, repository_of
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
 from dirge_py.processes.sandbox.toolchains import toolchains

@@ -7,6 +7,9 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
@@ -14,13 +17,22 @@ from dirge_py.session.journal import Clock, Journal
 from dirge_py.session.record import Record
 from dirge_py.session.transcript import InterruptedRun
 from dirge_py.types.errors import SessionError
-from dirge_py.types.events import AgentEnd, AgentStart, ContextReplaced, EvidenceTaken, LoopEvent, MessageEnd, PlanPhase, SystemNotice, ToolExecutionEnd, ToolExecutionStart, UsageReported
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    ContextReplaced,
+    EvidenceTaken,
+    LoopEvent,
+    MessageEnd,
+    PlanPhase,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    UsageReported,
+)
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
-from pathlib import Path
-from typing import Any
-
 
 Redact = Callable[[str], str]
 

@@ -3,9 +3,22 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.schema import Config
-from dirge_py.context.hooks import ContextHooks, ContextParts, ReminderRule, context_parts, file_reader, for_fork, summarise_with
+from dirge_py.context.hooks import (
+    ContextHooks,
+    ContextParts,
+    ReminderRule,
+    context_parts,
+    file_reader,
+    for_fork,
+    summarise_with,
+)
 from dirge_py.context.view import ViewSettings
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.recovery import shrink_on_overflow
@@ -19,13 +32,8 @@ from dirge_py.types.hooks import Context, LoopConfig
 from dirge_py.types.messages import Message, SystemMessage, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed
 from dirge_py.types.tools import text_result
-from pathlib import Path
 from tests.agent_loop.kit import Ran, Tool, ran
 from tests.context.kit import Summaries, chat, single_prompt_run
-from typing import Any
-
-import pytest
-
 
 WINDOW = 10_000
 

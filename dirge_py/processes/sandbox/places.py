@@ -6,9 +6,8 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from dirge_py.lib.paths import is_below, is_below_any
+from dirge_py.lib.paths import in_order, is_below, is_below_any, upwards
 from dirge_py.processes.launch import LaunchSpec
-from dirge_py.processes.sandbox.paths import in_order, upwards
 from dirge_py.processes.sandbox.repository import (
     acting_in,
     repository_of,

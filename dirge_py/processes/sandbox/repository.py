@@ -10,8 +10,7 @@ import stat
 from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below
-from dirge_py.processes.sandbox.paths import upwards
+from dirge_py.lib.paths import is_below, upwards
 
 _SMALL_BYTES = 64 * 1024
 _MODULE_LIMIT = 200
