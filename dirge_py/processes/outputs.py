@@ -1,9 +1,9 @@
 """Where output too big to show is kept, readable only by its owner."""
 
+import dataclasses
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from dirge_py.types.errors import FileError
@@ -13,7 +13,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class OutputFile:
     """A file being filled, up to `MAX_FILE_BYTES`; what comes after that is let go.
 
