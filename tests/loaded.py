@@ -8,8 +8,8 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from dirge_py.processes.orphans import adopt_orphans
-from dirge_py.processes.privacy import close_to_others
+from dirge_py.processes.environment import block_inspection
+from dirge_py.processes.process_tree import adopt_orphans
 from tests.headless.product import Product, Service
 from tests.providers.server import Say
 
@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as base, Service() as service:
         product.run("-p", "--yolo", "x")
 # A run asks the kernel for these once in its process. Its forks ask for themselves.
 adopt_orphans.cache_clear()
-close_to_others.cache_clear()
+block_inspection.cache_clear()
 if sys.platform == "linux":
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)

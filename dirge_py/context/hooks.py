@@ -28,7 +28,7 @@ from dirge_py.context.view import (
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle, fair_shares
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.types.events import (
     CompactionStarted,
     ContextCompacted,

@@ -4,17 +4,17 @@ import re
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.text import clean
-from dirge_py.processes.excerpt import excerpt
+from dirge_py.processes.output import excerpt
 from dirge_py.types.messages import UserMessage, user_text
 
 if TYPE_CHECKING:
-    from dirge_py.processes.running import Finished
+    from dirge_py.processes.running_command import CommandResult
 
 _WORDS = re.compile(r"The person ran `(.*?)` \(([^()\n]*)\):\n(.*)", re.DOTALL)
 _NOTHING = "(no output)"
 
 
-def words_about(command: str, finished: "Finished") -> UserMessage:
+def words_about(command: str, finished: "CommandResult") -> UserMessage:
     """What a command came to, as a message of the origin `shell`."""
     if finished.aborted:
         how = "stopped by the person"

@@ -1,11 +1,79 @@
-"""The environment of the commands we start: an allow-list, never ours minus something."""
+"""The environment of the commands we start: an allow-list, never ours minus something.
 
+What takes the place of an editor for commands that nobody sits in front of.
+
+Programs start the editor that the environment names and wait for it. A command of the model has no
+terminal, so the stand-in answers at once: it keeps a message that git prepared (a merge, a revert,
+`--amend`), and otherwise fails with words that say what to do instead.
+
+What every git is started with: nothing that ordinary use would miss.
+
+The settings go through the environment, which beats the files of the repository: none of them can
+have a program started by a mere `git status`.
+
+Keeping this process to itself: its environment holds keys, its memory more.
+"""
+
+import ctypes
+import functools
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
-from dirge_py.processes.editors import SCRIPT_NAME, UNATTENDED
-from dirge_py.processes.git_environment import HARMLESS, hardened
+SCRIPT_NAME = "DIRGE_NO_EDITOR"
+"""Holds the script, so that a program that shows the name of its editor shows a short one."""
+_SCRIPT = """\
+case "${1##*/}" in
+COMMIT_EDITMSG|MERGE_MSG|SQUASH_MSG|TAG_EDITMSG|NOTES_EDITMSG)
+  if sed "/^# -* >8 -*\\$/,\\$d" "$1" | grep -Eqv "^(#|[[:space:]]*\\$)"; then
+    echo "There is no editor here: the prepared message is used. Use -m for another one." >&2
+    exit 0
+  fi
+  echo "There is no editor here. Pass the message with -m, or in a file with -F." >&2;;
+git-rebase-todo)
+  echo "There is no editor here. To take the list of commits as it is, set" >&2
+  echo "GIT_SEQUENCE_EDITOR=: for this command; to change it, a command that edits" >&2
+  echo "the file it is given, such as GIT_SEQUENCE_EDITOR=\\"sed -i 2s/pick/fixup/\\"." >&2;;
+*)
+  echo "There is no editor here: $1 stays as it is." >&2
+  echo "Give the text with an option (-m, -F) or write the file itself." >&2;;
+esac
+exit 1
+"""
+_EDITOR = f"""sh -c 'eval "${{{SCRIPT_NAME}:-exit 1}}"' no-editor"""
+_EDITOR_NAMES = (
+    "EDITOR",
+    "VISUAL",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GH_EDITOR",
+    "HGEDITOR",
+    "JJ_EDITOR",
+    "KUBE_EDITOR",
+    "SUDO_EDITOR",
+    "SVN_EDITOR",
+    "SYSTEMD_EDITOR",
+)
+_PAGER_NAMES = (
+    "PAGER",
+    "MANPAGER",
+    "AWS_PAGER",
+    "BAT_PAGER",
+    "DELTA_PAGER",
+    "GH_PAGER",
+    "GIT_PAGER",
+    "PSQL_PAGER",
+    "SYSTEMD_PAGER",
+)
+UNATTENDED: Mapping[str, str] = {
+    SCRIPT_NAME: _SCRIPT,
+    **dict.fromkeys(_EDITOR_NAMES, _EDITOR),
+    **dict.fromkeys(_PAGER_NAMES, "cat"),
+}
+"""Variables for a command without a person: no editor and no pager waits for a key."""
+
 
 MARKER_NAME = "DIRGE_CALL"
 """Carried by every process of one command, so that it is found again after it left its parent."""
@@ -28,11 +96,9 @@ _LOCALE = [
     "LC_TELEPHONE",
     "LC_TIME",
 ]
-
 PASSED_ON = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "VIRTUAL_ENV", *_LOCALE]
 )
-
 OF_A_PERSON = frozenset(
     [
         "COLORTERM",
@@ -54,7 +120,6 @@ OF_A_PERSON = frozenset(
     ]
 )
 """What a command gets besides, if a person typed it: their desktop, their editor, their pager."""
-
 _NEVER_PASSED = re.compile(
     r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|LD_.*|DYLD_.*|GIT_.*|GREP_.*|.*PAGER|LESSOPEN|LESSCLOSE|.*EDITOR|VISUAL|FCEDIT"
@@ -66,7 +131,7 @@ _NEVER_PASSED = re.compile(
 
 def may_be_passed(name: str) -> bool:
     """Whether a variable of this name can be handed to commands at all."""
-    return name in HARMLESS or not _NEVER_PASSED.fullmatch(name)
+    return name in HARMLESS_GIT_VARIABLES or not _NEVER_PASSED.fullmatch(name)
 
 
 class EnvironmentPolicy:
@@ -95,7 +160,7 @@ class EnvironmentPolicy:
         source = self._source
         passed_on = {name: source[name] for name in sorted(self.names) if name in source}
         passed_on["PATH"] = absolute_only(passed_on.get("PATH", ""))
-        return {**passed_on, **UNATTENDED, **hardened(extra or {}), MARKER_NAME: marker}
+        return {**passed_on, **UNATTENDED, **harden_git(extra or {}), MARKER_NAME: marker}
 
     def build_for_person(self, marker: str) -> dict[str, str]:
         """The environment of a command that a person typed: they are there, and judged it."""
@@ -109,3 +174,78 @@ def absolute_only(path: str) -> str:
     """`path` without relative entries: in those a repository could offer its own `git`."""
     entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
     return os.pathsep.join(entries) or os.defpath
+
+
+GitSettings: TypeAlias = tuple[tuple[str, str], ...]
+GIT_SETTINGS: GitSettings = (
+    ("core.fsmonitor", "false"),
+    ("safe.bareRepository", "explicit"),
+    ("protocol.ext.allow", "never"),
+)
+GIT_VARIABLES: Mapping[str, str] = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+}
+HARMLESS_GIT_VARIABLES = frozenset(
+    {f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE")}
+    | {
+        "GIT_CEILING_DIRECTORIES",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+        "GIT_HTTP_LOW_SPEED_LIMIT",
+        "GIT_HTTP_LOW_SPEED_TIME",
+        "GIT_LFS_SKIP_SMUDGE",
+        "GIT_MERGE_AUTOEDIT",
+        "GIT_REFLOG_ACTION",
+        "GIT_SSL_CAINFO",
+    }
+)
+"""Variables of git that a person may pass on: they name no program and no other repository."""
+_COUNT = "GIT_CONFIG_COUNT"
+
+
+def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
+    """`extra` on top of what every git gets. Settings of both hold; those of `extra` win."""
+    pairs = (*GIT_SETTINGS, *_settings_of(extra))
+    others = {name: value for name, value in extra.items() if not _is_setting(name)}
+    return {**GIT_VARIABLES, **others, **_as_variables(pairs)}
+
+
+def _is_setting(name: str) -> bool:
+    return name == _COUNT or name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
+
+
+def _settings_of(variables: Mapping[str, str]) -> GitSettings:
+    count = variables.get(_COUNT, "")
+    numbers = range(int(count)) if count.isdecimal() else ()
+    return tuple(
+        (variables[f"GIT_CONFIG_KEY_{number}"], variables[f"GIT_CONFIG_VALUE_{number}"])
+        for number in numbers
+    )
+
+
+def _as_variables(pairs: GitSettings) -> dict[str, str]:
+    """Numbered as git wants them. Of two values for one key it takes the later one."""
+    numbered = {_COUNT: str(len(pairs))}
+    for number, (key, value) in enumerate(pairs):
+        numbered[f"GIT_CONFIG_KEY_{number}"] = key
+        numbered[f"GIT_CONFIG_VALUE_{number}"] = value
+    return numbered
+
+
+_PR_SET_DUMPABLE = 4  # linux/prctl.h
+
+
+@functools.cache
+def block_inspection() -> bool:
+    """Whether commands can no longer look into us: read our environment in /proc, or attach.
+
+    Linux only, and not where they run as root. What a command starts itself stays open to it.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        return bool(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False

@@ -38,7 +38,7 @@ Raises OSError: it could not; then nothing must be started.
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedCommand:
     """A process just started, and the pipe its output comes out of. Owned by the caller."""
 
     process: subprocess.Popen[bytes]
@@ -70,7 +70,7 @@ def start(
     environment: Mapping[str, str],
     stdin_text: str | None = None,
     restrict: Restrict | None = None,
-) -> Started:
+) -> StartedCommand:
     """Start a process without terminal, stdout and stderr merged in the order written.
 
     Its input is `stdin_text` and then ends; without one it ends at once. A session of its own has
@@ -107,7 +107,7 @@ def start(
         if stdin_fd is not None:
             os.close(stdin_fd)
     os.set_blocking(output_fd, False)
-    return Started(process, output_fd)
+    return StartedCommand(process, output_fd)
 
 
 def _made_in_a_thread(

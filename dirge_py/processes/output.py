@@ -1,19 +1,111 @@
-"""A command's output in bounded memory: its beginning, its end, and all of it in a file."""
+"""A command's output in bounded memory: its beginning, its end, and all of it in a file.
+
+Where output too big to show is kept, readable only by its owner.
+
+What a command wrote since somebody last looked.
+
+What a model is shown of a command's output: all of it, or its beginning and its end.
+"""
 
 import codecs
+import dataclasses
+import os
+import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.outputs import OutputFile
+from dirge_py.types.errors import FileError
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclasses.dataclass(slots=True)
+class OutputFile:
+    """A file being filled, up to `MAX_FILE_BYTES`; what comes after that is let go.
+
+    Never raises: when the disk is full or the folder is gone, `error` says so, the file is
+    removed, and whoever writes goes on without it.
+    """
+
+    path: str
+    written: int = 0
+    error: str = ""
+    _fd: int | None = None
+
+    def write(self, chunk: bytes) -> None:
+        if self._fd is None:
+            return
+        waiting = memoryview(chunk)[: MAX_FILE_BYTES - self.written]
+        try:
+            while waiting:  # a nearly full disk takes a part without saying so
+                count = os.write(self._fd, waiting)
+                self.written += count
+                waiting = waiting[count:]
+        except OSError as error:
+            self.error = error.strerror or str(error)
+            self.close()
+            with suppress(OSError):
+                os.unlink(self.path)
+
+    def close(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            with suppress(OSError):
+                os.close(fd)
+
+
+class OutputStore:
+    """The folder of kept outputs of one conversation. Made when first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def create(self, name: str) -> OutputFile:
+        """A new file named after `name`; look at its `error` before you trust it."""
+        stem = _UNSAFE.sub("_", name).strip("._")[:80] or "output"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return self._open(stem)
+        except OSError as error:
+            return OutputFile(path="", error=error.strerror or str(error))
+
+    def keep(self, call_id: str, output: bytes) -> str:
+        """Store `output` whole; returns the path at which it is found.
+
+        Raises:
+            FileError: it could not be stored.
+        """
+        file = self.create(call_id)
+        file.write(output)
+        file.close()
+        if file.error:
+            raise FileError(
+                f"Output could not be kept in {self.folder}: {file.error}.",
+                hint="Ask for less at once.",
+            )
+        return file.path
+
+    def _open(self, stem: str) -> OutputFile:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        number = 1
+        while True:
+            path = str(self.folder / (f"{stem}.txt" if number == 1 else f"{stem}-{number}.txt"))
+            try:
+                return OutputFile(path=path, _fd=os.open(path, flags, 0o600))
+            except FileExistsError:
+                number += 1
+
 
 KEEP_BYTES = 64 * 1024
 """Kept of the beginning and again of the end, in memory."""
-
 SHOWN_WHOLE_BYTES = 8 * 1024
 SHOWN_WHOLE_LINES = 200
 """Output up to this size is shown whole; beyond it a file is begun."""
-
 _LIVE_BYTES = 4 * 1024
 
 
@@ -146,3 +238,103 @@ _CONTROLS = {code: "�" for code in range(32) if chr(code) not in "\t\n\r\x1b"}
 def readable(text: str) -> str:
     """`text` with Windows line ends made plain, and control characters shown as U+FFFD."""
     return text.replace("\r\n", "\n").translate(_CONTROLS)
+
+
+class UnreadOutput:
+    """New output in bounded memory: its beginning and its end, whole characters only."""
+
+    def __init__(self, begun: bytes = b"") -> None:
+        """`begun` is the beginning of a character of which the rest is still to come."""
+        self._begin(begun)
+
+    @property
+    def size(self) -> int:
+        """Bytes that `take` would give now."""
+        return self._capture.total_bytes - len(self._begun)
+
+    def feed(self, chunk: bytes) -> None:
+        self._capture.feed(chunk)
+
+    def take(self, *, is_over: bool) -> BoundedOutput:
+        """What is new; after that nothing is, until more comes.
+
+        Half a character at the end stays here for next time, unless there will be none.
+        """
+        output, begun = split_whole(self._capture.finish())
+        if is_over:
+            output, begun = self._capture.finish(), b""
+        self._begin(begun)
+        return output
+
+    def _begin(self, begun: bytes) -> None:
+        self._begun = begun
+        self._capture = Capture()
+        self._capture.feed(begun)
+
+
+def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
+    """`output` up to its last whole character, and what is begun of the next one."""
+    begun = begun_character(output.tail or output.head)
+    if not begun:
+        return output, b""
+    total_bytes = output.total_bytes - len(begun)
+    if output.tail:
+        return replace(output, tail=output.tail[: -len(begun)], total_bytes=total_bytes), begun
+    return replace(output, head=output.head[: -len(begun)], total_bytes=total_bytes), begun
+
+
+EXCERPT_LINES = 50
+"""Lines shown of the beginning, and of the end."""
+EXCERPT_BYTES = 8 * 1024
+"""Most that is shown of either, however long their lines are."""
+
+
+def excerpt(output: BoundedOutput) -> str:
+    """The output as text. If something is left out, it says how much and where all of it is."""
+    kept = output.head + output.tail
+    is_contiguous = len(kept) == output.total_bytes
+    if is_contiguous and output.is_small:
+        return readable(whole_characters(kept))
+    first = _first_lines(output.head)
+    last = _last_lines(kept if is_contiguous else output.tail)
+    left_out = output.total_bytes - len(first) - len(last)
+    if left_out <= 0:
+        return readable(whole_characters(kept))
+    beginning = whole_characters(first, is_cut_after=True)
+    ending = whole_characters(last, is_cut_before=True)
+    note = f"[{_amount(output, first, last, left_out)} left out. {_whereabouts(output)}]"
+    return readable(f"{beginning.removesuffix(chr(10))}\n\n{note}\n\n{ending}")
+
+
+def _first_lines(data: bytes) -> bytes:
+    end = -1
+    for _ in range(EXCERPT_LINES):
+        end = data.find(b"\n", end + 1)
+        if end < 0 or end >= EXCERPT_BYTES:
+            return data[:EXCERPT_BYTES]
+    return data[: end + 1]
+
+
+def _last_lines(data: bytes) -> bytes:
+    start = len(data) - data.endswith(b"\n")
+    for _ in range(EXCERPT_LINES):
+        start = data.rfind(b"\n", 0, start)
+        if start < 0 or start < len(data) - EXCERPT_BYTES:
+            return data[-EXCERPT_BYTES:]
+    return data[start + 1 :]
+
+
+def _amount(output: BoundedOutput, first: bytes, last: bytes, left_out: int) -> str:
+    lines = output.total_lines - first.count(b"\n") - last.count(b"\n")
+    amount = f"{left_out:,} bytes"
+    return f"{lines:,} lines ({amount}) are" if lines > 1 else f"{amount} are"
+
+
+def _whereabouts(output: BoundedOutput) -> str:
+    if output.file_error:
+        return f"The full output could not be kept: {output.file_error}."
+    if not output.path:
+        return "The full output was not kept; narrow the command to see the rest."
+    if output.is_file_cut:
+        return f"The first 64 MiB of the output are in {output.path}: read or search that file."
+    return f"The full output is in {output.path}: read or search that file."

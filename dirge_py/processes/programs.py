@@ -1,8 +1,21 @@
-"""Programs that dirge starts by name: looked for where the project has no say."""
+"""Programs that dirge starts by name: looked for where the project has no say.
 
+Asking a program something short: its version, the clipboard, the settings of a terminal.
+
+Starting a program of the person's that goes its own way: an editor beside us.
+
+Running a program that takes over the terminal: an editor, a pager.
+"""
+
+import asyncio
+import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import ProcessError
 
@@ -108,3 +121,109 @@ def _steps(path: str) -> Iterator[str]:
             at = "/" if os.path.isabs(target) else at
         else:
             at = step
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """How a program ended; `out` and `err` are empty unless they were read."""
+
+    code: int
+    out: bytes = b""
+    err: bytes = b""
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it complained of, in one line."""
+        lines = self.err.decode(errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else f"it ended with {self.code}"
+
+
+def run_program(
+    arguments: Sequence[str], *, given: bytes = b"", limit_s: float, reads: bool = True
+) -> ProgramResult:
+    """Run a program of the person's, with their environment, to its end.
+
+    One in the project does not count, see `find_program`: a repository could bring its own.
+
+    `reads=False` is for programs that leave a child behind that keeps what they were given: it
+    would hold our end of their output open.
+
+    Raises:
+        ProcessError: it cannot be started, or took longer than `limit_s`; it is killed then.
+    """
+    output = subprocess.PIPE if reads else subprocess.DEVNULL
+    found = find_program(arguments[0])
+    if found is None:
+        raise ProcessError(f"{arguments[0]} cannot be started: {why_not_found(arguments[0])}.")
+    try:
+        ended = subprocess.run(
+            [found, *arguments[1:]],
+            input=given,
+            stdout=output,
+            stderr=output,
+            timeout=limit_s,
+            check=False,
+            # Not a session of its own: what leaves ours while commands run is taken for something
+            # that they left behind, such as the child by which `wl-copy` keeps what was copied.
+            process_group=0,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProcessError(f"{arguments[0]} did not end within {limit_s:g} s.") from error
+    except OSError as error:
+        raise ProcessError(f"{arguments[0]} cannot be started: {error.strerror}.") from error
+    return ProgramResult(ended.returncode, ended.stdout or b"", ended.stderr or b"")
+
+
+def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]) -> None:
+    """Start a program with our environment, but not our terminal; nobody waits for it.
+
+    It outlives us. While we run, `ended` is told its exit code, on the running event loop.
+
+    Raises:
+        ProcessError: it cannot be started.
+    """
+    try:
+        # A group of its own keeps Ctrl+C from it. It stays in our session: what leaves that while
+        # commands run is taken for something that they left behind.
+        program = subprocess.Popen(
+            [program_of_person(arguments[0]), *arguments[1:]],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ProcessError(f"{arguments[0]} cannot be started: {why}.") from error
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        code = program.wait()
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody wants to know.
+            loop.call_soon_threadsafe(ended, code)
+
+    threading.Thread(target=wait, name="detached", daemon=True).start()
+
+
+async def run_in_foreground(arguments: Sequence[str]) -> int:
+    """Run a program with our own terminal and environment; returns its exit code.
+
+    Only what awaits this stands still. Ctrl+C reaches us too: it is the caller's to pass over.
+
+    Raises:
+        ProcessError: the program cannot be started.
+    """
+    try:
+        found = program_of_person(arguments[0])
+        program = await asyncio.create_subprocess_exec(found, *arguments[1:])
+    except OSError as error:
+        raise ProcessError(
+            f"{arguments[0]} cannot be started: {error.strerror}.",
+            hint="Set VISUAL or EDITOR to your editor.",
+        ) from error
+    try:
+        return await program.wait()
+    except asyncio.CancelledError:
+        program.terminate()
+        raise

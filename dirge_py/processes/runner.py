@@ -16,16 +16,12 @@ from dirge_py.processes.launch import (
     shell_arguments,
     start,
 )
-from dirge_py.processes.marks import put_mark
-from dirge_py.processes.orphans import adopt_orphans
-from dirge_py.processes.output import Capture
-from dirge_py.processes.outputs import OutputStore
-from dirge_py.processes.pty_command import OnBytes, PtyCommand, open_terminal
-from dirge_py.processes.running import Finished, OnOutput, RunningCommand
+from dirge_py.processes.output import Capture, OutputStore
+from dirge_py.processes.process_tree import ORPHAN_REAPER, CommandTree, adopt_orphans, tag_process
+from dirge_py.processes.pty import OnBytes, PtyCommand, open_terminal
+from dirge_py.processes.running_command import CommandResult, OnOutput, RunningCommand
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.processes.strays import STRAYS
-from dirge_py.processes.tree import CommandTree
-from dirge_py.processes.watch import Watching
+from dirge_py.processes.watch import WatchSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
 
@@ -62,7 +58,7 @@ class Runner:
         self._launcher = launcher
         self._read_only = read_only
         self._prepared: dict[str, _Prepared] = {}
-        self._running: dict[asyncio.Task[Finished], RunningCommand] = {}
+        self._running: dict[asyncio.Task[CommandResult], RunningCommand] = {}
         self._is_shut_down = False
 
     def prepare(
@@ -94,9 +90,9 @@ class Runner:
         outputs: OutputStore | None = None,
         extra_env: Mapping[str, str] | None = None,
         stdin_text: str | None = None,
-        watching: Watching | None = None,
+        watching: WatchSettings | None = None,
         shows: Sequence[str] = (),
-    ) -> Finished:
+    ) -> CommandResult:
         """Run a command line with bash, or an argument list as it is, to its end.
 
         Returns when the started process has exited or was stopped, and nothing it started runs
@@ -109,7 +105,7 @@ class Runner:
         """
         if signal is not None and signal.aborted:
             self._prepared.pop(call_id, None)
-            return Finished(aborted=True)
+            return CommandResult(aborted=True)
         running = self.start(
             command,
             cwd=cwd,
@@ -136,7 +132,7 @@ class Runner:
         outputs: OutputStore | None = None,
         extra_env: Mapping[str, str] | None = None,
         stdin_text: str | None = None,
-        watching: Watching | None = None,
+        watching: WatchSettings | None = None,
         shows: Sequence[str] = (),
     ) -> RunningCommand:
         """Start a command as `run` does, without waiting: it ends by itself, or with the runner.
@@ -168,7 +164,7 @@ class Runner:
             environment = {**environment, **restricted.environment}
         elif self._launcher is not None:
             arguments = self._launcher(arguments, spec)
-        STRAYS.expect()
+        ORPHAN_REAPER.expect()
         started = start(
             arguments,
             cwd=cwd,
@@ -197,7 +193,7 @@ class Runner:
         adopt_orphans()
         marker = _new_marker()
         environment = self._environment.build_for_person(marker)
-        STRAYS.expect()
+        ORPHAN_REAPER.expect()
         opened = open_terminal(
             command, cwd=cwd, environment=environment, rows=rows, columns=columns
         )
@@ -218,14 +214,14 @@ class Runner:
             running.stop()
         if self._running:
             await asyncio.wait(set(self._running))
-        STRAYS.kill_rest()
+        ORPHAN_REAPER.kill_rest()
 
     def kill_all(self) -> None:
         """Kill every command that runs, at once and without an event loop: for atexit."""
         self._is_shut_down = True
         for running in list(self._running.values()):
             running.kill_now()
-        STRAYS.kill_rest()
+        ORPHAN_REAPER.kill_rest()
 
 
 def _new_marker() -> str:
@@ -234,6 +230,6 @@ def _new_marker() -> str:
 
 def _tree_of(leader: int, marker: str) -> CommandTree:
     """The tree of a process just started, marked."""
-    mark = put_mark(leader)
-    STRAYS.began(leader, mark, marker)
+    mark = tag_process(leader)
+    ORPHAN_REAPER.began(leader, mark, marker)
     return CommandTree(leader, marker, mark)

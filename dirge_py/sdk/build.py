@@ -57,7 +57,7 @@ from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.llm_judge import model_judge
 from dirge_py.permission.settings import rule_keeper
 from dirge_py.plan.state import NAME, standing
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelCalls, ModelDirectory

@@ -36,12 +36,11 @@ from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
 from dirge_py.permission.settings import key_variables, open_engine
-from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.outputs import OutputStore
-from dirge_py.processes.privacy import close_to_others
+from dirge_py.processes.environment import EnvironmentPolicy, block_inspection
+from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
 from dirge_py.processes.shells import Shells, farewell
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.sessions import open_journal, viewed
@@ -66,12 +65,12 @@ from dirge_py.types.questions import AnswersForms, Asker
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
-    from dirge_py.processes.sandbox.choose import find_sandbox
-    from dirge_py.processes.sandbox.hosts import HostList
+    from dirge_py.processes.sandbox.probe import find_sandbox
+    from dirge_py.processes.sandbox.proxy import HostList
     from dirge_py.tools.syntax.syntax import check_syntax
 else:
-    HostList = late("dirge_py.processes.sandbox.hosts", "HostList")
-    find_sandbox = late("dirge_py.processes.sandbox.choose", "find_sandbox")
+    HostList = late("dirge_py.processes.sandbox.proxy", "HostList")
+    find_sandbox = late("dirge_py.processes.sandbox.probe", "find_sandbox")
     check_syntax = late("dirge_py.tools.syntax.syntax", "check_syntax")
 
 
@@ -119,7 +118,7 @@ class ExecutionEnvironment:
         self.runner = Runner(passed_on, launcher, read_only=self.read_only)
         if launcher is None:
             # A sandbox shows commands no process of ours, and must itself be handed things by us.
-            close_to_others()
+            block_inspection()
         self.shells = Shells(self.runner)
         self.web = web_access(config, redactor.add)
 
@@ -191,14 +190,14 @@ def would_be_sandboxed(config: Config) -> bool:
         return False
     environment = config.origin.environment or os.environ
     home = environment.get("HOME") or os.path.expanduser("~")
-    found = find_sandbox(SandboxRoom(roots=(), home=home))
+    found = find_sandbox(SandboxProfile(roots=(), home=home))
     if isinstance(found, NoSandbox):
         return False
     found.close()
     return True
 
 
-def room_of(config: Config, workspace: Workspace) -> SandboxRoom:
+def room_of(config: Config, workspace: Workspace) -> SandboxProfile:
     """What commands may see and change. Relative paths of the settings are in the first root."""
     environment = config.origin.environment or os.environ
     home = environment.get("HOME") or os.path.expanduser("~")
@@ -207,7 +206,7 @@ def room_of(config: Config, workspace: Workspace) -> SandboxRoom:
     def placed(paths: list[str]) -> tuple[str, ...]:
         return tuple(os.path.join(first, _from_home(path, home)) for path in paths)
 
-    return SandboxRoom(
+    return SandboxProfile(
         roots=tuple(workspace.roots),
         home=home,
         writable=placed(config.sandbox.writable),

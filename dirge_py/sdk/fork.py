@@ -49,9 +49,9 @@ from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.repository import is_git_directory, repository_of
-from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
-from dirge_py.processes.sandbox.toolchains import toolchains
+from dirge_py.processes.sandbox.git_directories import is_git_directory, repository_of
+from dirge_py.processes.sandbox.mount_plan import toolchains
+from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.shells import Shells
 from dirge_py.sdk.attach import GuardedAttacher
 from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, room_of
@@ -65,11 +65,11 @@ from dirge_py.types.errors import ConfigError, FileError
 from dirge_py.types.questions import Asker
 
 if TYPE_CHECKING:
-    from dirge_py.processes.sandbox.choose import find_sandbox
+    from dirge_py.processes.sandbox.probe import find_sandbox
     from dirge_py.sdk.project_files import project_around
 else:
     project_around = late("dirge_py.sdk.project_files", "project_around")
-    find_sandbox = late("dirge_py.processes.sandbox.choose", "find_sandbox")
+    find_sandbox = late("dirge_py.processes.sandbox.probe", "find_sandbox")
 
 _REFRESH_S = 20.0
 _MOST_NAMED = 5
@@ -305,7 +305,7 @@ def open_fork_sandbox(
 
 def _room(
     config: Config, workspace: Workspace, *, project: str, writable: Sequence[str]
-) -> SandboxRoom:
+) -> SandboxProfile:
     usual, roots = room_of(config, workspace), workspace.roots
     home = os.path.realpath(usual.home)
     environment = config.origin.environment or os.environ
@@ -316,7 +316,7 @@ def _room(
     of_git = _of_git if config.sandbox.mode == "off" else _of_repository
     for folder in (*roots, project):
         seen += [each for each in of_git(folder) if not is_below(home, each)]
-    return SandboxRoom(
+    return SandboxProfile(
         roots=(),
         home=usual.home,
         writable=tuple(writable),

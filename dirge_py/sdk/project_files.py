@@ -18,8 +18,8 @@ from dirge_py.files.working_copy import CopyFolder, place_for_copies
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git.config import UnreadableRepository
 from dirge_py.permission.git.repository import repository_setting
+from dirge_py.processes.sandbox.git_directories import repository_of
 from dirge_py.processes.sandbox.program_folders import search_path
-from dirge_py.processes.sandbox.repository import repository_of
 from dirge_py.session.ids import project_root
 from dirge_py.session.snapshots.git import Git, GitFailed, find_git, private_git
 from dirge_py.session.snapshots.ignore_rules import ignore_options, personal_excludes, project_git

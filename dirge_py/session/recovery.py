@@ -17,7 +17,7 @@ from typing import Any
 
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.leftovers import end, leftovers_of
+from dirge_py.processes.process_tree import abandoned_processes, kill_abandoned
 from dirge_py.session.codec import Json, decode_usage
 from dirge_py.session.history import replay
 from dirge_py.session.ids import check_session_id
@@ -87,7 +87,7 @@ def end_leftovers(decisions: Sequence[CallDecision], interruption: InterruptedRu
     """End what still runs of the killed program's commands before one of them is run again."""
     again = {one.tool_call_id for one in decisions if one.allow}
     if any(one.call.id in again for one in interruption.unknown):
-        end(leftovers_of(interruption.pid))
+        kill_abandoned(abandoned_processes(interruption.pid))
 
 
 def choices_of(
@@ -162,7 +162,7 @@ def _cut_off_text(one: InterruptedCall) -> str:
 
 
 def _still_running(interruption: InterruptedRun) -> str:
-    pids = [str(one.pid) for one in leftovers_of(interruption.pid)]
+    pids = [str(one.pid) for one in abandoned_processes(interruption.pid)]
     if not pids:
         return ""
     name = "process" if len(pids) == 1 else "processes"

@@ -9,8 +9,7 @@ from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.processes.shell import ShellState
-    from dirge_py.processes.shells import Shells
+    from dirge_py.processes.shells import Shells, ShellState
 
 _SHOWN_CHARS = 60
 

@@ -8,10 +8,9 @@ from typing import Any
 from pydantic import Field
 
 from dirge_py.processes.runner import MAX_TIMEOUT_S
-from dirge_py.processes.running import Finished
-from dirge_py.processes.shell import NewOutput, Shell
-from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S
-from dirge_py.processes.watch import Watching
+from dirge_py.processes.running_command import CommandResult
+from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S, NewOutput, Shell
+from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, renamed
 from dirge_py.tools.commands.results import finished_result, shell_result
 from dirge_py.types.errors import FileError, ToolFailed
@@ -165,7 +164,7 @@ def _with_input(args: BashArgs) -> str:
 async def _finish(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:
     timeout_s = args.timeout or ctx.services.command_timeout_s
     ended = await _run(args, folder, ctx, timeout_s=timeout_s)
-    if isinstance(ended, Finished):
+    if isinstance(ended, CommandResult):
         return finished_result(args.command, ended, timeout_s)
     moved = NewOutput(output=ended.output, state=ended.state)
     return shell_result(moved, "The user moved the command to the background. It goes on.")
@@ -173,7 +172,7 @@ async def _finish(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResu
 
 async def _run(
     args: BashArgs, folder: str, ctx: ToolContext, *, timeout_s: float
-) -> Finished | Shell:
+) -> CommandResult | Shell:
     services = ctx.services
     runner = services.shells or services.processes
     if runner is None:
@@ -194,7 +193,7 @@ async def _run(
         on_output=show,
         outputs=services.outputs,
         stdin_text=args.input,
-        watching=Watching(quiet_s=services.quiet_s, on_quiet=tell_quiet),
+        watching=WatchSettings(quiet_s=services.quiet_s, on_quiet=tell_quiet),
     )
 
 

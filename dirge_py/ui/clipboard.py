@@ -10,8 +10,7 @@ from typing import Literal, TypeAlias
 from dirge_py.config.paths import state_dir
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.brief import run_briefly
-from dirge_py.processes.programs import find_program
+from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import DirgeError, ProcessError
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
@@ -110,12 +109,12 @@ class Clipboard:
         tool = tools[0]
         given = text.encode(tool.encoding, "replace")
         try:
-            ended = run_briefly(tool.write, given=given, limit_s=_LIMIT_S, reads=False)
+            ended = run_program(tool.write, given=given, limit_s=_LIMIT_S, reads=False)
             if ended.code != 0:
                 return "", f"{tool.write[0]} ended with exit code {ended.code}."
             if not tool.read:
                 return "sent", f"Given to {tool.write[0]}, unverified."
-            found = run_briefly(tool.read, limit_s=_LIMIT_S)
+            found = run_program(tool.read, limit_s=_LIMIT_S)
         except ProcessError as error:
             return "", error.message
         if found.code == 0 and found.out == given:
@@ -125,8 +124,8 @@ class Clipboard:
     def _by_tmux(self, text: str) -> Came:
         given = text.encode("utf-8", "replace")
         try:
-            ended = run_briefly(("tmux", "load-buffer", "-w", "-"), given=given, limit_s=_LIMIT_S)
-            found = run_briefly(("tmux", "show-buffer"), limit_s=_LIMIT_S)
+            ended = run_program(("tmux", "load-buffer", "-w", "-"), given=given, limit_s=_LIMIT_S)
+            found = run_program(("tmux", "show-buffer"), limit_s=_LIMIT_S)
             why = ended.last_words if ended.code else "its buffer has something else"
         except ProcessError as error:
             return self._by_terminal(text, f"{error.message} ")

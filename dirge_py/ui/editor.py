@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from dirge_py.processes.foreground import run_in_foreground
+from dirge_py.processes.programs import run_in_foreground
 from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
-    from dirge_py.processes.detached import start_detached
+    from dirge_py.processes.programs import start_detached
 else:
-    start_detached = late("dirge_py.processes.detached", "start_detached")
+    start_detached = late("dirge_py.processes.programs", "start_detached")
 
 MOST_AT_ONCE = 4
 _MOST_WAITING = 64

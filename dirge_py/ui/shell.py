@@ -13,7 +13,7 @@ from dirge_py.ui.panels.shell_box import ShellBox
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.processes.running import Finished
+    from dirge_py.processes.running_command import CommandResult
     from dirge_py.ui.app import DirgeApp
 
 SHOWN_AFTER_S = 0.12
@@ -89,7 +89,9 @@ class PersonsShell:
             # At once: `focus` would leave what is typed meanwhile to whatever Textual chooses.
             self._app.set_focus(self.box if self.box.is_open else self._app.composer)
 
-    async def _finish(self, command: str, typed: str, conversation: "Conversation") -> "Finished":
+    async def _finish(
+        self, command: str, typed: str, conversation: "Conversation"
+    ) -> "CommandResult":
         if conversation.environment.shells is None:
             raise DirgeError("no commands are run here.")
         box = self.box
@@ -124,7 +126,12 @@ class PersonsShell:
             self._begun = (self._begun + chunk)[-_MOST_BEGUN:]
 
     async def _tell(
-        self, command: str, finished: "Finished", conversation: "Conversation", *, is_told: bool
+        self,
+        command: str,
+        finished: "CommandResult",
+        conversation: "Conversation",
+        *,
+        is_told: bool,
     ) -> None:
         """Show what it came to, now; a run may take it up later."""
         app = self._app

@@ -7,7 +7,7 @@ from dirge_py.agent_loop import LoopConfig, ToolOverride
 from dirge_py.agent_loop.cancellation import Aborted, timeout_interceptor
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.tools.base import Services

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.context.hooks import ResultBudget, relay_to
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
 from tests.files.requirement import lacking
 from tests.headless.product import Product
 from tests.providers.server import Say
@@ -17,7 +17,7 @@ from tests.providers.server import Say
 @pytest.fixture(autouse=True)
 def _works(tmp_path: Path) -> None:
     (tmp_path / "probe").mkdir()
-    room = SandboxRoom(roots=(str(tmp_path / "probe"),), home=str(tmp_path / "home"))
+    room = SandboxProfile(roots=(str(tmp_path / "probe"),), home=str(tmp_path / "home"))
     found = find_sandbox(room)
     if not isinstance(found, Sandbox):
         lacking("a working sandbox")

@@ -43,7 +43,7 @@ WRITERS = {
     "extensions/memory/": "MEMORY.md and USER.md",
     "providers/recording/file.py": "what models were asked and answered, where a person wants it",
     "processes/sandbox/": "empty folders that keep a place, and temporary ones, gone at the end",
-    "processes/outputs.py": "output too long for a result",
+    "processes/output.py": "output too long for a result",
     "config/": "settings that a person asked to have written, a key that a person typed",
     "cli/demo/": "the copy the demo works in",
     "frontend/print/printer.py": "the file of `-o`",
@@ -63,7 +63,7 @@ LISTENERS = ("processes/sandbox/proxy.py", "processes/sandbox/relay.py")
 
 SHELLS = (
     "processes/launch.py",
-    "processes/pty_command.py",
+    "processes/pty.py",
     "processes/sandbox/bubblewrap.py",
     "processes/sandbox/seatbelt.py",
 )

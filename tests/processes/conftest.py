@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 
 

@@ -3,8 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dirge_py.processes.editors import UNATTENDED
-from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.environment import UNATTENDED, EnvironmentPolicy
 
 CANARIES = [
     "OPENAI_API_KEY",

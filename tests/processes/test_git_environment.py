@@ -6,8 +6,7 @@ import subprocess
 import pytest
 
 from dirge_py.permission.git.repository import GIT_HARDENING
-from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.git_environment import hardened
+from dirge_py.processes.environment import EnvironmentPolicy, harden_git
 
 QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 
@@ -123,4 +122,4 @@ def test_both_hold_and_the_strict_one_wins():
 
 
 def test_a_setting_that_is_only_announced_is_left_out():
-    assert hardened({"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "3"
+    assert harden_git({"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "3"

@@ -4,9 +4,14 @@ import tracemalloc
 
 import pytest
 
-from dirge_py.processes.excerpt import excerpt
-from dirge_py.processes.output import KEEP_BYTES, Capture
-from dirge_py.processes.outputs import MAX_FILE_BYTES, OutputFile, OutputStore
+from dirge_py.processes.output import (
+    KEEP_BYTES,
+    MAX_FILE_BYTES,
+    Capture,
+    OutputFile,
+    OutputStore,
+    excerpt,
+)
 from tests.security.sizes import size
 
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.excerpt import excerpt
-from dirge_py.processes.pty_command import PtyCommand
-from dirge_py.processes.pty_text import TerminalText
+from dirge_py.processes.output import excerpt
+from dirge_py.processes.pty import PtyCommand, TerminalText
 from dirge_py.processes.runner import Runner
 from dirge_py.types.errors import ProcessError
 

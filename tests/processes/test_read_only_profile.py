@@ -14,9 +14,9 @@ from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox import seatbelt
+from dirge_py.processes.sandbox.profile import SandboxProfile
 from dirge_py.processes.sandbox.program_folders import closed_folders, program_problem, search_path
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.processes.sandbox.room import SandboxRoom
 from dirge_py.types.errors import ProcessError
 from tests.conftest import NEEDS
 from tests.files.requirement import as_nobody
@@ -80,7 +80,7 @@ async def profile(project: Path) -> AsyncIterator[ReadOnlyProfile]:
     made.close()
 
 
-def profile_of(project: Path, room: SandboxRoom | None = None) -> ReadOnlyProfile:
+def profile_of(project: Path, room: SandboxProfile | None = None) -> ReadOnlyProfile:
     return ReadOnlyProfile(lambda: [str(project)], str(project.parent / "home"), room=room)
 
 
@@ -219,7 +219,7 @@ async def test_without_any_mechanism_commands_run_and_the_reason_is_told(
 async def test_what_a_sandbox_hides_is_hidden_from_looking_too(project: Path) -> None:
     home = project.parent / "home"
     (home / "private").write_text("private\n")
-    room = SandboxRoom(roots=(str(project),), home=str(home))
+    room = SandboxProfile(roots=(str(project),), home=str(home))
     profile = profile_of(project, room)
 
     said = await output(profile, project, f"cat kept; cat {home}/private; echo x > made")

@@ -12,9 +12,9 @@ import pytest
 
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.running import Finished
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
+from dirge_py.processes.running_command import CommandResult
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
 from tests.files.requirement import lacking
@@ -30,12 +30,12 @@ def work(home: Path) -> Path:
 
 
 @pytest.fixture
-def room(home: Path, work: Path) -> SandboxRoom:
+def room(home: Path, work: Path) -> SandboxProfile:
     # The Python of the tests may lie in a temporary folder, of which a sandbox has its own.
-    return SandboxRoom(roots=(str(work),), home=str(home), readable=(sys.prefix,))
+    return SandboxProfile(roots=(str(work),), home=str(home), readable=(sys.prefix,))
 
 
-def open_sandbox(room: SandboxRoom, kind: str = "bubblewrap") -> Sandbox:
+def open_sandbox(room: SandboxProfile, kind: str = "bubblewrap") -> Sandbox:
     found = find_sandbox(room) if kind == "bubblewrap" else find_sandbox(room, programs=())
     if isinstance(found, NoSandbox) or found.kind != kind:
         lacking(f"a working sandbox made with {kind}")
@@ -45,12 +45,12 @@ def open_sandbox(room: SandboxRoom, kind: str = "bubblewrap") -> Sandbox:
 class Inside:
     """Runs commands in a sandbox of `room`."""
 
-    def __init__(self, room: SandboxRoom, kind: str = "bubblewrap") -> None:
+    def __init__(self, room: SandboxProfile, kind: str = "bubblewrap") -> None:
         self.sandbox = open_sandbox(room, kind)
         self.runner = Runner(EnvironmentPolicy(), self.sandbox.launcher)
         self.cwd = room.roots[0]
 
-    async def run(self, command: str, **options: object) -> Finished:
+    async def run(self, command: str, **options: object) -> CommandResult:
         return await self.runner.run(command, cwd=self.cwd, **options)  # type: ignore[arg-type]
 
     async def text(self, command: str, **options: object) -> str:
@@ -63,14 +63,14 @@ class Inside:
 
 
 @pytest.fixture
-async def inside(room: SandboxRoom) -> AsyncIterator[Inside]:
+async def inside(room: SandboxProfile) -> AsyncIterator[Inside]:
     made = Inside(room)
     yield made
     await made.close()
 
 
 @pytest.fixture(params=KINDS)
-async def each(request: pytest.FixtureRequest, room: SandboxRoom) -> AsyncIterator[Inside]:
+async def each(request: pytest.FixtureRequest, room: SandboxProfile) -> AsyncIterator[Inside]:
     made = Inside(room, request.param)
     yield made
     await made.close()

@@ -10,10 +10,10 @@ from tests.files.requirement import as_nobody, lacking
 SCRIPT = """
 import asyncio, os, sys
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.privacy import close_to_others
+from dirge_py.processes.environment import close_to_others
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import Sandbox, SandboxRoom
 
 assert close_to_others()
 found = find_sandbox(SandboxRoom(roots=(sys.argv[1],), home="/nonexistent"))

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.hosts import HostList, Refused, plain
-from dirge_py.processes.sandbox.proxy import HostProxy
-from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
+from dirge_py.processes.sandbox.proxy import HostList, HostProxy, HostRefused, normalize_host
 from tests.files.requirement import lacking
 
 # --- names
@@ -68,17 +67,17 @@ def test_listed_hosts_are_reached(host, port):
     ],
 )
 def test_others_are_not(host, port):
-    with pytest.raises(Refused):
+    with pytest.raises(HostRefused):
         LISTED.check_host(host, port)
 
 
 @given(st.text(max_size=40))
 def test_what_a_host_is_becomes_one_form(text):
     try:
-        name = plain(text)
+        name = normalize_host(text)
     except ValueError:
         return
-    assert plain(name) == name
+    assert normalize_host(name) == name
     assert name.isascii()
     assert not set(name) & set(" \t\r\n/@?#%\\\0")
 
@@ -98,7 +97,7 @@ def test_what_is_no_host_is_not_taken(listed):
     ],
 )  # fmt: skip
 def test_a_name_may_not_lead_to_an_address_of_ones_own(address):
-    with pytest.raises(Refused):
+    with pytest.raises(HostRefused):
         LISTED.check_address(address)
 
 
@@ -213,7 +212,7 @@ async def inside(home: Path, port: int) -> AsyncIterator[Callable[[str], object]
     work = home / "work"
     work.mkdir()
     hosts = (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}")
-    found = find_sandbox(SandboxRoom(roots=(str(work),), home=str(home), hosts=hosts))
+    found = find_sandbox(SandboxProfile(roots=(str(work),), home=str(home), hosts=hosts))
     if isinstance(found, NoSandbox) or found.kind != "bubblewrap":
         lacking("a working sandbox made with bubblewrap")
     runner = Runner(EnvironmentPolicy(), found.launcher)

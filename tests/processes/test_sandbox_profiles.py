@@ -8,18 +8,23 @@ import pytest
 from dirge_py.config.schema import Config
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.launch import LaunchSpec, Permit
-from dirge_py.processes.sandbox import choose
-from dirge_py.processes.sandbox.bubblewrap import Parts, profile, wrapped
+from dirge_py.processes.sandbox import probe
+from dirge_py.processes.sandbox.bubblewrap import BubblewrapSetup, mount_arguments, wrapped
 from dirge_py.processes.sandbox.landlock import rules_of
-from dirge_py.processes.sandbox.places import Places, effect_on, physical, places_of
-from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
-from dirge_py.processes.sandbox.seatbelt import profile as seatbelt_profile
+from dirge_py.processes.sandbox.mount_plan import (
+    MountPlan,
+    effect_on,
+    physical_profile,
+    plan_mounts,
+)
+from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile, UnsuitableProfile
+from dirge_py.processes.sandbox.seatbelt import seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.sdk.environment import open_sandbox, room_of
 from dirge_py.types.errors import ConfigError
 from tests.files.requirement import lacking
 
-PLACES: Places = {
+PLACES: MountPlan = {
     "/": "show",
     "/home/a": "hide",
     "/home/a/.cargo": "show",
@@ -34,7 +39,7 @@ def kept(path: str) -> str | None:
 
 
 def made(*, has_network: bool = False) -> str:
-    return " ".join(profile(PLACES, keep=kept, has_network=has_network))
+    return " ".join(mount_arguments(PLACES, keep=kept, has_network=has_network))
 
 
 # --- bubblewrap
@@ -62,13 +67,13 @@ def test_the_network_is_shared_only_where_it_was_granted():
 
 
 def test_what_nobody_can_make_needs_no_guard():
-    options = profile(PLACES, keep=lambda path: None, has_network=False)
+    options = mount_arguments(PLACES, keep=lambda path: None, has_network=False)
 
     assert "/home/a/work/.git" not in options
 
 
 def test_the_argument_list_names_no_variable():
-    parts = Parts(program="/usr/bin/bwrap", bash="/bin/bash", filter_path="/proc/1/fd/5")
+    parts = BubblewrapSetup(program="/usr/bin/bwrap", bash="/bin/bash", filter_path="/proc/1/fd/5")
 
     arguments = wrapped(["make", "a b"], ["--ro-bind", "/", "/"], parts)
 
@@ -84,7 +89,7 @@ def test_the_argument_list_names_no_variable():
 # --- what becomes of a place
 
 
-def spec_of(room: SandboxRoom, path: str = "/usr/bin", *permits: Permit) -> LaunchSpec:
+def spec_of(room: SandboxProfile, path: str = "/usr/bin", *permits: Permit) -> LaunchSpec:
     environment = {"PATH": path}
     return LaunchSpec(
         cwd=room.roots[0], environment=environment, call_id="", permits=frozenset(permits)
@@ -92,9 +97,9 @@ def spec_of(room: SandboxRoom, path: str = "/usr/bin", *permits: Permit) -> Laun
 
 
 @pytest.fixture
-def room(home: Path) -> SandboxRoom:
+def room(home: Path) -> SandboxProfile:
     (home / "work").mkdir()
-    return physical(SandboxRoom(roots=(str(home / "work"),), home=str(home)))
+    return physical_profile(SandboxProfile(roots=(str(home / "work"),), home=str(home)))
 
 
 def test_of_home_only_toolchains_are_shown(home, room):
@@ -104,7 +109,7 @@ def test_of_home_only_toolchains_are_shown(home, room):
     (home / ".gitconfig").touch()
     path = os.pathsep.join(str(home / name) for name in (".cargo/bin", "bin", ".local/bin"))
 
-    places = places_of(room, spec_of(room, path))
+    places = plan_mounts(room, spec_of(room, path))
 
     effects = {
         name: effect_on(str(home / name), places)
@@ -130,7 +135,7 @@ def test_of_home_only_toolchains_are_shown(home, room):
 
 
 def test_home_on_the_path_shows_nothing_more(home, room):
-    places = places_of(room, spec_of(room, f"{home}:{home}/.local:{home.parent}"))
+    places = plan_mounts(room, spec_of(room, f"{home}:{home}/.local:{home.parent}"))
 
     assert effect_on(str(home / ".ssh"), places) == "hide"
 
@@ -142,7 +147,7 @@ def test_an_environment_of_the_project_cannot_open_what_is_no_python(home, room)
     (home / "work/.venv/pyvenv.cfg").touch()
     (home / "work/.venv/bin/python").symlink_to(home / ".ssh/bin/python")
 
-    places = places_of(room, spec_of(room))
+    places = plan_mounts(room, spec_of(room))
 
     assert effect_on(str(home / ".ssh"), places) == "hide"
 
@@ -156,7 +161,7 @@ def test_the_python_of_an_environment_of_the_project_is_shown(home, room):
     (home / "work/.venv/pyvenv.cfg").touch()
     (home / "work/.venv/bin/python").symlink_to(real / "bin/python3.12")
 
-    places = places_of(room, spec_of(room))
+    places = plan_mounts(room, spec_of(room))
 
     assert effect_on(str(real), places) == "show"
     assert effect_on(str(home / ".pyenv"), places) == "hide"
@@ -164,20 +169,22 @@ def test_the_python_of_an_environment_of_the_project_is_shown(home, room):
 
 def test_our_own_state_is_hidden_wherever_it_is(home):
     (home / "work/state").mkdir(parents=True)
-    room = physical(
-        SandboxRoom(
+    room = physical_profile(
+        SandboxProfile(
             roots=(str(home / "work"),),
             home=str(home),
             hidden=(str(home / "work/state"), str(home / "work/config/dirge")),
         )
     )
 
-    places = places_of(room, spec_of(room))
+    places = plan_mounts(room, spec_of(room))
 
     assert effect_on(str(home / "work/state/log"), places) == "hide"
     assert effect_on(str(home / "work/config/dirge"), places) == "hide"
-    with pytest.raises(Unfit):
-        physical(SandboxRoom(roots=(str(home / "work/state"),), home=str(home), hidden=room.hidden))
+    with pytest.raises(UnsuitableProfile):
+        physical_profile(
+            SandboxProfile(roots=(str(home / "work/state"),), home=str(home), hidden=room.hidden)
+        )
 
 
 # --- Landlock
@@ -187,7 +194,7 @@ def test_what_is_taken_away_in_a_folder_is_never_allowed_with_it(home):
     for folder in ("a/work/src", "a/work/.git", "a/secret", "b"):
         (home / folder).mkdir(parents=True)
     base = str(home)
-    places: Places = {
+    places: MountPlan = {
         "/": "hide",
         base: "show",
         f"{base}/a": "hide",
@@ -235,7 +242,7 @@ def test_the_profile_for_macos():
 
 
 def test_the_profile_for_macos_keeps_what_is_pinned_from_being_moved():
-    places: Places = {"/": "show", "/a": "write", "/a/b": "pin", "/a/b/.git": "guard"}
+    places: MountPlan = {"/": "show", "/a": "write", "/a/b": "pin", "/a/b/.git": "guard"}
 
     lines = seatbelt_profile(places, has_network=False).splitlines()
 
@@ -245,7 +252,7 @@ def test_the_profile_for_macos_keeps_what_is_pinned_from_being_moved():
 
 
 def test_the_profile_for_macos_quotes_paths():
-    places: Places = {"/": "show", '/a"b\\c': "hide"}
+    places: MountPlan = {"/": "show", '/a"b\\c': "hide"}
 
     assert '(subpath "/a\\"b\\\\c")' in seatbelt_profile(places, has_network=True)
 
@@ -266,7 +273,7 @@ def test_the_fix_is_for_what_stands_in_the_way(setting, value, named):
     def read(path: str) -> str:
         return value if path == f"/proc/sys/{setting}" else ""
 
-    assert named in choose.fix_namespaces(read)
+    assert named in probe.fix_namespaces(read)
 
 
 # --- settings
@@ -285,7 +292,7 @@ def workspace(home: Path) -> Workspace:
 @pytest.fixture
 def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        choose, "find_sandbox", lambda room: NoSandbox("bubblewrap is not installed", "Install it.")
+        probe, "find_sandbox", lambda room: NoSandbox("bubblewrap is not installed", "Install it.")
     )
 
 
@@ -296,7 +303,7 @@ def test_settings_make_the_room(home, workspace):
 
     room = room_of(config, workspace)
 
-    assert room == SandboxRoom(
+    assert room == SandboxProfile(
         roots=tuple(workspace.roots),
         home=str(home),
         readable=(f"{home}/.cargo",),
@@ -308,7 +315,7 @@ def test_settings_make_the_room(home, workspace):
 
 
 def test_off_looks_for_none(home, workspace, monkeypatch):
-    monkeypatch.setattr(choose, "find_sandbox", lambda room: pytest.fail("looked"))
+    monkeypatch.setattr(probe, "find_sandbox", lambda room: pytest.fail("looked"))
 
     assert open_sandbox(config_of(home, mode="off"), workspace, []) is None
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.processes.shell import Shell
-from dirge_py.processes.shells import MAX_KEPT, MAX_RUNNING, Shells, farewell
+from dirge_py.processes.shells import MAX_KEPT, MAX_RUNNING, Shell, Shells, farewell
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
 from tests.processes.test_nothing_is_left import pids_in, until

@@ -1,6 +1,6 @@
 """Runs a command in a sandbox, as a program of its own so that another user can.
 
-`python in_a_sandbox.py ROOM KIND COMMAND…`: ROOM is JSON for `SandboxRoom`. Its environment is what
+`python in_a_sandbox.py ROOM KIND COMMAND…`: ROOM is JSON for `SandboxProfile`. Its environment is what
 the command gets. Exit code 99: there is no such sandbox here; stderr says why.
 """
 
@@ -14,12 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.bubblewrap import PROGRAMS
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
 
 
 def main(room_text: str, kind: str, *command: str) -> int:
-    room = SandboxRoom(
+    room = SandboxProfile(
         **{
             key: tuple(value) if isinstance(value, list) else value
             for key, value in json.loads(room_text).items()

@@ -28,7 +28,7 @@ import asyncio, json, resource, sys
 from dirge_py.types.abort import AbortSignal
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.bash import TOOL, BashArgs

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
-from dirge_py.processes.watch import Watching
+from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools import bash, bash_output, kill_shell
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.types.abort import AbortSignal
@@ -131,7 +131,7 @@ async def test_a_time_limit_holds_in_the_background(room):
 
 async def test_a_question_in_the_background_is_told_and_nothing_is_stopped(room):
     command = "printf 'Password: '; sleep 100"
-    quick = Watching(asks_s=0.3, look_s=0.1)
+    quick = WatchSettings(asks_s=0.3, look_s=0.1)
     shell = room.shells.start(command, cwd=str(room.folder), watching=quick)
     async with asyncio.timeout(20):
         while not shell.state.question:  # noqa: ASYNC110

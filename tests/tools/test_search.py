@@ -14,8 +14,8 @@ from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
 from dirge_py.tools.base import Services
 from dirge_py.tools.grep import Grep
 from dirge_py.tools.searching.dialect import portable
@@ -61,7 +61,7 @@ async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
 async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path, program):
     ripgrep = required_ripgrep() if program == "ripgrep" else None
     home = Path(sys.prefix).parent
-    room = SandboxRoom(roots=(str(tmp_path),), home=str(home))
+    room = SandboxProfile(roots=(str(tmp_path),), home=str(home))
     sandbox = find_sandbox(room)
     if isinstance(sandbox, NoSandbox):
         lacking("a working sandbox")
@@ -236,7 +236,7 @@ async def test_files_too_large_to_search_are_named_and_can_be_searched_alone(sea
 
 
 async def test_more_matches_than_can_be_counted_are_no_short_answer(searching, monkeypatch):
-    monkeypatch.setattr("dirge_py.processes.outputs.MAX_FILE_BYTES", 100_000)
+    monkeypatch.setattr("dirge_py.processes.output.MAX_FILE_BYTES", 100_000)
     searching.put("a", "hit\n" * 2000)
 
     assert "Narrow" in await searching.refusal("grep", pattern="hit")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from dirge_py.processes.detached import start_detached
-from dirge_py.processes.shell import ShellState
+from dirge_py.processes.programs import start_detached
+from dirge_py.processes.shells import ShellState
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProcessError
 from dirge_py.types.events import ContextCompacted

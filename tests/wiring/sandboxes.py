@@ -4,8 +4,8 @@ from functools import cache, partial
 
 import pytest
 
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
 from dirge_py.sdk import fork as forking
 from tests.files.requirement import lacking
 
@@ -27,7 +27,7 @@ def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
 
 @cache
 def _works(kind: str) -> bool:
-    found = _FINDERS[kind](SandboxRoom(roots=(), home="/"))
+    found = _FINDERS[kind](SandboxProfile(roots=(), home="/"))
     if isinstance(found, NoSandbox):
         return False
     found.close()

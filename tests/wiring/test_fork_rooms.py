@@ -12,7 +12,7 @@ import pytest
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
-from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
+from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
 from dirge_py.sdk import fork as forking
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
@@ -529,7 +529,7 @@ async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
 ) -> None:
     looked, go_on, closed = threading.Event(), threading.Event(), threading.Event()
 
-    def find(_room: SandboxRoom) -> Sandbox:
+    def find(_room: SandboxProfile) -> Sandbox:
         looked.set()
         go_on.wait(10)
         return Sandbox(kind="bubblewrap", launcher=lambda words, _spec: words, close=closed.set)

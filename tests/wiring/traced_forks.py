@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from dirge_py.processes.sandbox.room import NoSandbox
+from dirge_py.processes.sandbox.profile import NoSandbox
 from dirge_py.sdk import fork as forking
 from tests.conversation.room import Room
 from tests.wiring.hostile import hostile

@@ -1,31 +1,34 @@
-"""Shutting a command in with bubblewrap: namespaces, and a file system of its own."""
+"""Shutting a command in with bubblewrap: namespaces, and a file system of its own.
 
+What must not be made by a command, kept by an empty one of ours while commands run.
+
+A place can only be mounted upon if something stands there: an empty folder, or a file that says
+what its absence says. Ours is marked, so that one that was left behind by a crash is known again,
+and locked, so that another dirge does not take it away under the commands of this one.
+"""
+
+import atexit
 import fcntl
 import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox import relay
-from dirge_py.processes.sandbox.hosts import HostList
-from dirge_py.processes.sandbox.kept import KeptPlaces
-from dirge_py.processes.sandbox.places import Places, effect_on, ordered, places_of
-from dirge_py.processes.sandbox.proxy import HostProxy
-from dirge_py.processes.sandbox.rlimits import as_shell
-from dirge_py.processes.sandbox.room import SandboxRoom
+from dirge_py.processes.sandbox.mount_plan import MountPlan, effect_on, ordered, plan_mounts
+from dirge_py.processes.sandbox.profile import SandboxProfile, limits_as_shell
+from dirge_py.processes.sandbox.proxy import HostList, HostProxy
 from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.types.errors import ProcessError
 
 PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Never looked for on PATH. The first is what the profiles of AppArmor name."""
-
 NO_FILTER = "System calls are not filtered on this machine: there is no list of them."
-
 ENV_PROGRAM = "/usr/bin/env"
 _BASH = ("/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash")
-
 _NAMESPACES = ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--new-session")
 _FILTER_FD = 9
 # The interpreter itself, not the link of a virtual environment.
@@ -35,7 +38,7 @@ _ALL_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class BubblewrapSetup:
     """What was found on this machine to make the sandbox of.
 
     `filter_path` leads to the filter of system calls, which bash opens before bubblewrap starts;
@@ -53,20 +56,20 @@ class Parts:
 class Bubblewrap:
     """A launcher. Close it when no command runs any more."""
 
-    def __init__(self, room: SandboxRoom, program: str, *, lets_end_gently: bool = True) -> None:
+    def __init__(self, room: SandboxProfile, program: str, *, lets_end_gently: bool = True) -> None:
         """`room` is physical. Raises `ValueError`: one of its hosts is no host."""
         self._room = room
         self._is_closed = False
-        self._kept = KeptPlaces()
+        self._kept = PlaceholderMounts()
         self._hosts = HostList(room.hosts)
         self._proxy: HostProxy | None = None
         self._filter_fd = in_memory(filter_program(sockets=True))
-        self._parts = Parts(
+        self._parts = BubblewrapSetup(
             program=program,
             bash=bash_program(),
             filter_path=path_of(self._filter_fd),
             lets_end_gently=lets_end_gently,
-            limits=as_shell(),
+            limits=limits_as_shell(),
         )
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
@@ -78,7 +81,7 @@ class Bubblewrap:
         """
         if self._is_closed:
             raise ProcessError("No command is started while dirge ends.")
-        places = places_of(self._room, spec)
+        places = plan_mounts(self._room, spec)
         if "git" in spec.permits:
             for root in self._room.roots:
                 self._kept.give_up(os.path.join(root, ".git"))
@@ -90,7 +93,7 @@ class Bubblewrap:
                 if effect_on(path, places) == "hide":
                     places[path] = "show"
         inside = [
-            *profile(places, keep=self._kept.keep, has_network=has_network),
+            *mount_arguments(places, keep=self._kept.keep, has_network=has_network),
             *("--setenv", "TMPDIR", "/tmp"),
             *("--chdir", os.path.realpath(spec.cwd)),
         ]
@@ -121,7 +124,7 @@ def bash_program() -> str:
     return next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0])
 
 
-def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: Parts) -> list[str]:
+def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: BubblewrapSetup) -> list[str]:
     """`arguments` in bubblewrap with the options `inside`, started by a bash that sets limits.
 
     The environment is not among the options, as everybody may read argument lists: what bubblewrap
@@ -142,7 +145,9 @@ def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: Parts) -> li
     ]
 
 
-def profile(places: Places, *, keep: Callable[[str], str | None], has_network: bool) -> list[str]:
+def mount_arguments(
+    places: MountPlan, *, keep: Callable[[str], str | None], has_network: bool
+) -> list[str]:
     """The options of bubblewrap for a room; `keep` sees to it that a guarded place exists."""
     options = [*_NAMESPACES, *(["--share-net"] if has_network else [])]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_of_proc()]
@@ -211,3 +216,136 @@ def in_memory(program: bytes | None) -> int | None:
     os.write(descriptor, program)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _ALL_SEALS)
     return descriptor
+
+
+# Only its owner, with the sticky bit: nobody has such a folder by chance.
+_MARK = 0o1700
+_FILE_MARK = 0o1644
+_FILES = {"commondir": b".\n", "config.worktree": b""}
+"""Of git. Names of what is kept by a file, and what that holds."""
+
+
+class PlaceholderMounts:
+    """What was made so far. `release` removes what is still as it was made."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, int] = {}
+
+    def keep(self, path: str) -> str | None:
+        """See to it that something stands at `path`; returns what, None if nobody can make it.
+
+        That is `path`, or the first of the folders above it that was missing.
+        """
+        place = _first_missing(path)
+        if self._holds(place):
+            return place
+        if not os.path.lexists(place):
+            try:
+                _make(place, _FILES.get(os.path.basename(path)) if place == path else None)
+            except FileExistsError:
+                pass
+            except OSError:
+                return None
+        if _is_ours(place) and not self._hold(place) and not os.path.lexists(place):
+            return self.keep(path)  # another dirge took it away in this moment
+        return place
+
+    def give_up(self, path: str) -> None:
+        """Let others fill the folder at `path`, if it is one of ours."""
+        if self._holds(path):
+            _unmark(path)
+
+    def release(self) -> None:
+        """Remove what was kept and is still as it was, unless another dirge keeps it, too."""
+        for path, descriptor in self._held.items():
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_same(path, descriptor):
+                    _remove(path)
+            os.close(descriptor)
+        self._held.clear()
+        atexit.unregister(self.release)
+
+    def _holds(self, path: str) -> bool:
+        return path in self._held and _is_same(path, self._held[path])
+
+    def _hold(self, path: str) -> bool:
+        """Whether it is ours to hold now."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if not _is_same(path, descriptor):
+            os.close(descriptor)
+            return False
+        if not self._held:
+            atexit.register(self.release)
+        stale = self._held.pop(path, None)
+        if stale is not None:
+            os.close(stale)
+        self._held[path] = descriptor
+        return True
+
+
+def _make(path: str, content: bytes | None) -> None:
+    """A marked file of this content, a folder for None."""
+    if content is None:
+        os.mkdir(path, 0o700)
+        os.chmod(path, _MARK)
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(descriptor, content)
+        os.fchmod(descriptor, _FILE_MARK)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    if not _is_untouched(path):
+        _unmark(path)
+    elif os.path.isdir(path):
+        os.rmdir(path)
+    else:
+        os.unlink(path)
+
+
+def _first_missing(path: str) -> str:
+    while not os.path.lexists(above := os.path.dirname(path)):
+        path = above
+    return path
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+        mark = _MARK if stat.S_ISDIR(status.st_mode) else _FILE_MARK
+        is_marked = status.st_mode & 0o7777 == mark and status.st_uid == os.geteuid()
+        return is_marked and _is_untouched(path)
+    except OSError:
+        return False
+
+
+def _is_untouched(path: str) -> bool:
+    if os.path.isdir(path):
+        return not os.listdir(path)
+    content = _FILES.get(os.path.basename(path))
+    if content is None or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(content) + 1) == content
+
+
+def _is_same(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def _unmark(path: str) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, (0o777 if os.path.isdir(path) else 0o666) & ~mask)

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox import landlock_exec
-from dirge_py.processes.sandbox.places import Effect, Places, places_of
-from dirge_py.processes.sandbox.rlimits import lowered_limits
-from dirge_py.processes.sandbox.room import SandboxRoom
+from dirge_py.processes.sandbox.mount_plan import MountEffect, MountPlan, plan_mounts
+from dirge_py.processes.sandbox.profile import SandboxProfile, lowered_limits
 from dirge_py.processes.sandbox.seccomp import filter_program
 
 LIMITS = (
@@ -30,7 +29,7 @@ LIMITS = (
 SIGNALS = " Other processes of yours can be sent signals."
 
 _OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_LEVEL: dict[Effect, int] = {"hide": 0, "mask": 0, "show": 1, "guard": 1, "write": 2, "pin": 2}
+_LEVEL: dict[MountEffect, int] = {"hide": 0, "mask": 0, "show": 1, "guard": 1, "write": 2, "pin": 2}
 _SCOPED_SIGNALS_ABI = 6
 
 
@@ -53,7 +52,7 @@ def limits_here() -> str:
 class Landlock:
     """A launcher. Close it when no command runs any more."""
 
-    def __init__(self, room: SandboxRoom) -> None:
+    def __init__(self, room: SandboxProfile) -> None:
         """`room` is physical."""
         self._room = room
         self._tmp = os.path.realpath(tempfile.mkdtemp(prefix="dirge-sandbox-"))
@@ -64,7 +63,7 @@ class Landlock:
         Raises:
             ProcessError: a place cannot be guarded, or the command would start in a hidden one.
         """
-        places = places_of(self._room, spec)
+        places = plan_mounts(self._room, spec)
         if "git" in spec.permits:
             places = _with_open_git(places)
         has_network = self._room.network or "network" in spec.permits
@@ -85,12 +84,12 @@ class Landlock:
         shutil.rmtree(self._tmp, ignore_errors=True)
 
 
-def rules_of(places: Places) -> Iterator[tuple[str, Effect]]:
+def rules_of(places: MountPlan) -> Iterator[tuple[str, MountEffect]]:
     """What to allow, so that nothing is allowed that `places` takes away further down."""
     yield from _rules("/", places["/"], places)
 
 
-def _rules(path: str, effect: Effect, places: Places) -> Iterator[tuple[str, Effect]]:
+def _rules(path: str, effect: MountEffect, places: MountPlan) -> Iterator[tuple[str, MountEffect]]:
     level = _LEVEL[effect]
     inner = [each for each in places if each != path and is_below(each, path)]
     lowest = min((_LEVEL[places[each]] for each in inner), default=level)
@@ -120,7 +119,7 @@ def _names_in(folder: str) -> list[str]:
         return []
 
 
-def _with_open_git(places: Places) -> Places:
+def _with_open_git(places: MountPlan) -> MountPlan:
     """A repository that git may write to, as a whole: Landlock cannot leave out `hooks` in it."""
     opened = [path for path, effect in places.items() if effect == "write"]
     closed = {

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import LaunchSpec, Restrict
+from dirge_py.processes.sandbox.profile import Mechanism, SandboxProfile
 from dirge_py.processes.sandbox.program_folders import closed_folders
-from dirge_py.processes.sandbox.room import Mechanism, SandboxRoom
 from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ReadOnlyProfile:
     """
 
     def __init__(
-        self, roots: Callable[[], Sequence[str]], home: str, *, room: SandboxRoom | None = None
+        self, roots: Callable[[], Sequence[str]], home: str, *, room: SandboxProfile | None = None
     ) -> None:
         self._roots = roots
         self._home = home

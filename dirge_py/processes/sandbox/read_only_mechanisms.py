@@ -15,10 +15,10 @@ from functools import lru_cache, partial
 from dirge_py.lib.paths import is_below
 from dirge_py.processes.launch import LaunchSpec, Restrict
 from dirge_py.processes.sandbox import bubblewrap, landlock, landlock_exec, seatbelt
-from dirge_py.processes.sandbox.choose import problem_of
-from dirge_py.processes.sandbox.places import Places, places_of
+from dirge_py.processes.sandbox.mount_plan import MountPlan, plan_mounts
+from dirge_py.processes.sandbox.probe import problem_of
+from dirge_py.processes.sandbox.profile import Kind, Mechanism, SandboxProfile
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS, search_path
-from dirge_py.processes.sandbox.room import Kind, Mechanism, SandboxRoom
 from dirge_py.processes.sandbox.seccomp import filter_program
 
 NO_EXECUTE = "files in the workspace can be executed"
@@ -54,7 +54,7 @@ _SEATBELT = Mechanism("seatbelt")
 
 
 def landlock_restrict(
-    room: SandboxRoom | None, closed: tuple[str, ...], spec: LaunchSpec, tmp: str
+    room: SandboxProfile | None, closed: tuple[str, ...], spec: LaunchSpec, tmp: str
 ) -> Restrict:
     """What restricts a thread to looking.
 
@@ -73,7 +73,7 @@ def landlock_restrict(
 def wrapped(
     kind: Kind,
     arguments: Sequence[str],
-    room: SandboxRoom | None,
+    room: SandboxProfile | None,
     closed: tuple[str, ...],
     spec: LaunchSpec,
     tmp: str,
@@ -89,13 +89,13 @@ def wrapped(
     return _bubblewrapped(arguments, places, os.path.realpath(spec.cwd))
 
 
-def _places(room: SandboxRoom | None, spec: LaunchSpec) -> Places:
+def _places(room: SandboxProfile | None, spec: LaunchSpec) -> MountPlan:
     """What may be read: all, or what the sandbox shows."""
     if room is None:
         return {"/": "show"}
     return {
         path: effect if effect in ("hide", "mask") else "show"
-        for path, effect in places_of(room, spec).items()
+        for path, effect in plan_mounts(room, spec).items()
     }
 
 
@@ -143,7 +143,7 @@ def _filter_in_memory() -> int | None:
 @lru_cache(maxsize=16)
 def _executable(closed: tuple[str, ...], path: str) -> tuple[str, ...]:
     """The folders of programs, and those that `path` names besides, without what is closed."""
-    places: Places = {"/": "hide"}
+    places: MountPlan = {"/": "hide"}
     for folder in (*PROGRAM_FOLDERS, *_prefixes(path, closed)):
         real = os.path.realpath(folder)
         if os.path.isdir(real):
@@ -170,10 +170,10 @@ def _bubblewrap_program() -> str | None:
     return next((path for path in bubblewrap.PROGRAMS if os.access(path, os.X_OK)), None)
 
 
-def _bubblewrapped(arguments: Sequence[str], places: Places, cwd: str) -> list[str]:
-    inside = bubblewrap.profile(places, keep=lambda path: path, has_network=False)
+def _bubblewrapped(arguments: Sequence[str], places: MountPlan, cwd: str) -> list[str]:
+    inside = bubblewrap.mount_arguments(places, keep=lambda path: path, has_network=False)
     program = _bubblewrap_program() or bubblewrap.PROGRAMS[0]
-    parts = bubblewrap.Parts(
+    parts = bubblewrap.BubblewrapSetup(
         program=program,
         bash=bubblewrap.bash_program(),
         filter_path=bubblewrap.path_of(_filter_in_memory()),

@@ -5,9 +5,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 from dirge_py.processes.launch import LaunchSpec
-from dirge_py.processes.sandbox.places import Effect, Places, ordered, places_of
-from dirge_py.processes.sandbox.rlimits import as_shell
-from dirge_py.processes.sandbox.room import SandboxRoom
+from dirge_py.processes.sandbox.mount_plan import MountEffect, MountPlan, ordered, plan_mounts
+from dirge_py.processes.sandbox.profile import SandboxProfile, limits_as_shell
 
 PROGRAM = "/usr/bin/sandbox-exec"
 
@@ -43,7 +42,7 @@ _ALLOWED = """\
 class Seatbelt:
     """A launcher."""
 
-    def __init__(self, room: SandboxRoom) -> None:
+    def __init__(self, room: SandboxProfile) -> None:
         """`room` is physical."""
         self._room = room
 
@@ -54,13 +53,13 @@ class Seatbelt:
             ProcessError: a place cannot be guarded, or the command would start in a hidden one.
         """
         has_network = self._room.network or "network" in spec.permits
-        text = profile(places_of(self._room, spec), has_network=has_network)
-        script = f'{as_shell()}exec "$@"'
+        text = seatbelt_profile(plan_mounts(self._room, spec), has_network=has_network)
+        script = f'{limits_as_shell()}exec "$@"'
         bash = ["/bin/bash", "--norc", "--noprofile", "-p", "-c", script, "sandbox"]
         return [*bash, PROGRAM, "-p", text, *arguments]
 
 
-def profile(places: Places, *, has_network: bool) -> str:
+def seatbelt_profile(places: MountPlan, *, has_network: bool) -> str:
     """The profile, in which of two statements about a path the later holds."""
     statements = [_ALLOWED, *_services(_SERVICES)]
     statements += [f"(allow file-write* (subpath {_quoted(path)}))" for path in _TEMPORARY]
@@ -93,7 +92,7 @@ def read_only_profile(tmp: str, closed: Sequence[str]) -> str:
     )
 
 
-def _about(path: str, effect: Effect) -> Iterator[str]:
+def _about(path: str, effect: MountEffect) -> Iterator[str]:
     place = f"(subpath {_quoted(path)})"
     if effect == "hide":
         yield f"(deny file-read* file-write* {place})"

@@ -7,8 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 
-from dirge_py.processes.brief import run_briefly
-from dirge_py.processes.programs import find_inside, find_program
+from dirge_py.processes.programs import find_inside, find_program, run_program
 from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism
 from dirge_py.sdk.doctor.findings import Finding, warn, well, wrong
 from dirge_py.types.errors import ProcessError
@@ -95,7 +94,7 @@ def _version(program: str) -> str:
     if not find_program(program):
         return ""
     try:
-        ended = run_briefly((program, "--version"), limit_s=_LIMIT_S)
+        ended = run_program((program, "--version"), limit_s=_LIMIT_S)
     except ProcessError:
         return ""
     said = ended.out.decode(errors="replace").strip().splitlines()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dirge_py.files.atomic import atomic_write
-from dirge_py.processes.brief import run_briefly
+from dirge_py.processes.programs import run_program
 from dirge_py.sdk.doctor.findings import Finding, skipped, warn, well
 from dirge_py.types.errors import ProcessError
 
@@ -23,7 +23,7 @@ def look_at_tmux(environment: Mapping[str, str], show: Show | None = None) -> It
         return
     show = show or _show
     try:
-        yield well("tmux", run_briefly(("tmux", "-V"), limit_s=_LIMIT_S).out.decode().strip())
+        yield well("tmux", run_program(("tmux", "-V"), limit_s=_LIMIT_S).out.decode().strip())
         yield from _options(show)
     except ProcessError as error:
         yield skipped("tmux", error.message)
@@ -124,5 +124,5 @@ def _fixed(name: str, words: str, line: str) -> Finding:
 
 
 def _show(option: str) -> str:
-    ended = run_briefly(("tmux", "show", "-gv", option), limit_s=_LIMIT_S)
+    ended = run_program(("tmux", "show", "-gv", option), limit_s=_LIMIT_S)
     return ended.out.decode(errors="replace").strip() if ended.code == 0 else ""

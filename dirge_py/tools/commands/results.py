@@ -4,16 +4,16 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from dirge_py.processes.excerpt import excerpt
-from dirge_py.processes.running import Finished
-from dirge_py.processes.shell import NewOutput, ShellState
+from dirge_py.processes.output import excerpt
+from dirge_py.processes.running_command import CommandResult
+from dirge_py.processes.shells import NewOutput, ShellState
 from dirge_py.types.tools import LoopToolResult, ToolOutcome, text_result
 
 _SILENT = "(no output)"
 _LEAST_TOLD_S = 1.0
 
 
-def finished_result(command: str, finished: Finished, timeout_s: float) -> LoopToolResult:
+def finished_result(command: str, finished: CommandResult, timeout_s: float) -> LoopToolResult:
     """The answer to a call. A command that failed is a result, not an error of the tool:
 
     `outcome="failed_command"` says it to whoever counts, the last line to the model.
@@ -82,14 +82,14 @@ def _code_of(state: ShellState) -> int | None:
     return state.exit_code if state.signal is None else 128 + state.signal
 
 
-def _exit_code(finished: Finished) -> int | None:
+def _exit_code(finished: CommandResult) -> int | None:
     """As a shell would report it; None if we ended the command ourselves."""
     if finished.timed_out or finished.aborted or finished.question:
         return None
     return finished.exit_code if finished.signal is None else 128 + finished.signal
 
 
-def _outcome(finished: Finished, code: int | None) -> ToolOutcome:
+def _outcome(finished: CommandResult, code: int | None) -> ToolOutcome:
     if finished.timed_out:
         return "timeout"
     if finished.aborted:
@@ -99,7 +99,7 @@ def _outcome(finished: Finished, code: int | None) -> ToolOutcome:
     return "ok" if code == 0 else "failed_command"
 
 
-def _notes(finished: Finished, timeout_s: float) -> list[str]:
+def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
     notes = []
     if finished.timed_out:
         notes.append(
@@ -138,7 +138,7 @@ def _left(pids: Sequence[int]) -> str:
     )
 
 
-def _quiet(finished: Finished) -> str:
+def _quiet(finished: CommandResult) -> str:
     if finished.quiet_s < _LEAST_TOLD_S:
         return ""
     if not finished.output.total_bytes:

@@ -11,10 +11,10 @@ from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import shell_arguments
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.output import OutputStore
 from dirge_py.processes.programs import find_program
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.running import Finished
+from dirge_py.processes.running_command import CommandResult
 from dirge_py.tools.base import in_thread
 from dirge_py.tools.searching import line_matcher
 from dirge_py.tools.searching.dialect import guarded
@@ -145,7 +145,7 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _require_ended(finished: Finished) -> None:
+def _require_ended(finished: CommandResult) -> None:
     if finished.aborted:
         raise ToolFailed("Aborted.", outcome="aborted")
     if finished.timed_out:
@@ -156,7 +156,9 @@ def _require_ended(finished: Finished) -> None:
         )
 
 
-def _found_in(finished: Finished, pattern: str, batch: Sequence[str], most: int | None) -> Matches:
+def _found_in(
+    finished: CommandResult, pattern: str, batch: Sequence[str], most: int | None
+) -> Matches:
     order = {path: position for position, path in enumerate(batch)}
     files = _by_file(_output_of(finished), pattern, most)
     lines: list[Line] = []
@@ -167,7 +169,7 @@ def _found_in(finished: Finished, pattern: str, batch: Sequence[str], most: int 
     return Matches(sum(file.count for file in files.values()), lines[:most])
 
 
-def _output_of(finished: Finished) -> bytes:
+def _output_of(finished: CommandResult) -> bytes:
     output = finished.output
     if output.is_file_cut or output.file_error:
         raise FileError(

@@ -15,7 +15,7 @@ from dirge_py.ui.panels.gauge import Gauge
 from dirge_py.ui.transcript.lines import Line, clip
 
 if TYPE_CHECKING:
-    from dirge_py.processes.shell import ShellState
+    from dirge_py.processes.shells import ShellState
 
 MOST_TODOS = 8
 _MOST_FILES = 12

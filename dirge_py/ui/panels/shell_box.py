@@ -17,7 +17,7 @@ from dirge_py.ui.panels.terminal_keys import bytes_of, paste_of
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 if TYPE_CHECKING:
-    from dirge_py.processes.pty_command import PtyCommand
+    from dirge_py.processes.pty import PtyCommand
     from dirge_py.ui.panels.emulator import Emulator
 
 ROWS = 12

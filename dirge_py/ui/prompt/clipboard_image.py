@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dirge_py.files.assets import asset_type
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.brief import run_briefly
-from dirge_py.processes.programs import find_program
+from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import ProcessError
 
 MOST_BYTES = 20 * 1024 * 1024
@@ -111,7 +110,7 @@ def _of_windows() -> Clip:
 
 def _asked(*arguments: str, limit_s: float = _LIMIT_S) -> bytes:
     """What the program writes; nothing if it fails, as it does where there is nothing."""
-    ended = run_briefly(arguments, limit_s=limit_s)
+    ended = run_program(arguments, limit_s=limit_s)
     return ended.out if ended.code == 0 else b""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.processes.leftovers import Leftover, end, leftovers_of
+from dirge_py.processes.process_tree import AbandonedProcess, abandoned_processes, kill_abandoned
 
 PATIENCE_S = 20.0
 PROGRAM = """
@@ -35,7 +35,7 @@ def until(found: Callable[[], bool]) -> None:
         os.sched_yield()
 
 
-def commands(leftovers: list[Leftover]) -> list[str]:
+def commands(leftovers: list[AbandonedProcess]) -> list[str]:
     return sorted(one.command for one in leftovers if one.command.startswith("sleep"))
 
 
@@ -56,13 +56,13 @@ def test_what_outlives_a_killed_program_is_found_and_ended(tmp_path):
     try:
         until((tmp_path / "started").exists)
         until(lambda: len(sleeping(tmp_path)) == 2)
-        assert leftovers_of(program.pid) == ()
+        assert abandoned_processes(program.pid) == ()
     finally:
         program.send_signal(signal.SIGKILL)
         program.wait()
 
-    found = list(leftovers_of(program.pid))
-    end(found)
+    found = list(abandoned_processes(program.pid))
+    kill_abandoned(found)
 
     assert commands(found) == ["sleep 301", "sleep 302"]
-    until(lambda: not leftovers_of(program.pid))
+    until(lambda: not abandoned_processes(program.pid))

@@ -17,22 +17,22 @@ _MODULE_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class GitRepository:
     """`top` is the folder with the `.git` entry; `places` are the git directories behind it."""
 
     top: str
     places: tuple[str, ...]
 
 
-def repository_of(folder: str) -> Repository | None:
+def repository_of(folder: str) -> GitRepository | None:
     """The repository that `folder` is in; None if in none, or if its `.git` leads nowhere."""
     for top in upwards(folder):
         entry = os.path.join(top, ".git")
         if os.path.isdir(entry):
             if is_git_directory(entry):
-                return Repository(top=top, places=(os.path.realpath(entry),))
+                return GitRepository(top=top, places=(os.path.realpath(entry),))
         elif os.path.isfile(entry):
-            return Repository(top=top, places=tuple(_behind_file(entry)))
+            return GitRepository(top=top, places=tuple(_behind_file(entry)))
     return None
 
 

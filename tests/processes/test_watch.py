@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.processes.prompts import question_at_end, repeated_question
-from dirge_py.processes.watch import Watching
+from dirge_py.processes.watch import WatchSettings, question_at_end, repeated_question
 from tests.processes.test_nothing_is_left import until
 
 QUESTIONS = [
@@ -69,7 +68,7 @@ def test_any_text_may_stand_before_the_repeats(before, question, times):
     assert repeated_question(before + "\n" + f"{question.strip()}\n" * times) == question.strip()
 
 
-QUICK = Watching(asks_s=0.3, look_s=0.1)
+QUICK = WatchSettings(asks_s=0.3, look_s=0.1)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ async def test_without_a_watch_a_question_is_output_like_any_other(runner, tmp_p
 
 async def test_quiet_is_told_with_the_end_of_the_output_until_something_comes(runner, tmp_path):
     told = []
-    watching = Watching(
+    watching = WatchSettings(
         quiet_s=0.15, look_s=0.05, on_quiet=lambda tail, quiet_s: told.append((tail, quiet_s))
     )
     run = asyncio.ensure_future(
@@ -128,7 +127,7 @@ async def test_quiet_is_told_with_the_end_of_the_output_until_something_comes(ru
 async def test_a_watch_ends_with_its_command(runner, tmp_path):
     descriptors = os.listdir("/proc/self/fd")
     told = []
-    watching = Watching(quiet_s=0.01, look_s=0.01, on_quiet=lambda *quiet: told.append(quiet))
+    watching = WatchSettings(quiet_s=0.01, look_s=0.01, on_quiet=lambda *quiet: told.append(quiet))
     await runner.run("true", cwd=str(tmp_path), watching=watching)
     count = len(told)
     await runner.run("sleep 0.1", cwd=str(tmp_path))

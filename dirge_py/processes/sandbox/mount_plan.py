@@ -1,4 +1,7 @@
-"""What becomes of which place of the disk inside a sandbox, whatever the sandbox is made of."""
+"""What becomes of which place of the disk inside a sandbox, whatever the sandbox is made of.
+
+What of a hidden home folder programs need all the same: the toolchains that PATH leads to.
+"""
 
 import contextlib
 import os
@@ -8,26 +11,18 @@ from typing import Literal, TypeAlias
 
 from dirge_py.lib.paths import in_order, is_below, is_below_any, upwards
 from dirge_py.processes.launch import LaunchSpec
-from dirge_py.processes.sandbox.repository import (
-    acting_in,
-    repository_of,
-    submodule_entries,
-)
-from dirge_py.processes.sandbox.room import SandboxRoom, Unfit
-from dirge_py.processes.sandbox.toolchains import CREDENTIALS, GIT_SETTINGS, toolchains
+from dirge_py.processes.sandbox.git_directories import acting_in, repository_of, submodule_entries
+from dirge_py.processes.sandbox.profile import SandboxProfile, UnsuitableProfile
 from dirge_py.types.errors import ProcessError
 
-Effect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
+MountEffect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
 """Hide: empty folder of its own. Show: read-only. Write. Pin: write in it, but it is not moved.
 Guard: read-only, and neither moved nor made where it is missing. Mask: a single file or socket
 that cannot be opened."""
-
-Places: TypeAlias = dict[str, Effect]
+MountPlan: TypeAlias = dict[str, MountEffect]
 """What becomes of a path and all below it, down to the next path that is named."""
-
 SHARED = ("/tmp", "/var/tmp", "/run", "/var/run", "/mnt/wsl", "/mnt/wslg")
 """Where programs leave files and sockets for each other."""
-
 _NEEDED_OF_RUN = (
     "/run/current-system",
     "/run/booted-system",
@@ -36,7 +31,7 @@ _NEEDED_OF_RUN = (
 _GUARDED = (".git", ".dirge")
 
 
-def physical(room: SandboxRoom) -> SandboxRoom:
+def physical_profile(room: SandboxProfile) -> SandboxProfile:
     """The room with every path resolved.
 
     Raises:
@@ -44,7 +39,7 @@ def physical(room: SandboxRoom) -> SandboxRoom:
     """
     real = os.path.realpath
     home = real(room.home) if room.home else "/"
-    made = SandboxRoom(
+    made = SandboxProfile(
         roots=tuple(dict.fromkeys(real(root) for root in room.roots)),
         home=home,
         writable=_existing(room.writable),
@@ -55,18 +50,20 @@ def physical(room: SandboxRoom) -> SandboxRoom:
     )
     for path in (*made.roots, *made.writable, *made.readable):
         if home != "/" and is_below(home, path):
-            raise Unfit(
+            raise UnsuitableProfile(
                 f"{path} holds your whole home folder, which a sandbox hides.",
                 "Start in a project folder below it, and list single folders in `[sandbox]`.",
             )
         if path == "/" or is_below_any(path, made.hidden):
-            raise Unfit(f"{path} cannot be opened to commands.", "Start in a project folder.")
+            raise UnsuitableProfile(
+                f"{path} cannot be opened to commands.", "Start in a project folder."
+            )
     for root in made.roots:
         _check_entries(root)
     return made
 
 
-def places_of(room: SandboxRoom, spec: LaunchSpec) -> Places:
+def plan_mounts(room: SandboxProfile, spec: LaunchSpec) -> MountPlan:
     """What becomes of which place for one command. `room` is physical.
 
     Raises:
@@ -76,9 +73,9 @@ def places_of(room: SandboxRoom, spec: LaunchSpec) -> Places:
     try:
         for root in room.roots:
             _check_entries(root)
-    except Unfit as unfit:
+    except UnsuitableProfile as unfit:
         raise ProcessError(str(unfit), hint=unfit.fix) from unfit
-    places: Places = {"/": "show"}
+    places: MountPlan = {"/": "show"}
     places |= dict.fromkeys(_hidden(room), "hide")
     asked = map(os.path.realpath, spec.shows)
     _show(places, [*_needed(room, spec), *room.readable, *asked], room)
@@ -98,12 +95,12 @@ def places_of(room: SandboxRoom, spec: LaunchSpec) -> Places:
     return places
 
 
-def effect_on(path: str, places: Mapping[str, Effect]) -> Effect:
+def effect_on(path: str, places: Mapping[str, MountEffect]) -> MountEffect:
     """What becomes of `path`: what was said of it, or of the nearest folder above."""
     return next(places[above] for above in upwards(path) if above in places)
 
 
-def ordered(places: Mapping[str, Effect]) -> Iterator[tuple[str, Effect]]:
+def ordered(places: Mapping[str, MountEffect]) -> Iterator[tuple[str, MountEffect]]:
     """Every folder before what is in it."""
     return ((path, places[path]) for path in in_order(places))
 
@@ -116,18 +113,18 @@ def _existing(paths: Iterable[str]) -> tuple[str, ...]:
 def _check_entries(root: str) -> None:
     for name in _GUARDED:
         if os.path.islink(os.path.join(root, name)):
-            raise Unfit(
+            raise UnsuitableProfile(
                 f"{name} in {root} is a symbolic link, which a sandbox cannot guard.",
                 "Put the folder itself there, or for `.git` a file that says `gitdir: FOLDER`.",
             )
 
 
-def _hidden(room: SandboxRoom) -> list[str]:
+def _hidden(room: SandboxProfile) -> list[str]:
     places = (*SHARED, room.home if room.home != "/" else "/root")
     return [path for path in places if os.path.isdir(path) and not os.path.islink(path)]
 
 
-def _needed(room: SandboxRoom, spec: LaunchSpec) -> Iterator[str]:
+def _needed(room: SandboxProfile, spec: LaunchSpec) -> Iterator[str]:
     yield from toolchains(spec.environment.get("PATH", ""), room.home, roots=room.roots)
     yield from (os.path.join(room.home, name) for name in GIT_SETTINGS)
     yield from _NEEDED_OF_RUN
@@ -140,7 +137,7 @@ def _needed(room: SandboxRoom, spec: LaunchSpec) -> Iterator[str]:
             yield repository.top
 
 
-def _show(places: Places, wanted: Iterable[str], room: SandboxRoom) -> None:
+def _show(places: MountPlan, wanted: Iterable[str], room: SandboxProfile) -> None:
     """Add what would be hidden otherwise."""
     for path in in_order(set(wanted)):
         if not os.path.exists(path) or is_below_any(path, (*room.roots, *room.writable)):
@@ -162,9 +159,9 @@ def _guarded(root: str, *, may_write: bool) -> Iterator[str]:
     yield from submodule_entries(root)
 
 
-def _of_git(root: str, *, may_write: bool) -> Places:
+def _of_git(root: str, *, may_write: bool) -> MountPlan:
     """The git directories of the repository that `root` is in, and what acts in them."""
-    found: Places = {}
+    found: MountPlan = {}
     repository = repository_of(root)
     for place in repository.places if repository else ():
         # Without settings there, a command could make some.
@@ -175,7 +172,7 @@ def _of_git(root: str, *, may_write: bool) -> Places:
     return found
 
 
-def _pinned(places: Places) -> Iterator[str]:
+def _pinned(places: MountPlan) -> Iterator[str]:
     """The writable folders on the way to what is kept from a command.
 
     Who moved one would move what is kept along with it, and could put another in its place.
@@ -189,13 +186,13 @@ def _pinned(places: Places) -> Iterator[str]:
                     yield above
 
 
-def _matters(path: str, places: Mapping[str, Effect]) -> bool:
+def _matters(path: str, places: Mapping[str, MountEffect]) -> bool:
     """Whether anything could be read or made there: a missing folder of ours, once made, acts."""
     effect = effect_on(path, places)
     return effect == "write" or (effect != "hide" and os.path.isdir(path))
 
 
-def _masked(room: SandboxRoom, places: Mapping[str, Effect]) -> Iterator[str]:
+def _masked(room: SandboxProfile, places: Mapping[str, MountEffect]) -> Iterator[str]:
     credentials = (os.path.join(room.home, name) for name in CREDENTIALS)
     for path in (*filter(os.path.isfile, credentials), *_sockets()):
         if effect_on(path, places) == "show":
@@ -214,3 +211,79 @@ def _sockets() -> Iterator[str]:
         with contextlib.suppress(OSError):
             if stat.S_ISSOCK(os.lstat(path).st_mode):
                 yield os.path.realpath(path)
+
+
+_PROGRAM_FOLDERS = frozenset(("bin", "sbin", "shims", ".bin"))
+
+# A shim of the left needs what stands to the right.
+_COMPANIONS = {
+    ".cargo": (".rustup",),
+    ".local/bin": (
+        ".local/pipx",
+        ".local/share/pipx",
+        ".local/share/uv/tools",
+        ".local/share/uv/python",
+    ),
+    ".local/share/mise": (".config/mise/config.toml",),
+    ".asdf": (".tool-versions", ".asdfrc"),
+}
+GIT_SETTINGS = (
+    ".gitconfig",
+    ".config/git/config",
+    ".config/git/ignore",
+    ".config/git/attributes",
+)
+"""Who commits, and what is ignored. Not where git keeps passwords."""
+CREDENTIALS = (".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials")
+"""Stay hidden though they lie in a toolchain."""
+
+
+def toolchains(path: str, home: str, *, roots: Iterable[str] = ()) -> Iterator[str]:
+    """Places below `home` that the programs on `path` come from, and the virtual environments'.
+
+    `roots` are looked into for `.venv` and `venv`. A link there only leads to what is a Python.
+    """
+    prefixes = []
+    for entry in path.split(os.pathsep):
+        # As it is written too: a link in the home folder cannot be followed once that is hidden.
+        for place in dict.fromkeys((os.path.realpath(entry), os.path.normpath(entry))):
+            prefix = _prefix(place, home)
+            prefixes.append(prefix)
+            if is_below(prefix, home) and prefix != home:
+                yield prefix
+                for companion in _COMPANIONS.get(os.path.relpath(prefix, home), ()):
+                    yield os.path.join(home, companion)
+    local = [os.path.join(root, name) for root in roots for name in (".venv", "venv")]
+    for prefix in {*prefixes, *local}:
+        base = _base_python(prefix)
+        if base and is_below(base, home) and not _holds(base, home):
+            yield base
+
+
+def _prefix(folder: str, home: str) -> str:
+    """What was installed together with the programs in `folder`."""
+    above = os.path.dirname(folder)
+    if os.path.basename(folder) not in _PROGRAM_FOLDERS or _holds(above, home):
+        return folder
+    return above
+
+
+def _holds(folder: str, home: str) -> bool:
+    """Whether showing `folder` would show much more than a toolchain."""
+    return is_below(home, folder) or folder == os.path.join(home, ".local")
+
+
+def _base_python(environment: str) -> str:
+    """The prefix of the Python that a virtual environment was made with; empty if there is none."""
+    if not os.path.isfile(os.path.join(environment, "pyvenv.cfg")):
+        return ""
+    program = os.path.realpath(os.path.join(environment, "bin", "python"))
+    folder, name = os.path.split(program)
+    prefix = os.path.dirname(folder)
+    if not name.startswith("python") or os.path.basename(folder) != "bin":
+        return ""
+    try:
+        libraries = os.listdir(os.path.join(prefix, "lib"))
+    except OSError:
+        return ""
+    return prefix if any(each.startswith("python3") for each in libraries) else ""

@@ -1,8 +1,16 @@
-"""A command on a terminal of its own: a person types into it, and sees what it writes."""
+"""A command on a terminal of its own: a person types into it, and sees what it writes.
 
+What a program wrote to a terminal, as the text that was left on it: for whoever has no terminal.
+
+A program that draws a whole screen of its own leaves none; a line that was written over again and
+again, such as a progress bar, counts once, as it was in the end.
+"""
+
+import codecs
 import errno
 import fcntl
 import os
+import re
 import struct
 import subprocess
 import termios
@@ -11,19 +19,17 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.launch import Started, shell_arguments
+from dirge_py.lib.text import clean
+from dirge_py.processes.launch import StartedCommand, shell_arguments
 from dirge_py.processes.output import Capture
-from dirge_py.processes.pty_text import TerminalText
-from dirge_py.processes.running import Finished, RunningCommand
-from dirge_py.processes.tree import CommandTree, Ended
+from dirge_py.processes.process_tree import CommandTree, EndedProcesses
+from dirge_py.processes.running_command import CommandResult, RunningCommand
 from dirge_py.types.errors import ProcessError
 
 OnBytes: TypeAlias = Callable[[bytes], None]
 """Given what the command writes, as it comes, escape sequences and all."""
-
 MOST_TYPED_BYTES = 1024 * 1024
 """Input that waits for a program which does not read; what comes after it is let go."""
-
 _READ_BYTES = 32 * 1024
 _PAUSE_S = 0.01
 
@@ -32,7 +38,7 @@ _TAKE_TERMINAL = ': <"$0"; exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedTerminal:
     """A process just started and both ends of its terminal, as descriptors. Owned by the caller."""
 
     process: subprocess.Popen[bytes]
@@ -42,7 +48,7 @@ class Opened:
 
 def open_terminal(
     command: str, *, cwd: str, environment: Mapping[str, str], rows: int, columns: int
-) -> Opened:
+) -> OpenedTerminal:
     """Start a command line with the person's shell (`$SHELL`, else bash) on a new terminal.
 
     It has a session and a process group of its own.
@@ -81,7 +87,7 @@ def open_terminal(
         os.close(program_fd)
         raise
     os.set_blocking(keyboard_fd, False)
-    return Opened(process, keyboard_fd, program_fd)
+    return OpenedTerminal(process, keyboard_fd, program_fd)
 
 
 def set_size(fd: int, *, rows: int, columns: int) -> None:
@@ -102,12 +108,12 @@ class PtyCommand(RunningCommand):
     However much it writes, at most 32 KiB are read at once: one that floods is made to wait.
     """
 
-    def __init__(self, opened: Opened, tree: CommandTree, on_bytes: OnBytes) -> None:
+    def __init__(self, opened: OpenedTerminal, tree: CommandTree, on_bytes: OnBytes) -> None:
         self._program_fd: int | None = opened.program_fd
         self._text = TerminalText()
         self._on_bytes = on_bytes
         self._typed = bytearray()
-        super().__init__(Started(opened.process, opened.keyboard_fd), tree, Capture())
+        super().__init__(StartedCommand(opened.process, opened.keyboard_fd), tree, Capture())
 
     def type(self, keys: bytes) -> None:
         """Have the program read `keys`, as if they were typed."""
@@ -170,7 +176,7 @@ class PtyCommand(RunningCommand):
         if self._exited.done():
             self._let_go_of_terminal()
 
-    def _finished(self, ended_by: Any, ended: Ended) -> Finished:
+    def _finished(self, ended_by: Any, ended: EndedProcesses) -> CommandResult:
         self._capture.feed(self._text.end())
         return super()._finished(ended_by, ended)
 
@@ -185,3 +191,67 @@ class PtyCommand(RunningCommand):
         if self._program_fd is not None:
             os.close(self._program_fd)
             self._program_fd = None
+
+
+_LONGEST_LINE = 16 * 1024
+"""Characters after which a line that does not end is taken as it is."""
+_SCREEN_OF_ITS_OWN = re.compile(r"\x1b\[\?(?:1049|1047|47)([hl])")
+_LINE_END = re.compile(r"\r+\n")
+
+
+class TerminalText:
+    """Takes bytes of any length as they come; what a chunk leaves unfinished waits for the next."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._begun = ""
+        self._is_own_screen = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The lines that are finished now, as UTF-8 without anything a terminal would obey."""
+        text = self._begun + self._decoder.decode(chunk)
+        end = text.rfind("\n") + 1
+        if not end and len(text) > _LONGEST_LINE:
+            end = len(text)
+        self._begun = text[end:]
+        return self._plain(text[:end])
+
+    def end(self) -> bytes:
+        """What is left."""
+        left, self._begun = self._begun + self._decoder.decode(b"", final=True), ""
+        return self._plain(left)
+
+    def _plain(self, text: str) -> bytes:
+        text = _LINE_END.sub("\n", self._outside(text))
+        if "\r" in text or "\b" in text:
+            text = "\n".join(map(_written_over, text.split("\n")))
+        return clean(text).encode("utf-8", "replace")
+
+    def _outside(self, text: str) -> str:
+        """`text` without what was drawn on a screen of the program's own."""
+        if "\x1b[?" not in text and not self._is_own_screen:
+            return text
+        kept: list[str] = []
+        at = 0
+        for switch in _SCREEN_OF_ITS_OWN.finditer(text):
+            if not self._is_own_screen:
+                kept.append(text[at : switch.start()])
+            self._is_own_screen, at = switch[1] == "h", switch.end()
+        if not self._is_own_screen:
+            kept.append(text[at:])
+        return "".join(kept)
+
+
+def _written_over(line: str) -> str:
+    """A line with carriage returns and backspaces, as it was in the end."""
+    passes = line.split("\r")
+    last = next((one for one in reversed(passes) if clean(one).strip()), "")
+    if "\b" not in last:
+        return last
+    shown: list[str] = []
+    for char in last:
+        if char != "\b":
+            shown.append(char)
+        elif shown:
+            shown.pop()
+    return "".join(shown)

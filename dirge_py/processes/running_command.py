@@ -10,11 +10,17 @@ from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.launch import Started
+from dirge_py.processes.launch import StartedCommand
 from dirge_py.processes.output import BoundedOutput, Capture
-from dirge_py.processes.strays import STRAYS
-from dirge_py.processes.tree import CommandTree, Ended, end, kill, wait
-from dirge_py.processes.watch import Watch, Watching
+from dirge_py.processes.process_tree import (
+    ORPHAN_REAPER,
+    CommandTree,
+    EndedProcesses,
+    end_tree,
+    kill_tree,
+    wait_for_tree,
+)
+from dirge_py.processes.watch import CommandWatch, WatchSettings
 from dirge_py.types.abort import AbortSignal
 
 OnOutput: TypeAlias = Callable[[str, int], None]
@@ -39,7 +45,7 @@ _EndedBy: TypeAlias = Literal["exit", "timeout", "abort", "question"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class CommandResult:
     """How a command ended. `exit_code` is None when `signal` ended it, or before it started.
 
     `question` is what it asked when it was stopped for that. `quiet_s` is how long it had written
@@ -65,12 +71,12 @@ class RunningCommand:
 
     def __init__(
         self,
-        started: Started,
+        started: StartedCommand,
         tree: CommandTree,
         capture: Capture,
         *,
         on_output: OnOutput | None = None,
-        watching: Watching | None = None,
+        watching: WatchSettings | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
@@ -91,7 +97,7 @@ class RunningCommand:
         self._last_update = 0.0
         self._is_over = False
         self._stops_when_asking = True
-        self._watch = Watch(watching, capture, tree, self._ask) if watching else None
+        self._watch = CommandWatch(watching, capture, tree, self._ask) if watching else None
         self._loop.add_reader(started.output_fd, self._read)
         self._watch_exit()
 
@@ -118,7 +124,7 @@ class RunningCommand:
     def _ends(self) -> "set[asyncio.Future[None]]":
         return {self._exited, self._stop_asked, self._time_is_up, self._is_asking}
 
-    def begin(self, timeout_s: float) -> "asyncio.Task[Finished]":
+    def begin(self, timeout_s: float) -> "asyncio.Task[CommandResult]":
         """See it through in a task of its own: cancelling a caller must not cut killing short."""
         self.limit(timeout_s)
         self.finished = self._loop.create_task(self._supervise())
@@ -171,7 +177,7 @@ class RunningCommand:
         """Ask for an early end, which comes soon. Asking again changes nothing."""
         self._settle(self._stop_asked)
 
-    async def _supervise(self) -> Finished:
+    async def _supervise(self) -> CommandResult:
         """See the command through to the last of its processes.
 
         Over when the started process has exited, not when its output ends: something in the
@@ -182,34 +188,34 @@ class RunningCommand:
             if ended_by == "exit":
                 _, is_held = await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
                 if not is_held:
-                    await wait(self._tree, limit_s=_LINGER_S)
+                    await wait_for_tree(self._tree, limit_s=_LINGER_S)
                 ended = await self._end(LEFT_GRACE_S)
             else:
                 grace_s = TIMEOUT_GRACE_S if ended_by == "timeout" else STOP_GRACE_S
                 ended = await self._end(grace_s)
                 waiting = {self._output_ended, self._exited}
                 await asyncio.wait(waiting, timeout=_DRAIN_S)
-            strays = await STRAYS.end_after(self._process.pid)
+            strays = await ORPHAN_REAPER.end_after(self._process.pid)
             self._is_over = True
-            everything = Ended(ended.running + strays.running, (*ended.left, *strays.left))
+            everything = EndedProcesses(ended.running + strays.running, (*ended.left, *strays.left))
             return self._finished(ended_by, everything)
         finally:
             self.kill_now()
 
-    async def _end(self, grace_s: float) -> Ended:
-        ended = await end(self._tree, grace_s=grace_s, limit_s=_TREE_KILL_S)
+    async def _end(self, grace_s: float) -> EndedProcesses:
+        ended = await end_tree(self._tree, grace_s=grace_s, limit_s=_TREE_KILL_S)
         if not ended.left:
             return ended
         # What forks faster than a tree is read is caught among our children.
-        await STRAYS.end_during(self._process.pid)
-        return Ended(ended.running, (await end(self._tree, grace_s=0)).left)
+        await ORPHAN_REAPER.end_during(self._process.pid)
+        return EndedProcesses(ended.running, (await end_tree(self._tree, grace_s=0)).left)
 
     def kill_now(self) -> None:
         """Kill whatever is left and let go of everything. Needs no event loop; may be repeated."""
         if not self._is_over:
             self._is_over = True
-            kill(self._tree)
-            STRAYS.kill_after(self._process.pid)
+            kill_tree(self._tree)
+            ORPHAN_REAPER.kill_after(self._process.pid)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_EXIT_POLL_S)
         self._close_output()
@@ -233,9 +239,9 @@ class RunningCommand:
         if self._stops_when_asking:
             self._settle(self._is_asking)
 
-    def _finished(self, ended_by: _EndedBy, ended: Ended) -> Finished:
+    def _finished(self, ended_by: _EndedBy, ended: EndedProcesses) -> CommandResult:
         code = self._process.returncode
-        return Finished(
+        return CommandResult(
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             timed_out=ended_by == "timeout",

@@ -10,10 +10,10 @@ from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import Launcher, LaunchSpec
 from dirge_py.processes.sandbox import bubblewrap, landlock, seatbelt
 from dirge_py.processes.sandbox.bubblewrap import Bubblewrap
-from dirge_py.processes.sandbox.hosts import HostList
 from dirge_py.processes.sandbox.landlock import Landlock
-from dirge_py.processes.sandbox.places import physical
-from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
+from dirge_py.processes.sandbox.mount_plan import physical_profile
+from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile, UnsuitableProfile
+from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.seatbelt import Seatbelt
 from dirge_py.types.errors import ProcessError
 
@@ -27,14 +27,14 @@ _MOST = "/proc/sys/user/max_user_namespaces"
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _SandboxFailure:
     """Why one kind of sandbox did not work."""
 
     reason: str
 
 
 def find_sandbox(
-    room: SandboxRoom, *, programs: Sequence[str] = bubblewrap.PROGRAMS
+    room: SandboxProfile, *, programs: Sequence[str] = bubblewrap.PROGRAMS
 ) -> Sandbox | NoSandbox:
     """The best sandbox that was seen to work: bubblewrap, else Landlock, else seatbelt.
 
@@ -42,9 +42,9 @@ def find_sandbox(
     looked for. Nothing is remembered: what worked at the last start may not work now.
     """
     try:
-        room = physical(room)
+        room = physical_profile(room)
         HostList(room.hosts)
-    except Unfit as unfit:
+    except UnsuitableProfile as unfit:
         return NoSandbox(unfit.reason, unfit.fix)
     except ValueError as error:
         return NoSandbox(f"{str(error)!r} is no host", "Correct it in `[sandbox] hosts`.")
@@ -53,7 +53,11 @@ def find_sandbox(
     if sys.platform != "linux":
         return NoSandbox("there is no sandbox for this system", "Use `--sandbox off`.")
     program = next((path for path in programs if os.access(path, os.X_OK)), None)
-    first = _with_bubblewrap(room, program) if program else _Refused("bubblewrap is not installed")
+    first = (
+        _with_bubblewrap(room, program)
+        if program
+        else _SandboxFailure("bubblewrap is not installed")
+    )
     if isinstance(first, Sandbox):
         return first
     second = _with_landlock(room)
@@ -64,7 +68,7 @@ def find_sandbox(
     )
 
 
-def _with_bubblewrap(room: SandboxRoom, program: str) -> Sandbox | _Refused:
+def _with_bubblewrap(room: SandboxProfile, program: str) -> Sandbox | _SandboxFailure:
     said = ""
     for lets_end_gently in (True, False):
         launcher = Bubblewrap(room, program, lets_end_gently=lets_end_gently)
@@ -82,18 +86,18 @@ def _with_bubblewrap(room: SandboxRoom, program: str) -> Sandbox | _Refused:
         launcher.close()
         if "env:" not in said:
             break
-    return _Refused(f"{program} does not work: {said}")
+    return _SandboxFailure(f"{program} does not work: {said}")
 
 
-def _with_landlock(room: SandboxRoom) -> Sandbox | _Refused:
+def _with_landlock(room: SandboxProfile) -> Sandbox | _SandboxFailure:
     reason = landlock.reason_against()
     if reason:
-        return _Refused(reason)
+        return _SandboxFailure(reason)
     launcher = Landlock(room)
     said = _probe(launcher, room)
     if said:
         launcher.close()
-        return _Refused(f"Landlock does not work: {said}")
+        return _SandboxFailure(f"Landlock does not work: {said}")
     return Sandbox(
         kind="landlock",
         launcher=launcher,
@@ -103,7 +107,7 @@ def _with_landlock(room: SandboxRoom) -> Sandbox | _Refused:
     )
 
 
-def _on_macos(room: SandboxRoom) -> Sandbox | NoSandbox:
+def _on_macos(room: SandboxProfile) -> Sandbox | NoSandbox:
     said = _probe(Seatbelt(room), room)
     if said:
         return NoSandbox(f"{seatbelt.PROGRAM} does not work: {said}", "Use `--sandbox off`.")
@@ -115,11 +119,11 @@ def _on_macos(room: SandboxRoom) -> Sandbox | NoSandbox:
     )
 
 
-def _without_hosts(room: SandboxRoom) -> str:
+def _without_hosts(room: SandboxProfile) -> str:
     return " `[sandbox] hosts` cannot be reached: that takes bubblewrap." if room.hosts else ""
 
 
-def _probe(launcher: Launcher, room: SandboxRoom) -> str:
+def _probe(launcher: Launcher, room: SandboxProfile) -> str:
     """Run `true` in it. Empty if that worked, else what was said, in one line."""
     program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
     environment = EnvironmentPolicy().build("probe")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.processes.brief import run_briefly
-from dirge_py.processes.programs import find_inside, find_program, program_of_person
+from dirge_py.processes.programs import find_inside, find_program, program_of_person, run_program
 from dirge_py.types.errors import ProcessError
 
 
@@ -27,11 +26,11 @@ def test_the_folder_that_is_worked_in_offers_no_program(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", path)
     with pytest.raises(ProcessError, match="wl-copy cannot be started"):
-        run_briefly(["wl-copy"], limit_s=5)
+        run_program(["wl-copy"], limit_s=5)
 
     monkeypatch.setenv("PATH", f"{path}{os.pathsep}{tmp_path}{os.pathsep}{tmp_path}/sub")
     with pytest.raises(ProcessError, match=f"is in the project, {tmp_path}/wl-copy"):
-        run_briefly(["wl-copy"], limit_s=5)
+        run_program(["wl-copy"], limit_s=5)
 
 
 @pytest.mark.parametrize("way", ["folder", "folder link", "program link", "link in the project"])
@@ -71,7 +70,7 @@ def test_a_program_of_the_person_is_found_behind_one_of_the_project(
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("PATH", f"{tmp_path}/project/bin{os.pathsep}{tmp_path}/theirs")
 
-    assert run_briefly(["wl-copy"], limit_s=5).out == b"fine\n"
+    assert run_program(["wl-copy"], limit_s=5).out == b"fine\n"
     assert program_of_person("wl-copy") == str(theirs)
     assert program_of_person("./bin/wl-copy") == "./bin/wl-copy"
 
@@ -85,4 +84,4 @@ def test_a_home_folder_that_is_worked_in_keeps_its_programs(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}/.local/bin")
 
-    assert run_briefly(["wl-copy"], limit_s=5).out == b"fine\n"
+    assert run_program(["wl-copy"], limit_s=5).out == b"fine\n"

@@ -1,0 +1,669 @@
+"""All processes of one command, and how they are ended so that none is left.
+
+The process table: who runs, whose child it is, in which group and session.
+
+Become the parent of every process whose own parent is gone, so that none escapes us.
+
+A number that all processes of one command inherit, whatever becomes of their environment.
+
+Linux has not enforced the limit on resident memory since 2.4.30, but still hands it down: through
+forks, new programs and new sessions. Far above any memory there is, and different for every
+command, it says where a process came from. Changing it takes intent, and clearing the environment
+does not.
+
+Orphans of our commands that no `CommandTree` finds: killed when their command is over.
+
+A process that removed both marks, left its session and lost its parent shows no sign of the command
+it came from. A process that forks and exits again and again is gone before a tree has read the
+process table. But we are a subreaper: the kernel makes every orphan our child before its parent
+counts as dead. So the list of our children is never empty while such a process runs.
+
+Commands that outlived the program that started them: it was killed, and could not end them.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import functools
+import itertools
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.environment import MARKER_NAME
+
+_LEAST = 1 << 60
+_STEP = 1024  # what `ulimit` counts in: a limit it reads and sets again stays the same
+_numbers = itertools.count(1)
+_LIMIT = re.compile(rb"^Max resident set +([0-9]+) ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTag:
+    """`number` is 0 if there is none. `is_sure`: nothing had left the command before it was put."""
+
+    number: int = 0
+    is_sure: bool = False
+
+
+def tag_process(pid: int) -> ProcessTag:
+    """Mark a process we have just started, and what it may have started itself by now."""
+    if sys.platform != "linux":
+        return ProcessTag()
+    number = _LEAST + next(_numbers) * _STEP
+    is_sure = _mark(pid, number)
+    return ProcessTag(number, is_sure)
+
+
+def tag_of(pid: int) -> int:
+    """The number a process was marked with, or another limit; 0 where there is none."""
+    try:
+        with open(f"/proc/{pid}/limits", "rb") as limits:
+            found = _LIMIT.search(limits.read())
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def _mark(pid: int, number: int) -> bool:
+    """Mark one process and its children; whether none of them can have left behind another."""
+    if sys.platform == "linux":
+        try:
+            hard = resource.prlimit(pid, resource.RLIMIT_RSS)[1]
+            resource.prlimit(pid, resource.RLIMIT_RSS, (number, hard))
+            with open(f"/proc/{pid}/task/{pid}/children", "rb") as children:
+                started = [int(child) for child in children.read().split()]
+        except (OSError, ValueError, OverflowError):  # gone, or another user's by now
+            return False
+        entry = read_entry(pid)
+        is_whole = entry is not None and not entry.is_zombie and not entry.has_reaped
+        marked = [_mark(child, number) for child in started]  # every one, whatever becomes of it
+        return is_whole and all(marked)
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEntry:
+    """One row. `started` tells two processes with the same number apart; 0 where unknown.
+
+    `work_s` is the processor time it has used, in seconds; 0 where unknown. `has_reaped` is whether
+    it already had a child that has ended. `is_zombie`: nothing of it runs any more; a process whose
+    first thread alone has ended is not one.
+    """
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    is_zombie: bool
+    started: int
+    work_s: float = 0.0
+    has_reaped: bool = False
+
+
+_LONGEST_LINE = 4096
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def process_table() -> dict[int, ProcessEntry]:
+    """Every process we can see, by number."""
+    entries = _from_proc() if sys.platform == "linux" else _from_ps()
+    return {entry.pid: entry for entry in entries}
+
+
+def family_table() -> dict[int, ProcessEntry]:
+    """A process table with all our descendants in it; empty where there can be none.
+
+    Where orphans come to us, who has no child has no descendant either, and need not read the rows
+    of the whole machine: that is most of what a short command costs us.
+    """
+    return {} if adopt_orphans() and not _has_children() else process_table()
+
+
+def our_children() -> list[ProcessEntry]:
+    """Our own children, dead ones too: much faster than reading a whole table.
+
+    A descendant that forks and exits again and again is ended by whoever looks this often.
+    """
+    if not _has_children():
+        return []
+    try:
+        pids = _listed_children()
+    except OSError:  # a kernel without these lists
+        return [entry for entry in process_table().values() if entry.parent == os.getpid()]
+    found = (read_entry(pid) for pid in pids)
+    return [entry for entry in found if entry is not None]
+
+
+def _listed_children() -> list[int]:
+    """The kernel's list of our children. An orphan is in it before its parent counts as dead."""
+    listed = []
+    for thread in os.listdir("/proc/self/task"):
+        # A thread that ends meanwhile leaves its children to another one of ours.
+        path = f"/proc/self/task/{thread}/children"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, "rb") as file:
+            listed.append(file.read())
+    if not listed:
+        raise OSError("the kernel lists no children")
+    return [int(pid) for each in listed for pid in each.split()]
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def read_entry(pid: int) -> ProcessEntry | None:
+    """One row from /proc, None if there is none (any more)."""
+    try:
+        line = _read_line(f"/proc/{pid}/stat")
+    except OSError:
+        return None
+    # The program's name stands in parentheses and may itself hold parentheses and blanks.
+    fields = line[line.rfind(b")") + 2 :].split()
+    return ProcessEntry(
+        pid=pid,
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        # The state is that of the first thread. Others may run on behind a dead one.
+        is_zombie=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
+        started=int(fields[19]),
+        work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
+        has_reaped=int(fields[8]) > 0,  # page faults of children waited for: none is without
+    )
+
+
+def _read_line(path: str) -> bytes:
+    """One line of /proc. Hundreds are read for each command: a file object would cost more."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _LONGEST_LINE)
+    finally:
+        os.close(fd)
+
+
+def has_in_environment(pid: int, setting: bytes) -> bool:
+    """Whether the process was started with this `NAME=value`; False where that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return setting in environ.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _from_proc() -> list[ProcessEntry]:
+    found = (read_entry(int(name)) for name in os.listdir("/proc") if name.isdecimal())
+    return [entry for entry in found if entry is not None]
+
+
+def _from_ps() -> list[ProcessEntry]:
+    """macOS has no /proc, and its `ps` prints no usable session: the group stands for it."""
+    try:
+        listing = subprocess.run(
+            ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,state="],
+            capture_output=True,
+            check=False,
+            timeout=2,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [_row(line.split()) for line in listing.splitlines() if len(line.split()) == 4]
+
+
+def _row(fields: list[bytes]) -> ProcessEntry:
+    pid, parent, group = (int(field) for field in fields[:3])
+    return ProcessEntry(
+        pid=pid,
+        parent=parent,
+        group=group,
+        session=group,
+        is_zombie=fields[3].startswith(b"Z"),
+        started=0,
+    )
+
+
+_RESCAN_S = 0.005
+_LONGEST_PAUSE_S = 0.05
+_KILL_LIMIT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class EndedProcesses:
+    """How many processes ran when the ending began, and the numbers of those that still run."""
+
+    running: int
+    left: tuple[int, ...] = ()
+
+
+class CommandTree:
+    """The processes that came out of one command, whatever they did to get away.
+
+    Members are the leader (the process we started), all descendants by parent, its group and
+    session, and every process that inherited the marker in its environment or the mark among its
+    limits. Who once was a member stays one. What gets away is a process that got rid of both *and*
+    left the session *and* lost its parent before anybody looked: `strays` finds that one.
+    """
+
+    def __init__(self, leader: int, marker: str, mark: ProcessTag) -> None:
+        """`leader` must not have been reaped yet: its number is still its own."""
+        self._limit = mark.number
+        self._leader = leader
+        self._mark = f"{MARKER_NAME}={marker}".encode()
+        entry = read_entry(leader)
+        self._leader_started = entry.started if entry else 0
+        self._known: dict[int, int] = {leader: self._leader_started}
+
+    def running(self) -> list[ProcessEntry]:
+        """Members that still run, newest first. Dead ones that became our children are reaped."""
+        members = self._members(family_table())
+        self._known = {entry.pid: entry.started for entry in members}
+        for entry in members:
+            if entry.is_zombie:
+                self._reap(entry)
+        running = [entry for entry in members if not entry.is_zombie]
+        # A process that forks and exits in a chain is caught, if at all, at its newest link.
+        return sorted(running, key=lambda entry: entry.pid, reverse=True)
+
+    def running_pids(self) -> tuple[int, ...]:
+        """The numbers of the members that still run, in ascending order."""
+        return tuple(sorted(entry.pid for entry in self.running()))
+
+    def work_s(self) -> float:
+        """Processor time that the members running now have used, in seconds."""
+        return sum(entry.work_s for entry in self.running())
+
+    def send(self, number: signal.Signals) -> int:
+        """Signal every running member once; returns how many there were."""
+        members = self.running()
+        if any(entry.group == self._leader for entry in members):
+            # The whole group in one step: nobody in it can fork between two kills.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._leader, number)
+        pids = {entry.pid for entry in members}
+        # A shell goes before its children, whose end it would report.
+        for entry in sorted(members, key=lambda entry: entry.parent in pids):
+            if entry.group != self._leader:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(entry.pid, number)
+        return len(members)
+
+    def _members(self, table: Mapping[int, ProcessEntry]) -> list[ProcessEntry]:
+        children = _children_of(table)
+        roots = {pid for pid, started in self._known.items() if _is_same(table.get(pid), started)}
+        roots |= {entry.pid for entry in table.values() if self._shares_session(entry, table)}
+        members = set(_with_descendants(roots, children))
+        suspects = _with_descendants([os.getpid()], children) if adopt_orphans() else table
+        marked = [pid for pid in suspects if pid not in members and self._is_marked(table, pid)]
+        members.update(_with_descendants(marked, children))
+        # Only a command that runs dirge itself could make us a member of our own tree.
+        members.discard(os.getpid())
+        return [table[pid] for pid in members if pid in table]
+
+    def _shares_session(self, entry: ProcessEntry, table: Mapping[int, ProcessEntry]) -> bool:
+        if self._leader not in (entry.session, entry.group):
+            return False
+        # A number is not given away while a session bears it. If another process has the
+        # leader's, the session is gone, and this one only has the same number.
+        leader = table.get(self._leader)
+        return leader is None or leader.started == self._leader_started
+
+    def _is_marked(self, table: Mapping[int, ProcessEntry], pid: int) -> bool:
+        entry = table.get(pid)
+        if entry is None or entry.is_zombie:
+            return False
+        if has_in_environment(pid, self._mark):
+            return True
+        return self._limit != 0 and tag_of(pid) == self._limit
+
+    def _reap(self, entry: ProcessEntry) -> None:
+        # One by one: waiting for any child would steal the exit codes of other owners.
+        # The leader is reaped by its Popen, which needs its exit code.
+        if entry.pid != self._leader and entry.parent == os.getpid():
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(entry.pid, os.WNOHANG)
+
+
+async def wait_for_tree(tree: CommandTree, *, limit_s: float) -> None:
+    """Wait until no process of the tree runs, at most `limit_s`."""
+    for pause_s in _pauses(tree, limit_s):
+        await asyncio.sleep(pause_s)
+
+
+async def end_tree(
+    tree: CommandTree, *, grace_s: float, limit_s: float = _KILL_LIMIT_S
+) -> EndedProcesses:
+    """Ask every process of the tree to stop; after `grace_s` kill what is left, for `limit_s`."""
+    running = tree.send(signal.SIGTERM)
+    if running:
+        await wait_for_tree(tree, limit_s=grace_s)
+    left = 0
+    for left in _killing(tree, empty_scans=0 if running else 1, limit_s=limit_s):
+        await asyncio.sleep(_RESCAN_S if left else 0)
+    return EndedProcesses(running, tree.running_pids() if left else ())
+
+
+def kill_tree(tree: CommandTree) -> None:
+    """Kill every process of the tree now, without an event loop: the last resort at exit."""
+    for left in _killing(tree):
+        time.sleep(_RESCAN_S if left else 0)
+
+
+def _pauses(tree: CommandTree, limit_s: float) -> Iterator[float]:
+    """Pauses to take, ever longer ones, while members still run and `limit_s` is not over."""
+    deadline = time.monotonic() + limit_s
+    pause_s = _RESCAN_S
+    while (rest_s := deadline - time.monotonic()) > 0 and tree.running():
+        yield min(pause_s, rest_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _killing(
+    tree: CommandTree, *, empty_scans: int = 0, limit_s: float = _KILL_LIMIT_S
+) -> Iterator[int]:
+    """Kill until two scans in a row find nobody, yielding what each scan found.
+
+    One empty scan proves nothing: a process may have forked behind it and ended before it.
+    `empty_scans` are those just made.
+    """
+    deadline = time.monotonic() + limit_s
+    while empty_scans < 2 and time.monotonic() < deadline:
+        left = tree.send(signal.SIGKILL)
+        empty_scans = 0 if left else empty_scans + 1
+        yield left
+
+
+def _is_same(entry: ProcessEntry | None, started: int) -> bool:
+    return entry is not None and entry.started == started
+
+
+def _children_of(table: Mapping[int, ProcessEntry]) -> Mapping[int, list[int]]:
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for entry in table.values():
+        children[entry.parent].append(entry.pid)
+    return children
+
+
+def _with_descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -> set[int]:
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting.extend(children.get(pid, ()))
+    return found
+
+
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+
+@functools.cache
+def adopt_orphans() -> bool:
+    """Whether orphans among our descendants come to us from now on; asked of the kernel once.
+
+    Linux only. Elsewhere they go to process 1, and are found by their process group alone.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False
+
+
+_LIMIT_S = 2.5
+"""How long we try to kill the strays of one command, before its result names those left."""
+_LAST_LIMIT_S = 1.0
+"""The same, for what is left of all commands when dirge ends."""
+_SLICE_S = 0.01
+"""How long the event loop stands still at a time: what forks all the time must not be let go."""
+_ORPHAN_RESCAN_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A running command: its limit, its variable, and the unmarked strays that are older."""
+
+    mark: ProcessTag
+    variable: bytes
+    older: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Numbers of the strays of one command that ran, and of those that had died since."""
+
+    running: tuple[int, ...] = ()
+    dead: tuple[int, ...] = ()
+
+
+class OrphanReaper:
+    """Tells the orphans among our children from the children that others in this process started.
+
+    A child is spared if it
+
+    - is the started process of a running command,
+    - was our child already when the first of the running commands began,
+    - or shares our session: no descendant of a command can come back into that.
+
+    When a command ends, all others that bear its mark are killed. Those that bear none are killed
+    when the last running command ends: before that, one of them may belong to a command that still
+    runs. But a busy machine may put the mark too late. When such a command ends, all without a mark
+    are killed too, provided that every other command was marked in time.
+
+    The dead are reaped whenever a command ends. Whoever starts a child in a session of its own
+    while commands run must start it with a `Runner`.
+    """
+
+    def __init__(self) -> None:
+        self._leaders: dict[int, _Command] = {}
+        self._earlier: dict[int, int] = {}
+        self._is_unfinished = False
+
+    def expect(self) -> None:
+        """A command is about to begin."""
+        # What outran us must not count as having been here before.
+        if not self._leaders and not self._is_unfinished and adopt_orphans():
+            self._earlier = {entry.pid: entry.started for entry in our_children()}
+
+    def began(self, leader: int, mark: ProcessTag, marker: str) -> None:
+        """It began, with this process, which was given this mark and this marker."""
+        # Alone it owns all that comes: there is nothing to compare with.
+        there = self._strays() if self._leaders else []
+        older = frozenset((each.pid, each.started) for each in there)
+        self._leaders[leader] = _Command(mark, f"{MARKER_NAME}={marker}".encode(), older)
+
+    async def end_after(self, leader: int) -> EndedProcesses:
+        """This command is over: kill its strays; returns how many ran, and which still run."""
+        most, last = await self._end(leader)
+        return EndedProcesses(most, self._left_after(leader, last))
+
+    async def end_during(self, leader: int) -> None:
+        """Kill the strays of this command, which is about to be over."""
+        await self._end(leader)
+
+    async def _end(self, leader: int) -> tuple[int, _Scan]:
+        most, last = 0, _Scan()
+        for last, pause_s in self._killing(leader, _LIMIT_S):
+            most = max(most, len(last.running))
+            if pause_s is not None:
+                await asyncio.sleep(pause_s)
+        return most, last
+
+    def kill_after(self, leader: int) -> None:
+        """As `end_after`, without an event loop. Doing it again changes nothing."""
+        last = _Scan()
+        for scan, pause_s in self._killing(leader, _LIMIT_S):
+            last = scan
+            time.sleep(pause_s or 0)
+        self._left_after(leader, last)
+
+    def kill_rest(self) -> None:
+        """Kill what is left of all commands, without an event loop; none runs any more."""
+        if self._is_unfinished and not self._leaders:
+            for _, pause_s in self._killing(None, _LAST_LIMIT_S):
+                time.sleep(pause_s or 0)
+
+    def _killing(self, leader: int | None, limit_s: float) -> Iterator[tuple[_Scan, float | None]]:
+        """Kill until two scans in a row find nothing; yields each scan, and the pause after it.
+
+        A dead stray counts as much as a running one: whatever forks and exits leaves one for each
+        time it got away from us. No pause (None) while there are new ones.
+        """
+        if not adopt_orphans() or (leader is not None and leader not in self._leaders):
+            return
+        deadline = time.monotonic() + limit_s
+        slice_end = time.monotonic() + _SLICE_S
+        empty_scans, before = 0, _Scan()
+        while empty_scans < 2 and (now := time.monotonic()) < deadline:
+            scan = self._kill(leader)
+            empty_scans = 0 if scan.running or scan.dead else empty_scans + 1
+            is_dying = bool(scan.running) and scan.running == before.running
+            pause_s = _ORPHAN_RESCAN_S if is_dying else 0.0 if now > slice_end else None
+            before = scan
+            yield scan, pause_s
+            if pause_s is not None:
+                slice_end = time.monotonic() + _SLICE_S
+
+    def _left_after(self, leader: int, last: _Scan) -> tuple[int, ...]:
+        """Give up the command; returns what may still run of it after this last scan."""
+        command = self._leaders.get(leader)
+        if command is None:
+            return ()
+        if last.running or last.dead:
+            self._is_unfinished = True
+        elif len(self._leaders) == 1:
+            self._is_unfinished = False
+        left = set(last.running or last.dead[-1:])
+        for entry in self._strays():
+            if entry.pid in left:
+                # It was killed, and dies as soon as it can: the next command need not wait for it.
+                self._earlier[entry.pid] = entry.started
+            elif self._may_be_of(entry, command):
+                left.add(entry.pid)
+        # Given up last: a command that begins meanwhile takes over what is left.
+        del self._leaders[leader]
+        return tuple(sorted(left))
+
+    def _may_be_of(self, entry: ProcessEntry, command: _Command) -> bool:
+        """Whether it runs, nobody's mark is on it, and it came while the command ran."""
+        is_new = (entry.pid, entry.started) not in command.older
+        others = list(self._leaders.values())
+        return is_new and not entry.is_zombie and not _bears_mark_of(entry.pid, others)
+
+    def _kill(self, leader: int | None) -> _Scan:
+        """Kill every stray of this command that runs, reap every dead one."""
+        strays = self._strays()
+        running = []
+        # The newest first: of a chain of processes only the last one is alive.
+        for entry in reversed(strays):
+            if not entry.is_zombie and self._is_meant(entry.pid, leader):
+                running.append(entry.pid)
+                self._kill_one(entry)
+        dead = [each.pid for each in strays if each.is_zombie and self._is_meant(each.pid, leader)]
+        for entry in strays:
+            if entry.is_zombie:
+                # By its number: waiting for any child would steal the exit codes of other owners.
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(entry.pid, os.WNOHANG)
+        return _Scan(tuple(running), tuple(dead))
+
+    def _kill_one(self, entry: ProcessEntry) -> None:
+        try:
+            os.kill(entry.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            # Another user's by now: it is named in the result, and no later command waits for it.
+            self._earlier[entry.pid] = entry.started
+
+    def _is_meant(self, pid: int, leader: int | None) -> bool:
+        """Whether a stray belongs to this command, or to none that still runs."""
+        others = [command for each, command in self._leaders.items() if each != leader]
+        own = self._leaders.get(leader) if leader is not None else None
+        if not others or (own is not None and _bears_mark_of(pid, [own])):
+            return True
+        if own is None or own.mark.is_sure or not all(each.mark.is_sure for each in others):
+            return False
+        return not _bears_mark_of(pid, others)
+
+    def _strays(self) -> list[ProcessEntry]:
+        return [entry for entry in our_children() if self._is_stray(entry)]
+
+    def _is_stray(self, entry: ProcessEntry) -> bool:
+        return (
+            entry.pid not in self._leaders
+            and self._earlier.get(entry.pid) != entry.started
+            and entry.session != os.getsid(0)
+        )
+
+
+ORPHAN_REAPER = OrphanReaper()
+"""The one of this process: children belong to a process, not to a `Runner`."""
+
+
+def _bears_mark_of(pid: int, commands: list[_Command]) -> bool:
+    number = tag_of(pid)
+    return any(
+        (number != 0 and number == command.mark.number) or has_in_environment(pid, command.variable)
+        for command in commands
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbandonedProcess:
+    """One process. `started` tells it from a later one with its number; `command` is its line."""
+
+    pid: int
+    started: int
+    command: str
+
+
+def abandoned_processes(program: int) -> Sequence[AbandonedProcess]:
+    """What still runs of the commands that the process `program` started, oldest first.
+
+    Nothing while that process itself runs. A command that cleared its environment is not found, and
+    where there is no /proc none is.
+    """
+    table = process_table()
+    owner = table.get(program)
+    if owner is not None and not owner.is_zombie:
+        return ()
+    mark = f"{MARKER_NAME}={program}-".encode()
+    found = []
+    for entry in table.values():
+        environment = _words(entry.pid, "environ")
+        if entry.is_zombie or not any(item.startswith(mark) for item in environment):
+            continue
+        line = b" ".join(_words(entry.pid, "cmdline")).decode(errors="replace").strip()
+        found.append(AbandonedProcess(pid=entry.pid, started=entry.started, command=line))
+    return sorted(found, key=lambda one: (one.started, one.pid))
+
+
+def kill_abandoned(leftovers: Sequence[AbandonedProcess]) -> None:
+    """Kill them, children of theirs that have the mark included."""
+    for one in leftovers:
+        entry = read_entry(one.pid)
+        if entry is not None and entry.started == one.started:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(one.pid, signal.SIGKILL)
+
+
+def _words(pid: int, name: str) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as words:
+            return words.read().split(b"\0")
+    except OSError:
+        return []
