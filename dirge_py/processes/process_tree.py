@@ -1,34 +1,19 @@
-"""All processes of one command, and how they are ended so that none is left.
+"""Processes of commands: the process table, the tree of one command, and what got away from it.
 
-The process table: who runs, whose child it is, in which group and session.
+Every process of a command carries `DIRGE_CALL=<marker>` in its environment. A `CommandTree` finds
+the members of one command by that, and by parent, group and session; it ends them when the command
+is over. On Linux this process is also a subreaper: the kernel makes every orphan among its
+descendants its child. So what left its session, lost its parent and cleared its environment is
+still a child of ours, and the `OrphanReaper` ends it.
 
-Become the parent of every process whose own parent is gone, so that none escapes us.
-
-A number that all processes of one command inherit, whatever becomes of their environment.
-
-Linux has not enforced the limit on resident memory since 2.4.30, but still hands it down: through
-forks, new programs and new sessions. Far above any memory there is, and different for every
-command, it says where a process came from. Changing it takes intent, and clearing the environment
-does not.
-
-Orphans of our commands that no `CommandTree` finds: killed when their command is over.
-
-A process that removed both marks, left its session and lost its parent shows no sign of the command
-it came from. A process that forks and exits again and again is gone before a tree has read the
-process table. But we are a subreaper: the kernel makes every orphan our child before its parent
-counts as dead. So the list of our children is never empty while such a process runs.
-
-Commands that outlived the program that started them: it was killed, and could not end them.
+`abandoned_processes` are those of a dirge that was killed and could not end its commands.
 """
 
 import asyncio
 import contextlib
 import ctypes
 import functools
-import itertools
 import os
-import re
-import resource
 import signal
 import subprocess
 import sys
@@ -39,77 +24,46 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import MARKER_NAME
 
-_LEAST = 1 << 60
-_STEP = 1024  # what `ulimit` counts in: a limit it reads and sets again stays the same
-_numbers = itertools.count(1)
-_LIMIT = re.compile(rb"^Max resident set +([0-9]+) ", re.MULTILINE)
+_LONGEST_LINE = 4096
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
+_RESCAN_S = 0.005
+"""Pause between two scans for processes that were killed and still run."""
 
-@dataclass(frozen=True, slots=True)
-class ProcessTag:
-    """`number` is 0 if there is none. `is_sure`: nothing had left the command before it was put."""
+_LONGEST_PAUSE_S = 0.05
+"""Longest pause between two looks whether a tree has ended by itself."""
 
-    number: int = 0
-    is_sure: bool = False
+_KILL_LIMIT_S = 2.0
+"""How long members of a tree are killed, at most."""
 
+_ORPHAN_LIMIT_S = 2.5
+"""How long the orphans of one command are killed, before its result names those left."""
 
-def tag_process(pid: int) -> ProcessTag:
-    """Mark a process we have just started, and what it may have started itself by now."""
-    if sys.platform != "linux":
-        return ProcessTag()
-    number = _LEAST + next(_numbers) * _STEP
-    is_sure = _mark(pid, number)
-    return ProcessTag(number, is_sure)
+_LAST_ORPHAN_LIMIT_S = 1.0
+"""The same, for what is left of all commands when dirge ends."""
 
-
-def tag_of(pid: int) -> int:
-    """The number a process was marked with, or another limit; 0 where there is none."""
-    try:
-        with open(f"/proc/{pid}/limits", "rb") as limits:
-            found = _LIMIT.search(limits.read())
-    except OSError:
-        return 0
-    return int(found[1]) if found else 0
-
-
-def _mark(pid: int, number: int) -> bool:
-    """Mark one process and its children; whether none of them can have left behind another."""
-    if sys.platform == "linux":
-        try:
-            hard = resource.prlimit(pid, resource.RLIMIT_RSS)[1]
-            resource.prlimit(pid, resource.RLIMIT_RSS, (number, hard))
-            with open(f"/proc/{pid}/task/{pid}/children", "rb") as children:
-                started = [int(child) for child in children.read().split()]
-        except (OSError, ValueError, OverflowError):  # gone, or another user's by now
-            return False
-        entry = read_entry(pid)
-        is_whole = entry is not None and not entry.is_zombie and not entry.has_reaped
-        marked = [_mark(child, number) for child in started]  # every one, whatever becomes of it
-        return is_whole and all(marked)
-    return False
+_SLICE_S = 0.01
+"""How long the event loop stands still at a time: what forks all the time must not be let go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEntry:
-    """One row. `started` tells two processes with the same number apart; 0 where unknown.
-
-    `work_s` is the processor time it has used, in seconds; 0 where unknown. `has_reaped` is whether
-    it already had a child that has ended. `is_zombie`: nothing of it runs any more; a process whose
-    first thread alone has ended is not one.
-    """
+    """One row of the process table."""
 
     pid: int
     parent: int
+    """The pid of its parent."""
     group: int
+    """Its process group."""
     session: int
+    """Its session; on macOS its process group, as `ps` prints no session there."""
     is_zombie: bool
+    """No thread of it runs any more; a process whose first thread alone has ended is no zombie."""
     started: int
+    """When it started, in clock ticks: tells two processes with one pid apart; 0 where unknown."""
     work_s: float = 0.0
-    has_reaped: bool = False
-
-
-_LONGEST_LINE = 4096
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+    """Processor time it has used, in seconds; 0 where unknown."""
 
 
 def process_table() -> dict[int, ProcessEntry]:
@@ -180,7 +134,6 @@ def read_entry(pid: int) -> ProcessEntry | None:
         is_zombie=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
         started=int(fields[19]),
         work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
-        has_reaped=int(fields[8]) > 0,  # page faults of children waited for: none is without
     )
 
 
@@ -233,33 +186,44 @@ def _row(fields: list[bytes]) -> ProcessEntry:
     )
 
 
-_RESCAN_S = 0.005
-_LONGEST_PAUSE_S = 0.05
-_KILL_LIMIT_S = 2.0
+@functools.cache
+def adopt_orphans() -> bool:
+    """Whether orphans among our descendants come to us from now on; asked of the kernel once.
+
+    Linux only. Elsewhere they go to process 1, and are found by their process group alone.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
 class EndedProcesses:
-    """How many processes ran when the ending began, and the numbers of those that still run."""
+    """What came of ending the processes of a command."""
 
     running: int
+    """How many ran when the ending began."""
     left: tuple[int, ...] = ()
+    """The pids of those that still run."""
 
 
 class CommandTree:
     """The processes that came out of one command, whatever they did to get away.
 
     Members are the leader (the process we started), all descendants by parent, its group and
-    session, and every process that inherited the marker in its environment or the mark among its
-    limits. Who once was a member stays one. What gets away is a process that got rid of both *and*
-    left the session *and* lost its parent before anybody looked: `strays` finds that one.
+    session, and every process that inherited the marker in its environment. Who once was a member
+    stays one. What gets away is a process that cleared its environment *and* left the session *and*
+    lost its parent before anybody looked: the `OrphanReaper` finds that one.
     """
 
-    def __init__(self, leader: int, marker: str, mark: ProcessTag) -> None:
+    def __init__(self, leader: int, marker: str) -> None:
         """`leader` must not have been reaped yet: its number is still its own."""
-        self._limit = mark.number
         self._leader = leader
-        self._mark = f"{MARKER_NAME}={marker}".encode()
+        self._variable = _variable_of(marker)
         entry = read_entry(leader)
         self._leader_started = entry.started if entry else 0
         self._known: dict[int, int] = {leader: self._leader_started}
@@ -320,11 +284,7 @@ class CommandTree:
 
     def _is_marked(self, table: Mapping[int, ProcessEntry], pid: int) -> bool:
         entry = table.get(pid)
-        if entry is None or entry.is_zombie:
-            return False
-        if has_in_environment(pid, self._mark):
-            return True
-        return self._limit != 0 and tag_of(pid) == self._limit
+        return entry is not None and not entry.is_zombie and has_in_environment(pid, self._variable)
 
     def _reap(self, entry: ProcessEntry) -> None:
         # One by one: waiting for any child would steal the exit codes of other owners.
@@ -405,48 +365,24 @@ def _with_descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -
     return found
 
 
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-
-
-@functools.cache
-def adopt_orphans() -> bool:
-    """Whether orphans among our descendants come to us from now on; asked of the kernel once.
-
-    Linux only. Elsewhere they go to process 1, and are found by their process group alone.
-    """
-    if sys.platform != "linux":
-        return False
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (OSError, AttributeError):
-        return False
-
-
-_LIMIT_S = 2.5
-"""How long we try to kill the strays of one command, before its result names those left."""
-_LAST_LIMIT_S = 1.0
-"""The same, for what is left of all commands when dirge ends."""
-_SLICE_S = 0.01
-"""How long the event loop stands still at a time: what forks all the time must not be let go."""
-_ORPHAN_RESCAN_S = 0.005
-
-
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A running command: its limit, its variable, and the unmarked strays that are older."""
+    """A running command."""
 
-    mark: ProcessTag
     variable: bytes
+    """The setting that its processes inherit in their environment."""
     older: frozenset[tuple[int, int]]
+    """Pid and start time of the orphans that were there before it began."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """Numbers of the strays of one command that ran, and of those that had died since."""
+    """The orphans of one command that one look found."""
 
     running: tuple[int, ...] = ()
+    """Pids of those that ran."""
     dead: tuple[int, ...] = ()
+    """Pids of those that had ended and were reaped."""
 
 
 class OrphanReaper:
@@ -458,10 +394,9 @@ class OrphanReaper:
     - was our child already when the first of the running commands began,
     - or shares our session: no descendant of a command can come back into that.
 
-    When a command ends, all others that bear its mark are killed. Those that bear none are killed
-    when the last running command ends: before that, one of them may belong to a command that still
-    runs. But a busy machine may put the mark too late. When such a command ends, all without a mark
-    are killed too, provided that every other command was marked in time.
+    When a command ends, all others that carry its marker are killed. Those that cleared their
+    environment are killed when the last running command ends: before that, one of them may belong
+    to a command that still runs.
 
     The dead are reaped whenever a command ends. Whoever starts a child in a session of its own
     while commands run must start it with a `Runner`.
@@ -478,25 +413,25 @@ class OrphanReaper:
         if not self._leaders and not self._is_unfinished and adopt_orphans():
             self._earlier = {entry.pid: entry.started for entry in our_children()}
 
-    def began(self, leader: int, mark: ProcessTag, marker: str) -> None:
-        """It began, with this process, which was given this mark and this marker."""
+    def began(self, leader: int, marker: str) -> None:
+        """A command began, with the process `leader`, whose environment holds `marker`."""
         # Alone it owns all that comes: there is nothing to compare with.
-        there = self._strays() if self._leaders else []
+        there = self._orphans() if self._leaders else []
         older = frozenset((each.pid, each.started) for each in there)
-        self._leaders[leader] = _Command(mark, f"{MARKER_NAME}={marker}".encode(), older)
+        self._leaders[leader] = _Command(_variable_of(marker), older)
 
     async def end_after(self, leader: int) -> EndedProcesses:
-        """This command is over: kill its strays; returns how many ran, and which still run."""
+        """This command is over: kill its orphans; returns how many ran, and which still run."""
         most, last = await self._end(leader)
         return EndedProcesses(most, self._left_after(leader, last))
 
     async def end_during(self, leader: int) -> None:
-        """Kill the strays of this command, which is about to be over."""
+        """Kill the orphans of this command, which is about to be over."""
         await self._end(leader)
 
     async def _end(self, leader: int) -> tuple[int, _Scan]:
         most, last = 0, _Scan()
-        for last, pause_s in self._killing(leader, _LIMIT_S):
+        for last, pause_s in self._killing(leader, _ORPHAN_LIMIT_S):
             most = max(most, len(last.running))
             if pause_s is not None:
                 await asyncio.sleep(pause_s)
@@ -505,7 +440,7 @@ class OrphanReaper:
     def kill_after(self, leader: int) -> None:
         """As `end_after`, without an event loop. Doing it again changes nothing."""
         last = _Scan()
-        for scan, pause_s in self._killing(leader, _LIMIT_S):
+        for scan, pause_s in self._killing(leader, _ORPHAN_LIMIT_S):
             last = scan
             time.sleep(pause_s or 0)
         self._left_after(leader, last)
@@ -513,13 +448,13 @@ class OrphanReaper:
     def kill_rest(self) -> None:
         """Kill what is left of all commands, without an event loop; none runs any more."""
         if self._is_unfinished and not self._leaders:
-            for _, pause_s in self._killing(None, _LAST_LIMIT_S):
+            for _, pause_s in self._killing(None, _LAST_ORPHAN_LIMIT_S):
                 time.sleep(pause_s or 0)
 
     def _killing(self, leader: int | None, limit_s: float) -> Iterator[tuple[_Scan, float | None]]:
         """Kill until two scans in a row find nothing; yields each scan, and the pause after it.
 
-        A dead stray counts as much as a running one: whatever forks and exits leaves one for each
+        A dead orphan counts as much as a running one: whatever forks and exits leaves one for each
         time it got away from us. No pause (None) while there are new ones.
         """
         if not adopt_orphans() or (leader is not None and leader not in self._leaders):
@@ -531,7 +466,7 @@ class OrphanReaper:
             scan = self._kill(leader)
             empty_scans = 0 if scan.running or scan.dead else empty_scans + 1
             is_dying = bool(scan.running) and scan.running == before.running
-            pause_s = _ORPHAN_RESCAN_S if is_dying else 0.0 if now > slice_end else None
+            pause_s = _RESCAN_S if is_dying else 0.0 if now > slice_end else None
             before = scan
             yield scan, pause_s
             if pause_s is not None:
@@ -547,7 +482,7 @@ class OrphanReaper:
         elif len(self._leaders) == 1:
             self._is_unfinished = False
         left = set(last.running or last.dead[-1:])
-        for entry in self._strays():
+        for entry in self._orphans():
             if entry.pid in left:
                 # It was killed, and dies as soon as it can: the next command need not wait for it.
                 self._earlier[entry.pid] = entry.started
@@ -558,22 +493,24 @@ class OrphanReaper:
         return tuple(sorted(left))
 
     def _may_be_of(self, entry: ProcessEntry, command: _Command) -> bool:
-        """Whether it runs, nobody's mark is on it, and it came while the command ran."""
-        is_new = (entry.pid, entry.started) not in command.older
-        others = list(self._leaders.values())
-        return is_new and not entry.is_zombie and not _bears_mark_of(entry.pid, others)
+        """Whether it runs, carries no command's marker, and came while the command ran."""
+        if entry.is_zombie or (entry.pid, entry.started) in command.older:
+            return False
+        return not any(
+            has_in_environment(entry.pid, each.variable) for each in self._leaders.values()
+        )
 
     def _kill(self, leader: int | None) -> _Scan:
-        """Kill every stray of this command that runs, reap every dead one."""
-        strays = self._strays()
+        """Kill every orphan of this command that runs, reap every dead one."""
+        orphans = self._orphans()
         running = []
         # The newest first: of a chain of processes only the last one is alive.
-        for entry in reversed(strays):
-            if not entry.is_zombie and self._is_meant(entry.pid, leader):
+        for entry in reversed(orphans):
+            if not entry.is_zombie and self._is_meant(entry, leader):
                 running.append(entry.pid)
                 self._kill_one(entry)
-        dead = [each.pid for each in strays if each.is_zombie and self._is_meant(each.pid, leader)]
-        for entry in strays:
+        dead = [each.pid for each in orphans if each.is_zombie and self._is_meant(each, leader)]
+        for entry in orphans:
             if entry.is_zombie:
                 # By its number: waiting for any child would steal the exit codes of other owners.
                 with contextlib.suppress(ChildProcessError):
@@ -589,20 +526,22 @@ class OrphanReaper:
             # Another user's by now: it is named in the result, and no later command waits for it.
             self._earlier[entry.pid] = entry.started
 
-    def _is_meant(self, pid: int, leader: int | None) -> bool:
-        """Whether a stray belongs to this command, or to none that still runs."""
-        others = [command for each, command in self._leaders.items() if each != leader]
-        own = self._leaders.get(leader) if leader is not None else None
-        if not others or (own is not None and _bears_mark_of(pid, [own])):
+    def _is_meant(self, entry: ProcessEntry, leader: int | None) -> bool:
+        """Whether an orphan belongs to this command, or to none that still runs."""
+        if not self._leaders.keys() - {leader}:
             return True
-        if own is None or own.mark.is_sure or not all(each.mark.is_sure for each in others):
+        own = self._leaders.get(leader) if leader is not None else None
+        if own is None:
             return False
-        return not _bears_mark_of(pid, others)
+        if entry.is_zombie:
+            # Its environment is gone. It may be a link of a chain of forks that goes on.
+            return (entry.pid, entry.started) not in own.older
+        return has_in_environment(entry.pid, own.variable)
 
-    def _strays(self) -> list[ProcessEntry]:
-        return [entry for entry in our_children() if self._is_stray(entry)]
+    def _orphans(self) -> list[ProcessEntry]:
+        return [entry for entry in our_children() if self._is_orphan(entry)]
 
-    def _is_stray(self, entry: ProcessEntry) -> bool:
+    def _is_orphan(self, entry: ProcessEntry) -> bool:
         return (
             entry.pid not in self._leaders
             and self._earlier.get(entry.pid) != entry.started
@@ -614,12 +553,8 @@ ORPHAN_REAPER = OrphanReaper()
 """The one of this process: children belong to a process, not to a `Runner`."""
 
 
-def _bears_mark_of(pid: int, commands: list[_Command]) -> bool:
-    number = tag_of(pid)
-    return any(
-        (number != 0 and number == command.mark.number) or has_in_environment(pid, command.variable)
-        for command in commands
-    )
+def _variable_of(marker: str) -> bytes:
+    return f"{MARKER_NAME}={marker}".encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

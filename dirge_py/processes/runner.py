@@ -17,7 +17,7 @@ from dirge_py.processes.launch import (
     start,
 )
 from dirge_py.processes.output import Capture, OutputStore
-from dirge_py.processes.process_tree import ORPHAN_REAPER, CommandTree, adopt_orphans, tag_process
+from dirge_py.processes.process_tree import ORPHAN_REAPER, CommandTree, adopt_orphans
 from dirge_py.processes.pty import OnBytes, PtyCommand, open_terminal
 from dirge_py.processes.running_command import CommandResult, OnOutput, RunningCommand
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
@@ -229,7 +229,6 @@ def _new_marker() -> str:
 
 
 def _tree_of(leader: int, marker: str) -> CommandTree:
-    """The tree of a process just started, marked."""
-    mark = tag_process(leader)
-    ORPHAN_REAPER.began(leader, mark, marker)
-    return CommandTree(leader, marker, mark)
+    """The tree of a process just started."""
+    ORPHAN_REAPER.began(leader, marker)
+    return CommandTree(leader, marker)

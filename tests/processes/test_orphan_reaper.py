@@ -15,16 +15,15 @@ from tests.processes.test_nothing_is_left import pids_in, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 
+ESCAPED = "(setsid sh -c 'echo $$ >> {pids}; exec sleep 100' >/dev/null 2>&1 &)"
 NAMELESS = "env -i setsid sh -c 'echo $$ >> {pids}; exec sleep 100' >/dev/null 2>&1 & disown"
 SUBSHELL = "(exec env -i setsid sh -c 'echo $$ >> {pids}; exec sleep 100' &)"
 WITH_CHILDREN = "env -i setsid sh -c 'echo $$ >> {pids}; sleep 100 & sleep 100; :' & disown"
 CHAIN = """
-import os, resource, sys, time
+import os, sys, time
 end = time.monotonic() + 5
 if os.fork():
     os._exit(0)
-if sys.argv[2] == "unmarked":
-    resource.setrlimit(resource.RLIMIT_RSS, (1 << 50, resource.getrlimit(resource.RLIMIT_RSS)[1]))
 os.closerange(0, 3)
 while time.monotonic() < end:
     if os.fork():
@@ -46,7 +45,6 @@ def stay():
 threading.Thread(target=stay).start()
 ctypes.CDLL(None).pthread_exit(None)
 """
-MARKED = 'while ulimit -Sm > mark; read mark < mark; [ "$mark" = unlimited ]; do :; done'
 READY = "until [ -s {pids} ]; do sleep 0.01; done"
 
 
@@ -73,10 +71,9 @@ def program(source: str, *arguments: object, bare: bool = True) -> list[str]:
 
 
 @pytest.mark.parametrize("bare", [True, False])
-@pytest.mark.parametrize("kind", ["marked", "unmarked"])
-async def test_no_chain_of_forks_survives_its_command(runner, tmp_path, our_children, kind, bare):
+async def test_no_chain_of_forks_survives_its_command(runner, tmp_path, our_children, bare):
     before = our_children()
-    command = program(CHAIN, tmp_path / "pids", kind, bare=bare)
+    command = program(CHAIN, tmp_path / "pids", bare=bare)
     finished = await runner.run(command, cwd=str(tmp_path))
 
     # The last link of a chain has no parent but us, dead or alive.
@@ -87,7 +84,7 @@ async def test_no_chain_of_forks_survives_its_command(runner, tmp_path, our_chil
 async def test_no_chain_of_forks_survives_an_abort(runner, tmp_path, our_children):
     before = our_children()
     pids = tmp_path / "pids"
-    words = program(CHAIN, pids, "unmarked")
+    words = program(CHAIN, pids)
     signal = AbortSignal()
     run = asyncio.ensure_future(
         runner.run(f"{shlex.join(words)}; sleep 100; :", cwd=str(tmp_path), signal=signal)
@@ -99,15 +96,15 @@ async def test_no_chain_of_forks_survives_an_abort(runner, tmp_path, our_childre
     assert our_children() <= before
 
 
-async def test_a_marked_chain_of_forks_ends_with_its_command_while_another_runs(
+async def test_a_chain_of_forks_with_its_marker_ends_with_its_command_while_another_runs(
     runner, tmp_path, our_children
 ):
     gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
     other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)
     before = our_children()
-    words = program(CHAIN, tmp_path / "pids", "marked")
-    finished = await runner.run(f"{MARKED}; {shlex.join(words)}", cwd=str(tmp_path))
+    words = program(CHAIN, tmp_path / "pids", bare=False)
+    finished = await runner.run(words, cwd=str(tmp_path))
     left = our_children() - before
     (tmp_path / "gate").touch()
 
@@ -119,16 +116,9 @@ async def test_a_result_names_what_may_be_of_a_command_that_still_runs(runner, t
     gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
     other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)
-    # If it was marked in time itself, whose command an unmarked process is of is unknown. Where a
-    # busy machine marks it too late, the process is stopped with it.
-    for attempt in range(10):
-        pids = tmp_path / f"pids{attempt}"
-        unmarked = f"{MARKED}; ulimit -Sm 4096; {leaving(NAMELESS, pids)}"
-        finished = await runner.run(unmarked, cwd=str(tmp_path))
-        if is_alive(pids_in(pids)[0]):
-            break
-        assert (finished.stopped, finished.left) == (1, ())
-    innocent = await runner.run(f"{MARKED}; :", cwd=str(tmp_path))
+    pids = tmp_path / "pids"
+    finished = await runner.run(leaving(NAMELESS, pids), cwd=str(tmp_path))
+    innocent = await runner.run(":", cwd=str(tmp_path))
     was_alive = is_alive(pids_in(pids)[0])
     (tmp_path / "gate").touch()
 
@@ -202,17 +192,17 @@ async def test_while_another_command_runs_it_may_be_that_ones(runner, tmp_path, 
     assert was_spared and not is_alive(pids_in(pids)[0])
 
 
-async def test_none_of_a_command_survives_it_while_others_go_on(runner, tmp_path, is_alive):
+async def test_none_with_its_marker_survives_its_command_while_others_go_on(
+    runner, tmp_path, is_alive
+):
     foreign = tmp_path / "foreign"
     gate = "until [ -e gate ]; do sleep 0.01; done"
     other = asyncio.ensure_future(
-        runner.run(f"{MARKED}; {leaving(NAMELESS, foreign)}; {gate}", cwd=str(tmp_path))
+        runner.run(f"{leaving(ESCAPED, foreign)}; {gate}", cwd=str(tmp_path))
     )
     await until(lambda: pids_in(foreign))
-
-    # A machine may be too busy to mark a command in time: so each waits for its mark itself.
     own = tmp_path / "own"
-    finished = await runner.run(f"{MARKED}; {leaving(NAMELESS, own)}", cwd=str(tmp_path))
+    finished = await runner.run(leaving(ESCAPED, own), cwd=str(tmp_path))
 
     assert finished.stopped == 1
     assert not is_alive(pids_in(own)[0]) and is_alive(pids_in(foreign)[0])
