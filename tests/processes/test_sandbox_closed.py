@@ -10,13 +10,13 @@ from tests.files.requirement import as_nobody, lacking
 SCRIPT = """
 import asyncio, os, sys
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.environment import close_to_others
+from dirge_py.processes.environment import block_inspection
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.probe import find_sandbox
-from dirge_py.processes.sandbox.profile import Sandbox, SandboxRoom
+from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
 
-assert close_to_others()
-found = find_sandbox(SandboxRoom(roots=(sys.argv[1],), home="/nonexistent"))
+assert block_inspection()
+found = find_sandbox(SandboxProfile(roots=(sys.argv[1],), home="/nonexistent"))
 assert isinstance(found, Sandbox), found
 runner = Runner(EnvironmentPolicy(), found.launcher)
 # A filter shows as mode 2 of what the kernel calls Seccomp.

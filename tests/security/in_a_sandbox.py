@@ -1,7 +1,7 @@
 """Runs a command in a sandbox, as a program of its own so that another user can.
 
-`python in_a_sandbox.py ROOM KIND COMMAND…`: ROOM is JSON for `SandboxProfile`. Its environment is what
-the command gets. Exit code 99: there is no such sandbox here; stderr says why.
+`python in_a_sandbox.py PROFILE KIND COMMAND…`: PROFILE is JSON for `SandboxProfile`. Its
+environment is what the command gets. Exit code 99: there is no such sandbox here; stderr says why.
 """
 
 import json
