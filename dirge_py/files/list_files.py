@@ -1,24 +1,21 @@
-"""What stands below a folder and is not ignored, where no git can be asked.
+"""Files of a project that are its own: neither ignored, nor dependencies, nor build artifacts.
 
-Links and hidden files count, too. Folders of installed dependencies are told apart, and not looked
-into.
-
-Files that programs leave behind when a project is built or tested, ignored or not.
-
-A run of the tests rewrites them, and says no less about the files that people and models write.
+`list_unignored` stands in for `git ls-files` where no git can be asked. Links and hidden files
+count, too. Folders of installed dependencies are listed apart, and not looked into.
 """
 
-import importlib
 import os
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dirge_py.files.ignore_rules import (
+    IGNORE_FILE_LIMIT,
+    IgnoreRules,
+    ignored_by,
+    parse_ignore_file,
+)
 from dirge_py.files.safe_read import read_regular
-
-if TYPE_CHECKING:
-    from dirge_py.files.ignore_rules import IgnoreRules
 
 _DEPENDENCIES = frozenset(
     (
@@ -32,16 +29,28 @@ _OTHERS = _NEVER_OURS | {
     ".bundle", ".yarn", ".pixi",
 }  # fmt: skip
 """Folders of these names hold the work of others, ignored or not."""
-_IGNORE_FILE_LIMIT = 1 << 20
+
+
+_ARTIFACT_FOLDERS = frozenset(
+    (
+        "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox",
+        ".nyc_output", ".gradle", ".cache", "htmlcov",
+    )
+)  # fmt: skip
+_ARTIFACT_ENDINGS = (".pyc", ".pyo", ".o", ".obj", ".class", ".gcda", ".gcno")
+_ARTIFACT_NAMES = (".coverage", "coverage.xml")
 
 
 @dataclass(slots=True)
 class FileListing:
-    """`paths` are relative, of files and links; `dependencies` are folders, `closed` unreadable."""
+    """What stands below a folder; all paths relative to it."""
 
     paths: list[str] = field(default_factory=list)
+    """Files and links that are not ignored."""
     dependencies: list[str] = field(default_factory=list)
+    """Folders of installed dependencies; nothing in them is listed."""
     closed: list[str] = field(default_factory=list)
+    """Folders that could not be read."""
 
 
 def is_dependency_folder(path: str) -> bool:
@@ -63,7 +72,7 @@ def is_work_of_others(folder: str, *, base: str, top: str) -> bool:
         if is_below and (step in _OTHERS or _is_environment(here)):
             return True
         names = _git_names(here)
-        is_ignored = _is_ignored(here, rules, is_folder=True)
+        is_ignored = ignored_by(rules, here, is_folder=True)
         if is_below and (is_ignored or ".git" in names):
             return True
         rules = _rules_within(here, names, () if is_ignored else rules)
@@ -96,8 +105,8 @@ def list_unignored(
 
 
 def _look_into(
-    root: str, folder: str, inherited: Sequence["IgnoreRules"], listing: FileListing
-) -> list[tuple[str, Sequence["IgnoreRules"]]]:
+    root: str, folder: str, inherited: Sequence[IgnoreRules], listing: FileListing
+) -> list[tuple[str, Sequence[IgnoreRules]]]:
     real = os.path.join(root, folder).rstrip("/")
     inner: list[tuple[str, Sequence[IgnoreRules]]] = []
     try:
@@ -112,7 +121,7 @@ def _look_into(
             continue
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
-        is_ignored = _is_ignored(f"{real}/{entry.name}", rules, is_folder=is_folder)
+        is_ignored = ignored_by(rules, f"{real}/{entry.name}", is_folder=is_folder)
         if is_folder and _holds_dependencies(entry, is_ignored=is_ignored):
             listing.dependencies.append(path)
         elif is_folder and not is_ignored:
@@ -132,17 +141,9 @@ def _is_environment(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
 
 
-def _is_ignored(real: str, rules: Sequence["IgnoreRules"], *, is_folder: bool) -> bool:
-    for each in reversed(rules):
-        verdict = each.verdict(real + "/" if is_folder else real)
-        if verdict is not None:
-            return verdict
-    return False
-
-
 def _rules_within(
-    real: str, names: Set[str], inherited: Sequence["IgnoreRules"]
-) -> Sequence["IgnoreRules"]:
+    real: str, names: Set[str], inherited: Sequence[IgnoreRules]
+) -> Sequence[IgnoreRules]:
     """The rules that hold in a folder; a repository inside another starts afresh."""
     rules = [] if ".git" in names else list(inherited)
     for name in (".git/info/exclude", ".gitignore"):
@@ -151,30 +152,19 @@ def _rules_within(
     return rules
 
 
-def _rules_from(real: str, name: str) -> list["IgnoreRules"]:
+def _rules_from(real: str, name: str) -> list[IgnoreRules]:
     try:
-        content = read_regular(Path(real, name), _IGNORE_FILE_LIMIT, follow=False)
+        content = read_regular(Path(real, name), IGNORE_FILE_LIMIT, follow=False)
     except OSError:
         return []
-    # pathspec takes 35 ms to import; most folders do without.
-    parse: Callable[[str, bytes], IgnoreRules] = importlib.import_module(
-        "dirge_py.files.ignore_rules"
-    ).parse
-    return [parse(real, content)]
-
-
-_ARTIFACT_FOLDERS = frozenset(
-    (
-        "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox",
-        ".nyc_output", ".gradle", ".cache", "htmlcov",
-    )
-)  # fmt: skip
-_ARTIFACT_ENDINGS = (".pyc", ".pyo", ".o", ".obj", ".class", ".gcda", ".gcno")
-_ARTIFACT_NAMES = (".coverage", "coverage.xml")
+    return [parse_ignore_file(real, content)]
 
 
 def is_build_artifact(path: str) -> bool:
-    """Whether a file with this relative path is known, by its name, to be such a one."""
+    """Whether a file with this relative path has the name of one that builds and tests make.
+
+    A run of the tests rewrites it, which says nothing about the files that people and models write.
+    """
     folders, _, name = path.rpartition("/")
     return (
         name.endswith(_ARTIFACT_ENDINGS)

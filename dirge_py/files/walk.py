@@ -1,64 +1,80 @@
 """The files below a folder, as a search sees them: no links followed, ignored ones left out."""
 
-import importlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from dirge_py.files.ignore_rules import (
+    IGNORE_FILE_LIMIT,
+    IgnoreRules,
+    ignored_by,
+    parse_ignore_file,
+)
 from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
 from dirge_py.types.errors import FileError
 
-if TYPE_CHECKING:
-    from dirge_py.files.ignore_rules import IgnoreRules
-    from dirge_py.files.workspace import Workspace
-
 ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
-_IGNORE_FILE_LIMIT = 1 << 20
+
+
+class WorkspaceRoots(Protocol):
+    """Where a walk starts from, and what it must pass over. A `Workspace` is one."""
+
+    withheld: Callable[[str], bool]
+    """Whether the rules keep the file at this physical path from a model."""
+
+    def anchor(self, real: str) -> tuple[int, str]:
+        """The open folder to start from for the physical path `real`, and the way from there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryEntry:
-    """One name in a folder. `link` is what it points at, None if it is no link."""
+    """One name in a folder."""
 
     name: str
     kind: Kind
     size: int
+    """Its size in bytes."""
     link: str | None = None
+    """What it points at; None if it is no link."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file below the folder of a search: `path` counts from there."""
+    """A file below the folder of a search."""
 
     path: str
+    """Its path, relative to that folder."""
     size: int
+    """Its size in bytes."""
     mtime_ns: int
+    """When its content was last changed, in nanoseconds since 1970."""
 
 
 @dataclass(slots=True, kw_only=True)
 class FileSearch:
-    """What to walk over, and afterwards what was passed over.
-
-    `wanted` is asked before a file is looked at. `withheld` counts wanted files that the rules keep
-    from a model.
-    """
+    """What to walk over, and afterwards what was passed over."""
 
     root: str
+    """The folder to walk over, a physical path."""
     wanted: Callable[[str], bool] = lambda path: True
+    """Whether a file with this relative path is wanted; asked before the file is looked at."""
     include_hidden: bool = False
+    """Walk over names that begin with a dot, too."""
     is_aborted: Callable[[], bool] = lambda: False
+    """Whether to stop; asked before each folder."""
     withheld: int = field(default=0, init=False)
+    """How many wanted files the rules keep from a model."""
 
 
-def list_directory(workspace: "Workspace", real: str, shown: str) -> list[DirectoryEntry]:
+def list_directory(roots: WorkspaceRoots, real: str, shown: str) -> list[DirectoryEntry]:
     """Everything in a folder, sorted by name.
 
     Raises:
         FileError: it is no folder, or may not be listed.
     """
-    anchor, relative = workspace.anchor(real)
+    anchor, relative = roots.anchor(real)
     try:
         folder = open_beneath(anchor, relative, FOLDER)
     except OSError as error:
@@ -69,22 +85,22 @@ def list_directory(workspace: "Workspace", real: str, shown: str) -> list[Direct
         os.close(folder)
 
 
-def walk(workspace: "Workspace", search: FileSearch) -> Iterator[FoundFile]:
+def walk(roots: WorkspaceRoots, search: FileSearch) -> Iterator[FoundFile]:
     """The wanted files below `search.root`, folder by folder, sorted within each.
 
     Folders that cannot be listed are passed over. Blocks: run it in a thread.
     """
     # An explicit stack: folders may be nested deeper than Python calls.
-    waiting = [_Folder("", _rules_above(workspace, search.root))]
+    waiting = [_Folder("", _rules_above(roots, search.root))]
     while waiting and not search.is_aborted():
         folder = waiting.pop()
-        anchor, relative = workspace.anchor(_join(search.root, folder.path))
+        anchor, relative = roots.anchor(_join(search.root, folder.path))
         try:
             descriptor = open_beneath(anchor, relative, FOLDER)
         except OSError:
             continue
         try:
-            found, inner = _look_into(workspace, search, folder, descriptor)
+            found, inner = _look_into(roots, search, folder, descriptor)
         finally:
             os.close(descriptor)
         yield from found
@@ -96,11 +112,11 @@ class _Folder:
     """A folder to look into, `path` from the search's root, and the rules that hold there."""
 
     path: str
-    rules: Sequence["IgnoreRules"]
+    rules: Sequence[IgnoreRules]
 
 
 def _look_into(
-    workspace: "Workspace", search: FileSearch, folder: _Folder, descriptor: int
+    roots: WorkspaceRoots, search: FileSearch, folder: _Folder, descriptor: int
 ) -> tuple[list[FoundFile], list[_Folder]]:
     real = _join(search.root, folder.path)
     found, inner = [], []
@@ -114,11 +130,11 @@ def _look_into(
             is_folder = entry.is_dir(follow_symlinks=False)
             if not is_folder and not (entry.is_file(follow_symlinks=False) and search.wanted(path)):
                 continue
-            if _is_ignored(_join(real, entry.name), rules, is_folder=is_folder):
+            if ignored_by(rules, _join(real, entry.name), is_folder=is_folder):
                 continue
             if is_folder:
                 inner.append(_Folder(path, rules))
-            elif workspace.withheld(_join(real, entry.name)):
+            elif roots.withheld(_join(real, entry.name)):
                 search.withheld += 1
             else:
                 found += _with_status(path, entry)
@@ -137,18 +153,9 @@ def _is_skipped(name: str, search: FileSearch) -> bool:
     return name in ALWAYS_SKIPPED or (name.startswith(".") and not search.include_hidden)
 
 
-def _is_ignored(real: str, rules: Sequence["IgnoreRules"], *, is_folder: bool) -> bool:
-    """Whether the nearest rule about this path leaves it out."""
-    for each in reversed(rules):
-        verdict = each.verdict(real + "/" if is_folder else real)
-        if verdict is not None:
-            return verdict
-    return False
-
-
 def _rules_within(
-    real: str, names: Set[str], descriptor: int, inherited: Sequence["IgnoreRules"]
-) -> Sequence["IgnoreRules"]:
+    real: str, names: Set[str], descriptor: int, inherited: Sequence[IgnoreRules]
+) -> Sequence[IgnoreRules]:
     """The rules that hold in a folder; a repository inside another starts afresh."""
     rules = [] if ".git" in names else list(inherited)
     if ".git" in names:
@@ -158,7 +165,7 @@ def _rules_within(
     return rules
 
 
-def _rules_above(workspace: "Workspace", root: str) -> Sequence["IgnoreRules"]:
+def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
     """The rules of the repository around `root`, from its top down; none if it is not in one.
 
     Whoever searches an ignored folder means it, so there the rules from above do not count.
@@ -170,7 +177,7 @@ def _rules_above(workspace: "Workspace", root: str) -> Sequence["IgnoreRules"]:
         folders.append(os.path.dirname(folders[-1]))
     rules: Sequence[IgnoreRules] = []
     for folder in reversed(folders[1:]):
-        anchor, relative = workspace.anchor(folder)
+        anchor, relative = roots.anchor(folder)
         try:
             descriptor = open_beneath(anchor, relative, FOLDER)
         except OSError:
@@ -179,21 +186,17 @@ def _rules_above(workspace: "Workspace", root: str) -> Sequence["IgnoreRules"]:
             rules = _rules_within(folder, set(os.listdir(descriptor)), descriptor, rules)
         finally:
             os.close(descriptor)
-    return [] if _is_ignored(root, rules, is_folder=True) else rules
+    return [] if ignored_by(rules, root, is_folder=True) else rules
 
 
-def _rules_from(folder: int, relative: str, base: str) -> list["IgnoreRules"]:
+def _rules_from(folder: int, relative: str, base: str) -> list[IgnoreRules]:
     try:
         descriptor, _ = open_regular(folder, relative, relative)
     except FileError:
         return []
     with os.fdopen(descriptor, "rb") as stream:
-        content = stream.read(_IGNORE_FILE_LIMIT)
-    # pathspec takes 35 ms to import; most folders do without.
-    parse: Callable[[str, bytes], IgnoreRules] = importlib.import_module(
-        "dirge_py.files.ignore_rules"
-    ).parse
-    return [parse(base, content)]
+        content = stream.read(IGNORE_FILE_LIMIT)
+    return [parse_ignore_file(base, content)]
 
 
 def _join(folder: str, name: str) -> str:
