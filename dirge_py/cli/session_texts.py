@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import clean, thousands
+from dirge_py.lib.text import clean, format_count
 from dirge_py.lib.text_width import cell_width, cut
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.ids import short_names
@@ -224,7 +224,7 @@ def _marked(one: SearchMatch, *, bold: bool) -> str:
 
 
 def _tokens(usage: Usage) -> str:
-    return f"{thousands(usage.input)} in, {thousands(usage.output)} out"
+    return f"{format_count(usage.input)} in, {format_count(usage.output)} out"
 
 
 def _cost(cost_usd: float | None, *, known: bool) -> str:

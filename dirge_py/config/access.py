@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ProviderAccess:
     """A provider entry made ready for use. `base_url` None: the type's usual address."""
 
     alias: str
@@ -48,7 +48,7 @@ class Access:
     script: str | None = None
 
 
-def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Access:
+def provider_access(config: Config, alias: str, *, is_main: bool = False) -> ProviderAccess:
     """What is needed to talk to `alias`. `is_main`: flags about address and key mean it.
 
     Raises:
@@ -66,7 +66,7 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Acc
             f"Provider `{alias}` has no key: there is none in {place}.",
             hint=f"{fix}, or run `dirge config init`.",
         )
-    return Access(
+    return ProviderAccess(
         alias=alias,
         type=entry.type,
         base_url=url,

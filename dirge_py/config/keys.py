@@ -20,7 +20,7 @@ _MAX_KEY_FILE_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-class Key(str):
+class ApiKey(str):
     """A secret string whose `repr` does not show it, so that no dump of settings does."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ def resolve_key(
     api_key: str | None,
     key_file: Path | None,
     environ: Mapping[str, str],
-) -> Key | None:
+) -> ApiKey | None:
     """The first key there is: `api_key` (with `${VAR}` filled in), the variable, the file.
 
     A key whose variable is not set counts as absent, as does a file that is not there.
@@ -44,16 +44,16 @@ def resolve_key(
     """
     from_settings = _expanded(api_key or "", environ).strip()
     if from_settings:
-        return Key(from_settings)
+        return ApiKey(from_settings)
     from_environment = environ.get(api_key_env or "", "").strip()
     if from_environment:
-        return Key(from_environment)
+        return ApiKey(from_environment)
     if key_file is not None and key_file.exists():
         return read_key(key_file)
     return None
 
 
-def read_key(path: Path) -> Key:
+def read_key(path: Path) -> ApiKey:
     """The key in `path`, blanks around it removed. Pipes such as `<(pass show key)` are fine.
 
     Raises:
@@ -82,7 +82,7 @@ def read_key(path: Path) -> Key:
         raise ConfigError(
             f"The key file {path} holds no key.", hint="Write the key into it, as one line."
         )
-    return Key(text)
+    return ApiKey(text)
 
 
 def write_key(path: Path, key: str) -> None:

@@ -28,7 +28,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Hashed:
+class TreeDigest:
     """SHA-256 by relative path; `unread` are files that are there and cannot be read.
 
     `rewritten` are those that were changed since the last look, and back again.
@@ -71,13 +71,15 @@ class TreeHash:
         self._root = root
         self._known: dict[str, _Known] = {}
 
-    def read(self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False) -> Hashed:
+    def read(
+        self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False
+    ) -> TreeDigest:
         """Those of `paths` (relative, with `/`) that are there. Blocks.
 
         Raises:
             OSError: the folder cannot be opened.
         """
-        hashed, known = Hashed(), {}
+        hashed, known = TreeDigest(), {}
         folders = RealFolders(self._root)
         anchor = open_folder_handle(self._root)
         try:

@@ -36,7 +36,7 @@ _NO_CLONES = frozenset(
 
 
 @dataclass(slots=True)
-class Copied:
+class CopyResult:
     """`paths` that the copy has; `left_out` are pairs of a path and why it was not copied."""
 
     paths: list[str] = field(default_factory=list)
@@ -53,7 +53,9 @@ class WorkingCopy:
         self._made: set[str] = {""}
         self._can_clone = hasattr(fcntl, "ioctl")
 
-    def copy(self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False) -> Copied:
+    def copy(
+        self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False
+    ) -> CopyResult:
         """Copy the files and links at these relative paths, with their modes and times. Blocks.
 
         Every file is one of its own: bytes are shared only where the file system sees to it that a
@@ -63,7 +65,7 @@ class WorkingCopy:
             FileError: there is no room for it, or the copy cannot be written.
         """
         wanted = sorted(set(paths))
-        copied = Copied()
+        copied = CopyResult()
         try:
             self._check_room(wanted)
             anchor = open_folder_handle(self._source)
@@ -106,7 +108,9 @@ class WorkingCopy:
         if needed + _SPARE_BYTES > shutil.disk_usage(self._target).free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _copy(self, anchor: int, path: str, copied: Copied, is_stopped: Callable[[], bool]) -> None:
+    def _copy(
+        self, anchor: int, path: str, copied: CopyResult, is_stopped: Callable[[], bool]
+    ) -> None:
         folder = os.path.dirname(path)
         if not self._folders.holds(folder):
             return

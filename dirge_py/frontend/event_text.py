@@ -2,7 +2,7 @@
 
 from typing import TypeAlias, assert_never
 
-from dirge_py.lib.text import thousands
+from dirge_py.lib.text import format_count
 from dirge_py.types.events import (
     CompactionStarted,
     ContextCompacted,
@@ -20,7 +20,7 @@ def describe_event(event: DescribedEvent) -> str:
     """One sentence, or two, about `event`; untrusted text in it is not cleaned."""
     match event:
         case CompactionStarted():
-            return f"Compacting the context, about {thousands(event.tokens_before)} tokens…"
+            return f"Compacting the context, about {format_count(event.tokens_before)} tokens…"
         case ContextCompacted():
             return _describe_compaction(event)
         case EscalationActivated():
@@ -34,7 +34,7 @@ def describe_event(event: DescribedEvent) -> str:
 
 def _describe_compaction(event: ContextCompacted) -> str:
     """As `Context compacted: about 182k → 41k tokens, summary by work/small.`"""
-    before, after = thousands(event.tokens_before), thousands(event.tokens_after)
+    before, after = format_count(event.tokens_before), format_count(event.tokens_after)
     sizes = f"about {before} → {after} tokens"
     author = event.summary_model or "the model"
     match event.kind:

@@ -77,7 +77,7 @@ class Change:
         return "".join([*parts, *self.before[at:]])
 
 
-def take_apart(before: str, after: str) -> Change:
+def diff_hunks(before: str, after: str) -> Change:
     """The hunks between two texts; none when they are the same."""
     old, new = lines_of(before), lines_of(after)
     hunks: list[Hunk] = []

@@ -63,7 +63,7 @@ def shell_arguments(text: str) -> list[str]:
     return [_bash(), "--norc", "--noprofile", "-c", "--", text]
 
 
-def start(
+def start_command(
     arguments: Sequence[str],
     *,
     cwd: str,

@@ -130,7 +130,7 @@ class BoundedOutput:
         return is_small(self.total_bytes, self.total_lines)
 
 
-class Capture:
+class OutputCapture:
     """Takes a command's output as it comes. Memory stays below a few hundred KiB."""
 
     def __init__(self, open_file: Callable[[], OutputFile] | None = None) -> None:
@@ -268,7 +268,7 @@ class UnreadOutput:
 
     def _begin(self, begun: bytes) -> None:
         self._begun = begun
-        self._capture = Capture()
+        self._capture = OutputCapture()
         self._capture.feed(begun)
 
 

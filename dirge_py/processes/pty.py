@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.processes.launch import StartedCommand, shell_arguments
-from dirge_py.processes.output import Capture
+from dirge_py.processes.output import OutputCapture
 from dirge_py.processes.process_tree import CommandTree, EndedProcesses
 from dirge_py.processes.running_command import CommandResult, RunningCommand
 from dirge_py.types.errors import ProcessError
@@ -113,7 +113,7 @@ class PtyCommand(RunningCommand):
         self._text = TerminalText()
         self._on_bytes = on_bytes
         self._typed = bytearray()
-        super().__init__(StartedCommand(opened.process, opened.keyboard_fd), tree, Capture())
+        super().__init__(StartedCommand(opened.process, opened.keyboard_fd), tree, OutputCapture())
 
     def type(self, keys: bytes) -> None:
         """Have the program read `keys`, as if they were typed."""

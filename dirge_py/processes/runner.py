@@ -9,14 +9,8 @@ from functools import partial
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.launch import (
-    Launcher,
-    LaunchSpec,
-    Permit,
-    shell_arguments,
-    start,
-)
-from dirge_py.processes.output import Capture, OutputStore
+from dirge_py.processes.launch import Launcher, LaunchSpec, Permit, shell_arguments, start_command
+from dirge_py.processes.output import OutputCapture, OutputStore
 from dirge_py.processes.process_tree import ORPHAN_REAPER, CommandTree, adopt_orphans
 from dirge_py.processes.pty import OnBytes, PtyCommand, open_terminal
 from dirge_py.processes.running_command import CommandResult, OnOutput, RunningCommand
@@ -165,7 +159,7 @@ class Runner:
         elif self._launcher is not None:
             arguments = self._launcher(arguments, spec)
         ORPHAN_REAPER.expect()
-        started = start(
+        started = start_command(
             arguments,
             cwd=cwd,
             environment=environment,
@@ -173,7 +167,7 @@ class Runner:
             restrict=restricted.restrict if restricted is not None else None,
         )
         tree = _tree_of(started.process.pid, marker)
-        capture = Capture(partial(outputs.create, call_id) if outputs else None)
+        capture = OutputCapture(partial(outputs.create, call_id) if outputs else None)
         running = RunningCommand(started, tree, capture, on_output=on_output, watching=watching)
         self._see_through(running, min(timeout_s, MAX_TIMEOUT_S))
         return running

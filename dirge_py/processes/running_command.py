@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import StartedCommand
-from dirge_py.processes.output import BoundedOutput, Capture
+from dirge_py.processes.output import BoundedOutput, OutputCapture
 from dirge_py.processes.process_tree import (
     ORPHAN_REAPER,
     CommandTree,
@@ -73,7 +73,7 @@ class RunningCommand:
         self,
         started: StartedCommand,
         tree: CommandTree,
-        capture: Capture,
+        capture: OutputCapture,
         *,
         on_output: OnOutput | None = None,
         watching: WatchSettings | None = None,

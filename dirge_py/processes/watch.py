@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.processes.output import Capture
+from dirge_py.processes.output import OutputCapture
 from dirge_py.processes.process_tree import CommandTree
 
 _TELL_AGAIN_S = 5.0
@@ -38,7 +38,7 @@ class CommandWatch:
     def __init__(
         self,
         settings: WatchSettings,
-        capture: Capture,
+        capture: OutputCapture,
         tree: CommandTree,
         on_question: Callable[[], None],
     ) -> None:

@@ -29,10 +29,10 @@ from dirge_py.extensions.web.access import WebAccess
 from dirge_py.files.git import make_git_folder
 from dirge_py.files.resolve import is_beneath, reason_of
 from dirge_py.files.safe_read import read_regular
-from dirge_py.files.tree_hash import Hashed, TreeHash, sha256_of_files
+from dirge_py.files.tree_hash import TreeDigest, TreeHash, sha256_of_files
 from dirge_py.files.working_copy import (
-    Copied,
     CopyFolder,
+    CopyResult,
     WorkingCopy,
     place_for_copies,
     remove_abandoned_copies,
@@ -227,7 +227,7 @@ def _fill(
     listed: Listed,
     folders: Sequence[str],
     is_stopped: Callable[[], bool],
-) -> Copied:
+) -> CopyResult:
     working_copy = WorkingCopy(source, target)
     made = working_copy.copy(listed.files, is_stopped)
     working_copy.link(listed.dependencies)
@@ -261,7 +261,7 @@ async def _remove(folder: CopyFolder, notify: Callable[[str], None]) -> None:
         notify(f"A copy of the project could not be removed: {clean(folder.top)}.")
 
 
-def _tell_left_out(made: Copied, listed: Listed, notify: Callable[[str], None]) -> None:
+def _tell_left_out(made: CopyResult, listed: Listed, notify: Callable[[str], None]) -> None:
     left_out = [*made.left_out, *((path, "cannot be listed") for path in listed.closed)]
     if not left_out:
         return
@@ -421,13 +421,13 @@ class TreeReader:
             return TreeState(sha256=hashed.sha256, files=hashed.files)
 
 
-async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> Hashed:
+async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> TreeDigest:
     """
     Raises:
         FileError: the folder is gone, or cannot be opened.
     """
 
-    def read(is_stopped: Callable[[], bool]) -> Hashed:
+    def read(is_stopped: Callable[[], bool]) -> TreeDigest:
         return hashes.read(paths, is_stopped)
 
     try:

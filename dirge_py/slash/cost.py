@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from dirge_py.lib.text import dollars
+from dirge_py.lib.text import format_usd
 from dirge_py.lib.text_width import cell_width
 from dirge_py.slash.account import MAIN, Asked, requests_of
 from dirge_py.slash.base import FrontEnd, settings_of
@@ -115,7 +115,7 @@ def _by_role(asked: Sequence[Asked]) -> list[_Line]:
 def _row(name: str, asked: Sequence[Asked], usage: Usage, price: float | None) -> _Row:
     counts = (len(asked), usage.input, usage.output, usage.cache_read)
     least = sum(one.cost_usd or 0.0 for one in asked)
-    return (name, *(f"{count:,}" for count in counts), dollars(price, least))
+    return (name, *(f"{count:,}" for count in counts), format_usd(price, least))
 
 
 def _aligned(lines: Sequence[_Line]) -> list[str]:

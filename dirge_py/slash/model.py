@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.text import thousands
+from dirge_py.lib.text import format_count
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
@@ -96,7 +96,7 @@ def _alias(choice: "ModelOption") -> str:
 
 
 def _detail(window_tokens: int, price: str) -> str:
-    window = f"{thousands(window_tokens)} tokens" if window_tokens else ""
+    window = f"{format_count(window_tokens)} tokens" if window_tokens else ""
     return "  ".join(part for part in (window, price) if part)
 
 

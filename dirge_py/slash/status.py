@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dirge_py.files.git import branch_of
-from dirge_py.lib.text import dollars, visible
+from dirge_py.lib.text import format_usd, visible
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import FrontEnd, KnowsSettings
 from dirge_py.types.errors import DirgeError
@@ -58,7 +58,7 @@ def _model(conversation: "Conversation") -> Iterator[tuple[str, str]]:
     used, window = conversation.context_tokens, conversation.settings.window_tokens
     share = f" ({used / window:.0%})" if window else ""
     yield "context", f"{used:,} of {window:,} tokens{share}"
-    cost = dollars(conversation.cost_usd, conversation.least_usd)
+    cost = format_usd(conversation.cost_usd, conversation.least_usd)
     yield "cost", f"{cost}, {conversation.usage.total:,} tokens"
 
 

@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from dirge_py.config.keys import Key, read_key, resolve_key, write_key
+from dirge_py.config.keys import ApiKey, read_key, resolve_key, write_key
 from dirge_py.types.errors import ConfigError
 
 
@@ -35,7 +35,7 @@ def test_a_stored_key_is_its_owners_alone_and_replaced_whole(tmp_path):
     write_key(path, "first")
     write_key(path, " second\n")
 
-    assert read_key(path) == Key("second")
+    assert read_key(path) == ApiKey("second")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert os.listdir(path.parent) == ["work"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.lib.hunks import JOINED_ACROSS, lines_of, take_apart
+from dirge_py.lib.hunks import JOINED_ACROSS, diff_hunks, lines_of
 
 LINES = st.sampled_from(["a", "b", "", "\ufeffa", "}", "a\r", "\u2028", "b\x0c"])
 TEXTS = st.builds(
@@ -20,7 +20,7 @@ TEXTS = st.builds(
 def test_all_hunks_give_the_new_text_none_the_old_and_some_only_whole_lines(
     before: str, after: str, some: set[int]
 ):
-    change = take_apart(before, after)
+    change = diff_hunks(before, after)
     assert change.take(range(len(change.hunks))) == after
     assert change.take(()) == before
     taken = lines_of(change.take(some))
@@ -29,7 +29,7 @@ def test_all_hunks_give_the_new_text_none_the_old_and_some_only_whole_lines(
 
 @given(TEXTS, TEXTS)
 def test_hunks_are_in_order_apart_from_each_other_and_never_empty(before: str, after: str):
-    hunks = take_apart(before, after).hunks
+    hunks = diff_hunks(before, after).hunks
     assert all(h.before_at < h.before_end or h.after_at < h.after_end for h in hunks)
     assert all(b.before_at - a.before_end > JOINED_ACROSS for a, b in pairwise(hunks))
     assert (hunks == ()) == (before == after)
@@ -40,7 +40,7 @@ def test_hunks_are_in_order_apart_from_each_other_and_never_empty(before: str, a
 def test_edits_far_apart_in_a_large_file_are_hunks_of_their_own(places: list[int], repeats: bool):
     lines = [f"line {n % 7 if repeats and n % 2 else n}\n" for n in range(3001)]
     after = [f"new {n}\n" if n in places else line for n, line in enumerate(lines)]
-    change = take_apart("".join(lines), "".join(after))
+    change = diff_hunks("".join(lines), "".join(after))
     near = sum(b - a <= JOINED_ACROSS + 1 for a, b in pairwise(sorted(places)))
     assert len(change.hunks) == len(places) - near
     assert change.take(range(len(places))) == "".join(after)
@@ -50,12 +50,12 @@ def test_edits_far_apart_in_a_large_file_are_hunks_of_their_own(places: list[int
 def test_what_has_nothing_in_common_is_compared_quickly(shape: str):
     before = "".join(shape.format(n) for n in range(20_000))
     after = "".join(shape.format(-n) for n in range(20_001))
-    change = take_apart(before, after)
+    change = diff_hunks(before, after)
     assert change.take(range(len(change.hunks))) == after
 
 
 def test_a_line_without_its_end_is_another_line():
-    change = take_apart("a\nb", "a\nb\nc")
+    change = diff_hunks("a\nb", "a\nb\nc")
     assert [change.take(()), change.take((0,))] == ["a\nb", "a\nb\nc"]
 
 

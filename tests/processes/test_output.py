@@ -7,7 +7,7 @@ import pytest
 from dirge_py.processes.output import (
     KEEP_BYTES,
     MAX_FILE_BYTES,
-    Capture,
+    OutputCapture,
     OutputFile,
     OutputStore,
     excerpt,
@@ -16,7 +16,7 @@ from tests.security.sizes import size
 
 
 def captured(*chunks: bytes, outputs: OutputStore | None = None):
-    capture = Capture((lambda: outputs.create("call")) if outputs else None)
+    capture = OutputCapture((lambda: outputs.create("call")) if outputs else None)
     for chunk in chunks:
         capture.feed(chunk)
     return capture.finish()
@@ -50,7 +50,7 @@ def test_the_file_holds_all_of_it_for_the_owner_alone(outputs):
 
 
 def test_beginning_and_end_survive_a_flood():
-    capture = Capture()
+    capture = OutputCapture()
     for n in range(20_000):
         capture.feed(b"%063d\n" % n)
     output = capture.finish()
@@ -96,7 +96,7 @@ def test_shown_and_left_out_add_up(lines, width):
 
 
 def test_a_live_tail_is_short_and_whole():
-    capture = Capture()
+    capture = OutputCapture()
     capture.feed("é".encode() * 100_000)
 
     assert set(capture.live_tail()) == {"é"}
@@ -104,7 +104,7 @@ def test_a_live_tail_is_short_and_whole():
 
 
 def test_a_full_disk_is_told_and_the_result_still_comes():
-    capture = Capture(_full)
+    capture = OutputCapture(_full)
     capture.feed(b"line\n" * 5000)
     output = capture.finish()
 

@@ -2,7 +2,7 @@
 
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.paper import Paper
-from dirge_py.lib.text import clean, thousands
+from dirge_py.lib.text import clean, format_count
 from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
     EvidenceTaken,
@@ -46,7 +46,7 @@ class PhaseLines:
     def _tell_end(self, event: PlanPhase) -> None:
         told = [f"{event.duration_ms / 1000:.0f} s"]
         if event.usage:
-            told.append(f"{thousands(event.usage.total)} tokens")
+            told.append(f"{format_count(event.usage.total)} tokens")
         if event.cost_usd:
             told.append(f"${event.cost_usd:.4f}")
         self._say(f"{describe_event(event)} ({', '.join(told)})")

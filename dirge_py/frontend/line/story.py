@@ -9,7 +9,7 @@ from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.phases import PhaseLines
 from dirge_py.frontend.outcome_text import words_for
-from dirge_py.lib.text import thousands, told_cost
+from dirge_py.lib.text import format_cost, format_count
 from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
     AgentEnd,
@@ -224,9 +224,9 @@ class Story:
         parts = [f"{answers} turn{'s' * (answers != 1)}", f"{self._clock() - self._began_s:.0f} s"]
         usage = self._spent.usage
         if usage:
-            parts.append(f"{thousands(usage.total)} tokens")
+            parts.append(f"{format_count(usage.total)} tokens")
         if usage and self._spent.cost_usd is None:
-            parts.append(told_cost(None, self._spent.least_usd))
+            parts.append(format_cost(None, self._spent.least_usd))
         elif self._spent.cost_usd:
             parts.append(f"${self._spent.cost_usd:.4f}")
         self._paper.line(f"({', '.join(parts)})")

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
-from dirge_py.config.access import Access, has_access, key_place, provider_access
+from dirge_py.config.access import ProviderAccess, has_access, key_place, provider_access
 from dirge_py.config.models import ModelChoice, main_model, resolve_model
 from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
@@ -189,7 +189,7 @@ def _local(found: Sequence[LocalServer] | None) -> Iterator[Finding]:
             yield warn("local servers", words, "ollama pull qwen3")
 
 
-def _settings(config: Config, access: Access) -> ProviderSettings:
+def _settings(config: Config, access: ProviderAccess) -> ProviderSettings:
     return ProviderSettings(
         alias=access.alias,
         type=access.type,
@@ -201,7 +201,7 @@ def _settings(config: Config, access: Access) -> ProviderSettings:
     )
 
 
-def _key_words(config: Config, access: Access) -> str:
+def _key_words(config: Config, access: ProviderAccess) -> str:
     return f"key from {key_place(config, access.alias)}" if access.api_key else "no key needed"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import clean, thousands
+from dirge_py.lib.text import clean, format_count
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.record import Record, json_text
@@ -131,7 +131,7 @@ def session_facts(document: ExportedSession) -> list[tuple[str, str]]:
         ("begun", document.created),
         ("last used", document.updated),
         ("messages", str(len(document.messages))),
-        ("tokens", f"{thousands(usage.input)} in, {thousands(usage.output)} out"),
+        ("tokens", f"{format_count(usage.input)} in, {format_count(usage.output)} out"),
         ("cost", cost or "unknown"),
     ]
     return [(name, clean(" ".join(value.split()))) for name, value in rows if value]

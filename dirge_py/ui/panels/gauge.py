@@ -1,7 +1,7 @@
 """How full the context is, in figures and as a bar."""
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import thousands
+from dirge_py.lib.text import format_count
 
 _NEAR = 0.9
 """From this part of the way to folding on, it is said that it comes near."""
@@ -35,8 +35,8 @@ class Gauge:
     def words(self) -> str:
         """As `45k/200k 22%`, and the mark."""
         if not self.window:
-            return thousands(self.used)
-        figures = f"{thousands(self.used)}/{thousands(self.window)} {int(100 * self.share)}%"
+            return format_count(self.used)
+        figures = f"{format_count(self.used)}/{format_count(self.window)} {int(100 * self.share)}%"
         return f"{figures} {self.mark}".rstrip()
 
     def bar(self, width: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dirge_py.lib.hunks import Change, take_apart
+from dirge_py.lib.hunks import Change, diff_hunks
 from dirge_py.types.tools import FileChange
 
 
@@ -68,7 +68,7 @@ class FileSelection:
 
     def _take_up(self, after: str | None) -> None:
         self._proposed = after
-        self.change: Change = take_apart(self.before or "", after or "")
+        self.change: Change = diff_hunks(self.before or "", after or "")
         self.count = len(self.change.hunks)
         if self.is_new or self.is_removal or (self.moved_from and not self.count):
             self.count = 1

@@ -11,7 +11,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dirge_py.files.git import branch_of
-from dirge_py.lib.text import clean, thousands, told_cost
+from dirge_py.lib.text import clean, format_cost, format_count
 from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.bounds import Bounds
@@ -206,7 +206,7 @@ def _cost(standing: Standing) -> str:
     """As `$0.0123`, with what it may be at most if that is bound."""
     most = standing.most_cost_usd
     if standing.cost_usd is None:
-        known = told_cost(None, standing.least_usd)
+        known = format_cost(None, standing.least_usd)
         return known if most is None else f"{known}/${most:.2f}"
     if most is not None:
         return f"${standing.cost_usd:.4f}/${most:.2f}"
@@ -215,7 +215,9 @@ def _cost(standing: Standing) -> str:
 
 def _tokens(standing: Standing) -> str:
     most = standing.most_tokens
-    return f"{thousands(standing.tokens)}/{thousands(most)} tokens" if most is not None else ""
+    return (
+        f"{format_count(standing.tokens)}/{format_count(most)} tokens" if most is not None else ""
+    )
 
 
 def place_of(cwd: Path) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
-from dirge_py.lib.text import told_cost
+from dirge_py.lib.text import format_cost
 from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
 from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.ui.ink import Ink
@@ -88,7 +88,7 @@ def spent(usage: Usage, cost_usd: float | None, least_usd: float = 0.0) -> Seque
     if usage.output:
         parts.append(f"{_tokens(usage.output)} out")
     if cost_usd is None and parts:
-        parts.append(told_cost(None, least_usd))
+        parts.append(format_cost(None, least_usd))
     elif cost_usd:
         parts.append(f"${cost_usd:.4f}")
     return parts
