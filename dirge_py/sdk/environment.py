@@ -128,8 +128,8 @@ class ExecutionEnvironment:
         def roots() -> Sequence[str]:
             return tuple(dict.fromkeys((*workspace.roots, *self.workspace.roots)))
 
-        room = sandbox.room if sandbox is not None else None
-        return ReadOnlyProfile(roots, self._home, room=room)
+        profile = sandbox.profile if sandbox is not None else None
+        return ReadOnlyProfile(roots, self._home, sandbox=profile)
 
     @property
     def sandbox(self) -> str:
@@ -159,7 +159,7 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     if mode == "off":
         return None
     _check_hosts(config)
-    found = find_sandbox(room_of(config, workspace))
+    found = find_sandbox(sandbox_profile_of(config, workspace))
     if isinstance(found, NoSandbox):
         if mode == "required":
             raise ConfigError(
@@ -197,7 +197,7 @@ def would_be_sandboxed(config: Config) -> bool:
     return True
 
 
-def room_of(config: Config, workspace: Workspace) -> SandboxProfile:
+def sandbox_profile_of(config: Config, workspace: Workspace) -> SandboxProfile:
     """What commands may see and change. Relative paths of the settings are in the first root."""
     environment = config.origin.environment or os.environ
     home = environment.get("HOME") or os.path.expanduser("~")

@@ -80,8 +80,8 @@ async def profile(project: Path) -> AsyncIterator[ReadOnlyProfile]:
     made.close()
 
 
-def profile_of(project: Path, room: SandboxProfile | None = None) -> ReadOnlyProfile:
-    return ReadOnlyProfile(lambda: [str(project)], str(project.parent / "home"), room=room)
+def profile_of(project: Path, sandbox: SandboxProfile | None = None) -> ReadOnlyProfile:
+    return ReadOnlyProfile(lambda: [str(project)], str(project.parent / "home"), sandbox=sandbox)
 
 
 async def output(profile: ReadOnlyProfile | None, project: Path, command: str) -> str:
@@ -219,8 +219,8 @@ async def test_without_any_mechanism_commands_run_and_the_reason_is_told(
 async def test_what_a_sandbox_hides_is_hidden_from_looking_too(project: Path) -> None:
     home = project.parent / "home"
     (home / "private").write_text("private\n")
-    room = SandboxProfile(roots=(str(project),), home=str(home))
-    profile = profile_of(project, room)
+    sandbox = SandboxProfile(roots=(str(project),), home=str(home))
+    profile = profile_of(project, sandbox)
 
     said = await output(profile, project, f"cat kept; cat {home}/private; echo x > made")
     profile.close()

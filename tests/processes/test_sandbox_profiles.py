@@ -89,27 +89,27 @@ def test_the_argument_list_names_no_variable():
 # --- what becomes of a place
 
 
-def spec_of(room: SandboxProfile, path: str = "/usr/bin", *permits: Permit) -> LaunchSpec:
+def spec_of(profile: SandboxProfile, path: str = "/usr/bin", *permits: Permit) -> LaunchSpec:
     environment = {"PATH": path}
     return LaunchSpec(
-        cwd=room.roots[0], environment=environment, call_id="", permits=frozenset(permits)
+        cwd=profile.roots[0], environment=environment, call_id="", permits=frozenset(permits)
     )
 
 
 @pytest.fixture
-def room(home: Path) -> SandboxProfile:
+def profile(home: Path) -> SandboxProfile:
     (home / "work").mkdir()
     return physical_profile(SandboxProfile(roots=(str(home / "work"),), home=str(home)))
 
 
-def test_of_home_only_toolchains_are_shown(home, room):
+def test_of_home_only_toolchains_are_shown(home, profile):
     for folder in (".cargo/bin", ".rustup", ".ssh", "bin", ".local/bin", ".local/share/keyrings"):
         (home / folder).mkdir(parents=True)
     (home / ".cargo/credentials.toml").touch()
     (home / ".gitconfig").touch()
     path = os.pathsep.join(str(home / name) for name in (".cargo/bin", "bin", ".local/bin"))
 
-    places = plan_mounts(room, spec_of(room, path))
+    places = plan_mounts(profile, spec_of(profile, path))
 
     effects = {
         name: effect_on(str(home / name), places)
@@ -134,25 +134,25 @@ def test_of_home_only_toolchains_are_shown(home, room):
     }
 
 
-def test_home_on_the_path_shows_nothing_more(home, room):
-    places = plan_mounts(room, spec_of(room, f"{home}:{home}/.local:{home.parent}"))
+def test_home_on_the_path_shows_nothing_more(home, profile):
+    places = plan_mounts(profile, spec_of(profile, f"{home}:{home}/.local:{home.parent}"))
 
     assert effect_on(str(home / ".ssh"), places) == "hide"
 
 
-def test_an_environment_of_the_project_cannot_open_what_is_no_python(home, room):
+def test_an_environment_of_the_project_cannot_open_what_is_no_python(home, profile):
     (home / ".ssh/bin").mkdir(parents=True)
     (home / ".ssh/bin/python").touch()
     (home / "work/.venv/bin").mkdir(parents=True)
     (home / "work/.venv/pyvenv.cfg").touch()
     (home / "work/.venv/bin/python").symlink_to(home / ".ssh/bin/python")
 
-    places = plan_mounts(room, spec_of(room))
+    places = plan_mounts(profile, spec_of(profile))
 
     assert effect_on(str(home / ".ssh"), places) == "hide"
 
 
-def test_the_python_of_an_environment_of_the_project_is_shown(home, room):
+def test_the_python_of_an_environment_of_the_project_is_shown(home, profile):
     real = home / ".pyenv/versions/3.12"
     (real / "bin").mkdir(parents=True)
     (real / "lib/python3.12").mkdir(parents=True)
@@ -161,7 +161,7 @@ def test_the_python_of_an_environment_of_the_project_is_shown(home, room):
     (home / "work/.venv/pyvenv.cfg").touch()
     (home / "work/.venv/bin/python").symlink_to(real / "bin/python3.12")
 
-    places = plan_mounts(room, spec_of(room))
+    places = plan_mounts(profile, spec_of(profile))
 
     assert effect_on(str(real), places) == "show"
     assert effect_on(str(home / ".pyenv"), places) == "hide"
@@ -169,7 +169,7 @@ def test_the_python_of_an_environment_of_the_project_is_shown(home, room):
 
 def test_our_own_state_is_hidden_wherever_it_is(home):
     (home / "work/state").mkdir(parents=True)
-    room = physical_profile(
+    profile = physical_profile(
         SandboxProfile(
             roots=(str(home / "work"),),
             home=str(home),
@@ -177,13 +177,13 @@ def test_our_own_state_is_hidden_wherever_it_is(home):
         )
     )
 
-    places = plan_mounts(room, spec_of(room))
+    places = plan_mounts(profile, spec_of(profile))
 
     assert effect_on(str(home / "work/state/log"), places) == "hide"
     assert effect_on(str(home / "work/config/dirge"), places) == "hide"
     with pytest.raises(UnsuitableProfile):
         physical_profile(
-            SandboxProfile(roots=(str(home / "work/state"),), home=str(home), hidden=room.hidden)
+            SandboxProfile(roots=(str(home / "work/state"),), home=str(home), hidden=profile.hidden)
         )
 
 
@@ -292,7 +292,9 @@ def workspace(home: Path) -> Workspace:
 @pytest.fixture
 def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        probe, "find_sandbox", lambda room: NoSandbox("bubblewrap is not installed", "Install it.")
+        probe,
+        "find_sandbox",
+        lambda profile: NoSandbox("bubblewrap is not installed", "Install it."),
     )
 
 
@@ -301,9 +303,9 @@ def test_settings_make_the_room(home, workspace):
         home, readable=["~/.cargo"], writable=["build", "/opt/x"], hosts=["a.example"], network=True
     )
 
-    room = room_of(config, workspace)
+    profile = room_of(config, workspace)
 
-    assert room == SandboxProfile(
+    assert profile == SandboxProfile(
         roots=tuple(workspace.roots),
         home=str(home),
         readable=(f"{home}/.cargo",),
@@ -315,7 +317,7 @@ def test_settings_make_the_room(home, workspace):
 
 
 def test_off_looks_for_none(home, workspace, monkeypatch):
-    monkeypatch.setattr(probe, "find_sandbox", lambda room: pytest.fail("looked"))
+    monkeypatch.setattr(probe, "find_sandbox", lambda profile: pytest.fail("looked"))
 
     assert open_sandbox(config_of(home, mode="off"), workspace, []) is None
 

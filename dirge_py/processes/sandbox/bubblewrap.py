@@ -1,10 +1,9 @@
-"""Shutting a command in with bubblewrap: namespaces, and a file system of its own.
+"""A sandbox of bubblewrap: namespaces, and a file system of its own.
 
-What must not be made by a command, kept by an empty one of ours while commands run.
-
-A place can only be mounted upon if something stands there: an empty folder, or a file that says
-what its absence says. Ours is marked, so that one that was left behind by a crash is known again,
-and locked, so that another dirge does not take it away under the commands of this one.
+A place that a command must not make (`.git`, where there is none) is kept from it by a mount, and
+that takes something to mount upon: an empty folder, or a file that says what its absence says.
+`PlaceholderMounts` makes it. Ours is marked, so that one that was left behind by a crash is known
+again, and locked, so that another dirge does not take it away under the commands of this one.
 """
 
 import atexit
@@ -39,29 +38,31 @@ _ALL_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubblewrapSetup:
-    """What was found on this machine to make the sandbox of.
-
-    `filter_path` leads to the filter of system calls, which bash opens before bubblewrap starts;
-    empty if there is none for this machine. `lets_end_gently`: `env` can give SIGTERM its meaning
-    back, so that bubblewrap may ignore it.
-    """
+    """What was found on this machine to make the sandbox of."""
 
     program: str
+    """The path of bubblewrap."""
     bash: str
+    """The path of bash, which starts bubblewrap."""
     filter_path: str = ""
+    """Leads to the filter of system calls; empty if there is none for this machine."""
     lets_end_gently: bool = True
+    """`env` can give SIGTERM its meaning back, so that bubblewrap may ignore it."""
     limits: str = ""
+    """Statements of bash that set the limits of a command."""
 
 
 class Bubblewrap:
     """A launcher. Close it when no command runs any more."""
 
-    def __init__(self, room: SandboxProfile, program: str, *, lets_end_gently: bool = True) -> None:
-        """`room` is physical. Raises `ValueError`: one of its hosts is no host."""
-        self._room = room
+    def __init__(
+        self, profile: SandboxProfile, program: str, *, lets_end_gently: bool = True
+    ) -> None:
+        """`profile` is physical. Raises `ValueError`: one of its hosts is no host."""
+        self._profile = profile
         self._is_closed = False
         self._kept = PlaceholderMounts()
-        self._hosts = HostList(room.hosts)
+        self._hosts = HostList(profile.hosts)
         self._proxy: HostProxy | None = None
         self._filter_fd = in_memory(filter_program(sockets=True))
         self._parts = BubblewrapSetup(
@@ -81,12 +82,12 @@ class Bubblewrap:
         """
         if self._is_closed:
             raise ProcessError("No command is started while dirge ends.")
-        places = plan_mounts(self._room, spec)
+        places = plan_mounts(self._profile, spec)
         if "git" in spec.permits:
-            for root in self._room.roots:
+            for root in self._profile.roots:
                 self._kept.give_up(os.path.join(root, ".git"))
-        has_network = self._room.network or "network" in spec.permits
-        if self._room.hosts and not has_network:
+        has_network = self._profile.network or "network" in spec.permits
+        if self._profile.hosts and not has_network:
             self._proxy = self._proxy or _started_proxy(self._hosts)
             arguments = [*_RELAY, self._proxy.path, *arguments]
             for path in (self._proxy.folder, *_NEEDED_BY_RELAY):
@@ -148,7 +149,7 @@ def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: BubblewrapSe
 def mount_arguments(
     places: MountPlan, *, keep: Callable[[str], str | None], has_network: bool
 ) -> list[str]:
-    """The options of bubblewrap for a room; `keep` sees to it that a guarded place exists."""
+    """The options of bubblewrap for a mount plan; `keep` sees to it that a guarded place exists."""
     options = [*_NAMESPACES, *(["--share-net"] if has_network else [])]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_of_proc()]
     for path, effect in ordered(places):

@@ -52,9 +52,9 @@ def limits_here() -> str:
 class Landlock:
     """A launcher. Close it when no command runs any more."""
 
-    def __init__(self, room: SandboxProfile) -> None:
-        """`room` is physical."""
-        self._room = room
+    def __init__(self, profile: SandboxProfile) -> None:
+        """`profile` is physical."""
+        self._profile = profile
         self._tmp = os.path.realpath(tempfile.mkdtemp(prefix="dirge-sandbox-"))
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
@@ -63,10 +63,10 @@ class Landlock:
         Raises:
             ProcessError: a place cannot be guarded, or the command would start in a hidden one.
         """
-        places = plan_mounts(self._room, spec)
+        places = plan_mounts(self._profile, spec)
         if "git" in spec.permits:
             places = _with_open_git(places)
-        has_network = self._room.network or "network" in spec.permits
+        has_network = self._profile.network or "network" in spec.permits
         # root could read the disk itself there.
         places |= {"/dev": "hide", self._tmp: "write"}
         places |= dict.fromkeys((f"/dev/{name}" for name in _OPEN_DEVICES), "write")

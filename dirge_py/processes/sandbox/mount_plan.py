@@ -1,6 +1,6 @@
 """What becomes of which place of the disk inside a sandbox, whatever the sandbox is made of.
 
-What of a hidden home folder programs need all the same: the toolchains that PATH leads to.
+The home folder is hidden but for the toolchains that PATH leads to.
 """
 
 import contextlib
@@ -31,22 +31,22 @@ _NEEDED_OF_RUN = (
 _GUARDED = (".git", ".dirge")
 
 
-def physical_profile(room: SandboxProfile) -> SandboxProfile:
-    """The room with every path resolved.
+def physical_profile(profile: SandboxProfile) -> SandboxProfile:
+    """The profile with every path resolved.
 
     Raises:
         Unfit: what it wants shown or writable would show what has to stay hidden.
     """
     real = os.path.realpath
-    home = real(room.home) if room.home else "/"
+    home = real(profile.home) if profile.home else "/"
     made = SandboxProfile(
-        roots=tuple(dict.fromkeys(real(root) for root in room.roots)),
+        roots=tuple(dict.fromkeys(real(root) for root in profile.roots)),
         home=home,
-        writable=_existing(room.writable),
-        readable=_existing(room.readable),
-        hidden=tuple(real(path) for path in room.hidden),
-        network=room.network,
-        hosts=room.hosts,
+        writable=_existing(profile.writable),
+        readable=_existing(profile.readable),
+        hidden=tuple(real(path) for path in profile.hidden),
+        network=profile.network,
+        hosts=profile.hosts,
     )
     for path in (*made.roots, *made.writable, *made.readable):
         if home != "/" and is_below(home, path):
@@ -63,28 +63,28 @@ def physical_profile(room: SandboxProfile) -> SandboxProfile:
     return made
 
 
-def plan_mounts(room: SandboxProfile, spec: LaunchSpec) -> MountPlan:
-    """What becomes of which place for one command. `room` is physical.
+def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
+    """What becomes of which place for one command. `profile` is physical.
 
     Raises:
         ProcessError: the command would start in a folder that it cannot see, or a root has a
             `.git` or `.dirge` that cannot be guarded.
     """
     try:
-        for root in room.roots:
+        for root in profile.roots:
             _check_entries(root)
     except UnsuitableProfile as unfit:
         raise ProcessError(str(unfit), hint=unfit.fix) from unfit
     places: MountPlan = {"/": "show"}
-    places |= dict.fromkeys(_hidden(room), "hide")
+    places |= dict.fromkeys(_hidden(profile), "hide")
     asked = map(os.path.realpath, spec.shows)
-    _show(places, [*_needed(room, spec), *room.readable, *asked], room)
-    places |= dict.fromkeys((*room.writable, *room.roots), "write")
-    for root in room.roots:
+    _show(places, [*_needed(profile, spec), *profile.readable, *asked], profile)
+    places |= dict.fromkeys((*profile.writable, *profile.roots), "write")
+    for root in profile.roots:
         places |= dict.fromkeys(_guarded(root, may_write="git" in spec.permits), "guard")
         places |= _of_git(root, may_write="git" in spec.permits)
-    places |= dict.fromkeys((path for path in room.hidden if _matters(path, places)), "hide")
-    places |= dict.fromkeys(_masked(room, places), "mask")
+    places |= dict.fromkeys((path for path in profile.hidden if _matters(path, places)), "hide")
+    places |= dict.fromkeys(_masked(profile, places), "mask")
     places |= dict.fromkeys(list(_pinned(places)), "pin")
     cwd = os.path.realpath(spec.cwd)
     if effect_on(cwd, places) == "hide":
@@ -119,28 +119,28 @@ def _check_entries(root: str) -> None:
             )
 
 
-def _hidden(room: SandboxProfile) -> list[str]:
-    places = (*SHARED, room.home if room.home != "/" else "/root")
+def _hidden(profile: SandboxProfile) -> list[str]:
+    places = (*SHARED, profile.home if profile.home != "/" else "/root")
     return [path for path in places if os.path.isdir(path) and not os.path.islink(path)]
 
 
-def _needed(room: SandboxProfile, spec: LaunchSpec) -> Iterator[str]:
-    yield from toolchains(spec.environment.get("PATH", ""), room.home, roots=room.roots)
-    yield from (os.path.join(room.home, name) for name in GIT_SETTINGS)
+def _needed(profile: SandboxProfile, spec: LaunchSpec) -> Iterator[str]:
+    yield from toolchains(spec.environment.get("PATH", ""), profile.home, roots=profile.roots)
+    yield from (os.path.join(profile.home, name) for name in GIT_SETTINGS)
     yield from _NEEDED_OF_RUN
-    if room.network or room.hosts or "network" in spec.permits:
+    if profile.network or profile.hosts or "network" in spec.permits:
         yield os.path.realpath("/etc/resolv.conf")
-    for root in room.roots:
+    for root in profile.roots:
         # Builds look for settings above their folder, up to where the repository begins.
         repository = repository_of(root)
-        if repository is not None and not is_below(room.home, repository.top):
+        if repository is not None and not is_below(profile.home, repository.top):
             yield repository.top
 
 
-def _show(places: MountPlan, wanted: Iterable[str], room: SandboxProfile) -> None:
+def _show(places: MountPlan, wanted: Iterable[str], profile: SandboxProfile) -> None:
     """Add what would be hidden otherwise."""
     for path in in_order(set(wanted)):
-        if not os.path.exists(path) or is_below_any(path, (*room.roots, *room.writable)):
+        if not os.path.exists(path) or is_below_any(path, (*profile.roots, *profile.writable)):
             continue
         if effect_on(path, places) == "hide":
             places[path] = "show"
@@ -192,8 +192,8 @@ def _matters(path: str, places: Mapping[str, MountEffect]) -> bool:
     return effect == "write" or (effect != "hide" and os.path.isdir(path))
 
 
-def _masked(room: SandboxProfile, places: Mapping[str, MountEffect]) -> Iterator[str]:
-    credentials = (os.path.join(room.home, name) for name in CREDENTIALS)
+def _masked(profile: SandboxProfile, places: Mapping[str, MountEffect]) -> Iterator[str]:
+    credentials = (os.path.join(profile.home, name) for name in CREDENTIALS)
     for path in (*filter(os.path.isfile, credentials), *_sockets()):
         if effect_on(path, places) == "show":
             yield path

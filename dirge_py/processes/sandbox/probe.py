@@ -34,7 +34,7 @@ class _SandboxFailure:
 
 
 def find_sandbox(
-    room: SandboxProfile, *, programs: Sequence[str] = bubblewrap.PROGRAMS
+    profile: SandboxProfile, *, programs: Sequence[str] = bubblewrap.PROGRAMS
 ) -> Sandbox | NoSandbox:
     """The best sandbox that was seen to work: bubblewrap, else Landlock, else seatbelt.
 
@@ -42,25 +42,25 @@ def find_sandbox(
     looked for. Nothing is remembered: what worked at the last start may not work now.
     """
     try:
-        room = physical_profile(room)
-        HostList(room.hosts)
+        profile = physical_profile(profile)
+        HostList(profile.hosts)
     except UnsuitableProfile as unfit:
         return NoSandbox(unfit.reason, unfit.fix)
     except ValueError as error:
         return NoSandbox(f"{str(error)!r} is no host", "Correct it in `[sandbox] hosts`.")
     if sys.platform == "darwin":
-        return _on_macos(room)
+        return _on_macos(profile)
     if sys.platform != "linux":
         return NoSandbox("there is no sandbox for this system", "Use `--sandbox off`.")
     program = next((path for path in programs if os.access(path, os.X_OK)), None)
     first = (
-        _with_bubblewrap(room, program)
+        _with_bubblewrap(profile, program)
         if program
         else _SandboxFailure("bubblewrap is not installed")
     )
     if isinstance(first, Sandbox):
         return first
-    second = _with_landlock(room)
+    second = _with_landlock(profile)
     if isinstance(second, Sandbox):
         return second
     return NoSandbox(
@@ -68,18 +68,18 @@ def find_sandbox(
     )
 
 
-def _with_bubblewrap(room: SandboxProfile, program: str) -> Sandbox | _SandboxFailure:
+def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | _SandboxFailure:
     said = ""
     for lets_end_gently in (True, False):
-        launcher = Bubblewrap(room, program, lets_end_gently=lets_end_gently)
-        said = _probe(launcher, room)
+        launcher = Bubblewrap(profile, program, lets_end_gently=lets_end_gently)
+        said = _probe(launcher, profile)
         if not said:
             launcher.tidy()
             limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
             return Sandbox(
                 kind="bubblewrap",
                 launcher=launcher,
-                room=room,
+                profile=profile,
                 limits=limits,
                 close=launcher.close,
             )
@@ -89,45 +89,45 @@ def _with_bubblewrap(room: SandboxProfile, program: str) -> Sandbox | _SandboxFa
     return _SandboxFailure(f"{program} does not work: {said}")
 
 
-def _with_landlock(room: SandboxProfile) -> Sandbox | _SandboxFailure:
+def _with_landlock(profile: SandboxProfile) -> Sandbox | _SandboxFailure:
     reason = landlock.reason_against()
     if reason:
         return _SandboxFailure(reason)
-    launcher = Landlock(room)
-    said = _probe(launcher, room)
+    launcher = Landlock(profile)
+    said = _probe(launcher, profile)
     if said:
         launcher.close()
         return _SandboxFailure(f"Landlock does not work: {said}")
     return Sandbox(
         kind="landlock",
         launcher=launcher,
-        room=room,
-        limits=landlock.limits_here() + _without_hosts(room),
+        profile=profile,
+        limits=landlock.limits_here() + _without_hosts(profile),
         close=launcher.close,
     )
 
 
-def _on_macos(room: SandboxProfile) -> Sandbox | NoSandbox:
-    said = _probe(Seatbelt(room), room)
+def _on_macos(profile: SandboxProfile) -> Sandbox | NoSandbox:
+    said = _probe(Seatbelt(profile), profile)
     if said:
         return NoSandbox(f"{seatbelt.PROGRAM} does not work: {said}", "Use `--sandbox off`.")
     return Sandbox(
         kind="seatbelt",
-        launcher=Seatbelt(room),
-        room=room,
-        limits=seatbelt.LIMITS + _without_hosts(room),
+        launcher=Seatbelt(profile),
+        profile=profile,
+        limits=seatbelt.LIMITS + _without_hosts(profile),
     )
 
 
-def _without_hosts(room: SandboxProfile) -> str:
-    return " `[sandbox] hosts` cannot be reached: that takes bubblewrap." if room.hosts else ""
+def _without_hosts(profile: SandboxProfile) -> str:
+    return " `[sandbox] hosts` cannot be reached: that takes bubblewrap." if profile.hosts else ""
 
 
-def _probe(launcher: Launcher, room: SandboxProfile) -> str:
+def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
     """Run `true` in it. Empty if that worked, else what was said, in one line."""
     program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
     environment = EnvironmentPolicy().build("probe")
-    cwd = room.roots[0] if room.roots else "/"
+    cwd = profile.roots[0] if profile.roots else "/"
     spec = LaunchSpec(cwd=cwd, environment=environment, call_id="")
     try:
         return problem_of(launcher([program], spec), cwd=cwd, environment=environment)

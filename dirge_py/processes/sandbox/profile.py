@@ -1,9 +1,8 @@
-"""What a command may see, change and reach; and what shuts it in.
+"""What a command in a sandbox may see, change, reach and use up.
 
-What one command may use up: enough for any build, not enough to bring the machine down.
-
-Of memory nothing is said: sanitizers, Java and WebAssembly reserve more address space than any
-machine has, so every limit on that either breaks them or stops nothing.
+The limits suffice for any build and keep the machine up. Memory has none: sanitizers, Java and
+WebAssembly reserve more address space than any machine has, so every limit on that either breaks
+them or stops nothing.
 """
 
 import resource
@@ -18,46 +17,50 @@ Kind = Literal["bubblewrap", "landlock", "seatbelt"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxProfile:
-    """The room a command gets; all paths absolute.
-
-    `roots` and `writable` it may write to, except for `.git` and `.dirge` in a root. Of `home` it
-    sees the toolchains that PATH leads to, and `readable`. Of `hidden` it sees nothing: that is
-    our own state. `hosts` are reached through a proxy of ours, where there is no `network`.
-    """
+    """What a command in a sandbox may see, change and reach; all paths absolute."""
 
     roots: tuple[str, ...]
+    """Folders of the workspace: writable, except for `.git` and `.dirge` directly in them."""
     home: str
+    """The home folder: hidden, except for the toolchains that PATH leads to, and `readable`."""
     writable: tuple[str, ...] = ()
+    """Further folders to write to."""
     readable: tuple[str, ...] = ()
+    """Places below `home` to show read-only."""
     hidden: tuple[str, ...] = ()
+    """Folders of which a command sees nothing: the state of dirge itself."""
     network: bool = False
+    """Let every command reach the network."""
     hosts: tuple[str, ...] = ()
+    """Hosts that commands reach through a proxy of ours, where there is no `network`."""
 
 
 def _nothing_to_close() -> None:
-    """What a sandbox that holds nothing does at its end."""
+    """The `close` of a sandbox that put nothing on disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """One that was seen to work. `limits` says what this kind cannot do; empty: nothing missing.
-
-    `room` is physical. `close` takes away what was put on disk for it; no command may run any more.
-    """
+    """A sandbox that was seen to work."""
 
     kind: Kind
     launcher: Launcher
-    room: SandboxProfile | None = None
+    """Wraps the argument list of a command, so that it runs inside."""
+    profile: SandboxProfile | None = None
+    """What commands may see, change and reach; its paths are physical."""
     limits: str = ""
+    """What this kind of sandbox cannot do; empty: nothing is missing."""
     close: Callable[[], None] = _nothing_to_close
+    """Removes what was put on disk for it. No command may run any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
-    """Why there is none, and what a person can do about it."""
+    """Why there is no sandbox on this machine."""
 
     reason: str
     fix: str
+    """What a person can do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Mechanism:
 
 
 class UnsuitableProfile(Exception):
-    """No sandbox can be made of this room: what `NoSandbox` will say."""
+    """No sandbox can be made of this profile; `reason` and `fix` are those of a `NoSandbox`."""
 
     def __init__(self, reason: str, fix: str) -> None:
         super().__init__(reason)

@@ -1,8 +1,6 @@
 """The way out of a sandbox without network: an HTTP proxy that reaches the listed hosts only.
 
 It runs outside, in a thread of its own, and listens on a Unix socket that is shown inside.
-
-Which hosts commands may reach, and at which addresses.
 """
 
 import asyncio

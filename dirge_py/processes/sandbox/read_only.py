@@ -51,17 +51,21 @@ class RestrictedStart:
 class ReadOnlyProfile:
     """Starts commands that only look so that they can do nothing else. Close it at the end.
 
-    `roots` gives the physical folders of the workspace as they are at that moment. `room` is what
-    commands are shown where a sandbox is switched on: what that hides is hidden here, too.
+    `roots` gives the physical folders of the workspace as they are at that moment. `sandbox` is
+    what commands are shown where a sandbox is switched on: what that hides is hidden here, too.
     Which mechanism works is found out when it is first needed, by trying it.
     """
 
     def __init__(
-        self, roots: Callable[[], Sequence[str]], home: str, *, room: SandboxProfile | None = None
+        self,
+        roots: Callable[[], Sequence[str]],
+        home: str,
+        *,
+        sandbox: SandboxProfile | None = None,
     ) -> None:
         self._roots = roots
         self._home = home
-        self._room = room
+        self._sandbox = sandbox
         self._lock = threading.Lock()
         self._mechanism: Mechanism | None = None
         self._tmp = ""
@@ -87,9 +91,9 @@ class ReadOnlyProfile:
         closed = closed_folders(self._roots(), self._home)
         restrict = None
         if kind == "landlock":
-            restrict = landlock_restrict(self._room, closed, spec, tmp)
+            restrict = landlock_restrict(self._sandbox, closed, spec, tmp)
         else:
-            arguments = wrapped(kind, arguments, self._room, closed, spec, tmp)
+            arguments = wrapped(kind, arguments, self._sandbox, closed, spec, tmp)
         return RestrictedStart(arguments=arguments, environment={"TMPDIR": tmp}, restrict=restrict)
 
     def close(self) -> None:

@@ -54,15 +54,15 @@ _SEATBELT = Mechanism("seatbelt")
 
 
 def landlock_restrict(
-    room: SandboxProfile | None, closed: tuple[str, ...], spec: LaunchSpec, tmp: str
+    profile: SandboxProfile | None, closed: tuple[str, ...], spec: LaunchSpec, tmp: str
 ) -> Restrict:
     """What restricts a thread to looking.
 
     Raises:
-        ProcessError: the command would start in a folder that `room` hides.
+        ProcessError: the command would start in a folder that `profile` hides.
     """
     rules = [
-        *((path, "read") for path, _effect in landlock.rules_of(_places(room, spec))),
+        *((path, "read") for path, _effect in landlock.rules_of(_places(profile, spec))),
         *((path, "execute") for path in _executable(closed, spec.environment.get("PATH", ""))),
         (tmp, "scratch"),
         ("/dev/null", "write"),
@@ -73,7 +73,7 @@ def landlock_restrict(
 def wrapped(
     kind: Kind,
     arguments: Sequence[str],
-    room: SandboxProfile | None,
+    profile: SandboxProfile | None,
     closed: tuple[str, ...],
     spec: LaunchSpec,
     tmp: str,
@@ -81,21 +81,21 @@ def wrapped(
     """The argument list that runs `arguments` in the profile of bubblewrap or seatbelt.
 
     Raises:
-        ProcessError: the command would start in a folder that `room` hides.
+        ProcessError: the command would start in a folder that `profile` hides.
     """
     if kind == "seatbelt":
         return _seatbelt(arguments, tmp, closed)
-    places = _places(room, spec) | {tmp: "write"}
+    places = _places(profile, spec) | {tmp: "write"}
     return _bubblewrapped(arguments, places, os.path.realpath(spec.cwd))
 
 
-def _places(room: SandboxProfile | None, spec: LaunchSpec) -> MountPlan:
+def _places(profile: SandboxProfile | None, spec: LaunchSpec) -> MountPlan:
     """What may be read: all, or what the sandbox shows."""
-    if room is None:
+    if profile is None:
         return {"/": "show"}
     return {
         path: effect if effect in ("hide", "mask") else "show"
-        for path, effect in plan_mounts(room, spec).items()
+        for path, effect in plan_mounts(profile, spec).items()
     }
 
 

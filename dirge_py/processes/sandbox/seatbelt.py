@@ -42,9 +42,9 @@ _ALLOWED = """\
 class Seatbelt:
     """A launcher."""
 
-    def __init__(self, room: SandboxProfile) -> None:
-        """`room` is physical."""
-        self._room = room
+    def __init__(self, profile: SandboxProfile) -> None:
+        """`profile` is physical."""
+        self._profile = profile
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
         """The argument list that runs `arguments` inside.
@@ -52,8 +52,8 @@ class Seatbelt:
         Raises:
             ProcessError: a place cannot be guarded, or the command would start in a hidden one.
         """
-        has_network = self._room.network or "network" in spec.permits
-        text = seatbelt_profile(plan_mounts(self._room, spec), has_network=has_network)
+        has_network = self._profile.network or "network" in spec.permits
+        text = seatbelt_profile(plan_mounts(self._profile, spec), has_network=has_network)
         script = f'{limits_as_shell()}exec "$@"'
         bash = ["/bin/bash", "--norc", "--noprofile", "-p", "-c", script, "sandbox"]
         return [*bash, PROGRAM, "-p", text, *arguments]
