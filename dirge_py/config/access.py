@@ -1,6 +1,6 @@
 """How to reach a provider: its address and its key, read when they are needed and kept nowhere.
 
-Whose model an id without a provider is, by how it begins.
+A model id without a provider belongs to the service whose ids begin like it.
 """
 
 import os
@@ -32,20 +32,32 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
-    """A provider entry made ready for use. `base_url` None: the type's usual address."""
+    """A provider entry made ready for use."""
 
     alias: str
+    """The name that models are chosen by."""
     type: str
+    """The provider type."""
     base_url: str | None = None
+    """Its address; None: the type's usual one."""
     api_key: str | None = field(default=None, repr=False)
+    """The key to send; None: none is needed."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request."""
     allow_insecure: bool = False
+    """Whether http to another machine is allowed."""
     max_output_tokens: int | None = None
+    """The longest answer to ask for."""
     chunk_s: float | None = None
+    """Seconds to wait for the next piece of an answer; None: as in `[timeouts]`."""
     keep_alive: str | None = None
+    """How long Ollama keeps a model loaded."""
     cache_ttl: str | None = None
+    """How long Anthropic keeps the cached beginning."""
     dialect: Mapping[str, Any] = field(default_factory=dict)
+    """Differences from the wire format."""
     script: str | None = None
+    """The script or recording of an offline provider, an absolute path."""
 
 
 def provider_access(config: Config, alias: str, *, is_main: bool = False) -> ProviderAccess:

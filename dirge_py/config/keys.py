@@ -1,7 +1,4 @@
-"""Where an API key comes from: the configuration, the environment, or a private file.
-
-The key files that the settings name, and what to say where other users can read one.
-"""
+"""Where an API key comes from: the configuration, the environment, or a private file."""
 
 import os
 import re

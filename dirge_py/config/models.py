@@ -1,9 +1,4 @@
-"""Which model a name or a role means, given the providers there are.
-
-How a model is named: `[alias/]id[:level]`.
-
-Which model `[roles]` names for a role, and whether it can be used.
-"""
+"""Which model a name (`[alias/]id[:level]`) or a role means, given the providers there are."""
 
 import difflib
 from collections.abc import Collection
@@ -32,11 +27,14 @@ THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A model as somebody wrote it. No `alias`: the default one; no `id`: the alias' own model."""
+    """A model as somebody wrote it."""
 
     alias: str | None = None
+    """The provider's alias; None: the default one."""
     id: str | None = None
+    """The model's id; None: the provider's own model."""
     level: ThinkingLevel | None = None
+    """How much it shall think; None: as usual."""
 
 
 def parse_model(spec: str, aliases: Collection[str]) -> ModelSpec:
@@ -61,12 +59,16 @@ _PULL = {"ollama": " (`ollama pull qwen3`)"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """One model of one provider. `because` says why, for a line to the person; may be empty."""
+    """One model of one provider."""
 
     alias: str
+    """The provider's alias."""
     id: str
+    """The model's id, as its provider knows it."""
     level: ThinkingLevel = "off"
+    """How much it shall think."""
     because: str = ""
+    """Why it was chosen, for a line to the person; may be empty."""
 
     @property
     def name(self) -> str:

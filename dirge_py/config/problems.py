@@ -1,6 +1,6 @@
-"""What is wrong with the settings, in words with a place: only imported when something is.
+"""What is wrong with the settings, in words with a place, and the setting somebody probably meant.
 
-Every setting's name, read from the schema, and the one somebody probably meant.
+Imported only when something is wrong.
 """
 
 import difflib

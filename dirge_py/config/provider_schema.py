@@ -1,6 +1,6 @@
 """The settings of providers, of single models and of the roles that models play.
 
-What every table of the settings is: closed, frozen, strict.
+`Table` is what every table of the settings is: closed, frozen, strict.
 """
 
 from collections.abc import Iterator

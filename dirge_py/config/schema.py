@@ -2,12 +2,6 @@
 
 Every table here has something behind it. Key names carry their units (`_s`, `_usd`, `_bytes`), and
 each field's description is what documentation and the JSON Schema say about it.
-
-The settings of the loop: how a run goes on, what it may use, what it is told and checked for.
-
-The settings of `/plan`, and the names that another dirge has for two of them.
-
-The providers there are: those of the file, and the built-in ones that need no entry.
 """
 
 import re

@@ -1,19 +1,19 @@
-"""The services that work without a `[providers]` entry. The data is services.toml.
+"""The services that work without a `[providers]` entry, and which addresses are acceptable.
 
-Which addresses of a service are acceptable.
+The data is services.toml.
 """
 
 import ipaddress
 import tomllib
 from collections.abc import Mapping
 from dataclasses import field
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import ThinkingLevel
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.errors import ConfigError
-from dirge_py.types.llm import ThinkingLevel
 
 OFFLINE = ("scripted", "replay")
 """Types that talk to nobody."""
@@ -21,23 +21,32 @@ OFFLINE = ("scripted", "replay")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A provider type with its usual variables. Its name is also its alias when none is written.
-
-    The fields are those of a row in services.toml, which explains them.
-    """
+    """A provider type with its usual variables: a row of services.toml."""
 
     type: str
+    """Its name, which is also its alias when none is written."""
     speaks: str
+    """The wire format it speaks."""
     label: str
+    """How people know it."""
     base_url: str | None = None
+    """Its usual address."""
     key_env: tuple[str, ...] = ()
+    """Variables that usually hold its key, best first."""
     base_url_env: tuple[str, ...] = ()
+    """Variables that may name another address, best first."""
     default_model: str | None = None
+    """The model used when none is named."""
     thinking: ThinkingLevel = "off"
+    """How much its models think unless a level is named."""
     families: tuple[str, ...] = ()
+    """How the ids of its own models begin."""
     local: bool = False
+    """It runs on this machine and wants no key."""
     only_at_home: bool = False
+    """It is chosen by itself only at its usual address."""
     dialect: Mapping[str, Any] = field(default_factory=dict)
+    """Differences from the wire format."""
 
     def named_url(self, environment: Mapping[str, str]) -> tuple[str, str]:
         """The address that a variable names, and that variable; both empty where none does."""

@@ -4,12 +4,9 @@ The usual way is a new file beside the old one, renamed over it: other names of 
 links) keep the old content. Where that would lose the owner, the bytes are written in place, after
 a copy of the old ones is on disk; then a file with other names is refused.
 
-New files beside old ones: where content is prepared before anything visible changes.
-
-Removing the unfinished files that a killed process left beside the ones it was writing.
-
-An unfinished file is locked by its writer, so one that can be locked belongs to nobody any more.
-Each folder is looked through once by a process: when it first writes a file there.
+A killed process leaves its unfinished files behind. Each is locked by its writer, so one that can
+be locked belongs to nobody any more. A process looks once through each folder it writes to, and
+removes them.
 """
 
 import contextlib

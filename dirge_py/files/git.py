@@ -1,7 +1,7 @@
-"""A git folder of our own that shows what another holds: its commits by reference, its index as a
-copy. Nothing that acts is taken along: no hooks, no settings that name programs.
+"""Git folders read and copied without git: the branch that is checked out, and a folder of our own.
 
-Which branch is checked out, read without git.
+That one shows what another holds: its commits by reference, its index as a copy. Nothing that acts
+is taken along: no hooks, no settings that name programs.
 """
 
 import errno
@@ -29,14 +29,14 @@ _INDEX = b"DIRC"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitFolders:
-    """The git folder of a work tree, and what its work trees share; they may be the same.
-
-    `settings` are those to go by (`core.eol`), each value of one line.
-    """
+    """The folders that a git folder of our own refers to."""
 
     git_dir: Path
+    """The git folder of the work tree."""
     common: Path
+    """What the work trees of the repository share; may be the same."""
     settings: Mapping[str, str]
+    """The settings to go by (`core.eol`), each value of one line."""
 
 
 def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] = ()) -> None:

@@ -1,8 +1,7 @@
 """The log: what happened when, with ids, one JSON object per line. Off unless asked for.
 
-What the program notes about itself with `logging`: into the log file, never onto the screen.
-
-What the log keeps of each event: ids, names, sizes and durations, not conversations.
+It keeps ids, names, sizes and durations of events, not conversations, and takes what the program
+notes about itself with `logging`, which never reaches the screen.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""What has been read, in which version: nobody changes a file whose content they do not know.
+"""What has been read in which version, and how changes went that were tried.
 
-And how changes went that were tried: so that the same mistake is not answered the same for ever.
+Nobody changes a file whose content they do not know, and the same mistake is not answered the same
+for ever.
 """
 
 import threading

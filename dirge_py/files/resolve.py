@@ -1,11 +1,8 @@
-"""Where a path really leads: components walked one by one, as the kernel walks them.
+"""Where a path really leads, and opening that very place.
 
-Opening a physical path below a folder handle, refusing every link on the way.
-
-A path is resolved first (`resolve.py`) and judged; what is opened afterwards must be that very
-place. So the opening follows no link at all: one that was put there in between is an error.
-
-Creating the folders a new file needs, without following a link on the way.
+A path is resolved first: its components are walked one by one, as the kernel walks them. It is
+judged then, and what is opened afterwards must be the place that was judged. So opening it, and
+making the folders it needs, follows no link at all: one that was put there in between is an error.
 """
 
 import contextlib

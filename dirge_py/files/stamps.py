@@ -1,7 +1,4 @@
-"""What was read from a file or folder, kept for as long as that has surely not changed.
-
-A short text that stands for what a path leads to now, so that a later change is noticed.
-"""
+"""How a change of a file is noticed: stamps, values cached by stamp, fingerprints of content."""
 
 import hashlib
 import os

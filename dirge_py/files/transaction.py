@@ -1,12 +1,9 @@
 """Several files changed together: all of them, or none.
 
 First every new content is on disk beside its place and every old one has a second name; only then
-one rename follows the other. What breaks off in between is taken back.
-
-The journal of a change of several files, and how such a change is taken back.
-
-The journal is on disk before the first file is touched, and gone when the last one is done. One
-that is still there, and that no process holds, belongs to a change that was cut short.
+one rename follows the other. What breaks off in between is taken back, by a journal that is on disk
+before the first file is touched, and gone when the last one is done. One that is still there, and
+that no process holds, belongs to a change that was cut short.
 """
 
 import contextlib
@@ -42,17 +39,18 @@ _OTHER = "no regular file"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackEntry:
-    """One file of a change. `before` and `after` are digests of its content, None where it is not.
-
-    `temporary` (the new content until it is in place) and `backup` (the old one until all is done)
-    are names beside it.
-    """
+    """One file of a change, as the journal records it."""
 
     real: str
+    """Its physical path."""
     before: str | None
+    """Digest of its content before the change; None where there was no file."""
     after: str | None
+    """Digest of its content after the change; None where there is no file."""
     temporary: str
+    """Name beside it that holds the new content until that is in place."""
     backup: str
+    """Name beside it that holds the old content until all is done."""
 
     @classmethod
     def of(cls, real: str, before: str | None, content: bytes | None) -> "RollbackEntry":
@@ -265,19 +263,20 @@ def _sync_path(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStep:
-    """What shall stand at one place: `content`, or nothing if that is None.
-
-    `before` is the digest of what stands there now (None: nothing). `check` is called directly
-    before the step becomes visible; what it raises takes everything back. `moved_from`: a new file
-    takes owner, attributes and mode from there.
-    """
+    """What shall stand at one place."""
 
     place: FileLocation
+    """The place."""
     real: str
+    """Its physical path."""
     content: bytes | None
+    """The content that shall stand there; None: nothing."""
     before: str | None
+    """Digest of what stands there now; None: nothing."""
     check: Callable[[], None]
+    """Called directly before the step becomes visible; what it raises takes everything back."""
     moved_from: FileLocation | None = None
+    """Where a new file takes its owner, attributes and mode from."""
 
 
 def run_transaction(

@@ -1,10 +1,7 @@
-"""Copying the files of a project, so that work on them leaves the project as it is.
+"""Copies of a project's files, so that work on them leaves the project as it is.
 
-Folders for copies that are thrown away: only for their owner, and gone at the end.
-
+They lie in folders for their owner only that are removed at the end, whatever was made of them.
 What a killed program left behind is known by its lock, which nobody holds any more.
-
-Removing a folder of ours, whatever was made of it meanwhile.
 """
 
 import contextlib

@@ -1,9 +1,4 @@
-"""The places we may work in, and the only way to the files in them.
-
-What a person was shown of a call's changes, and what they made of them.
-
-What files held before tools changed them: whether it can be brought back, and keeping it.
-"""
+"""The places we may work in, and the only way to the files in them."""
 
 import contextlib
 import os
@@ -86,16 +81,16 @@ WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedPath:
-    """A path and where it leads at this moment.
-
-    `path` is absolute as asked, `real` physical (its last components may not exist yet), `inside`
-    says whether `real` lies beneath a root.
-    """
+    """A path and where it leads at this moment."""
 
     path: str
+    """The path that was asked for, made absolute."""
     real: str
+    """Its physical path; its last components may not exist yet."""
     inside: bool
+    """Whether `real` lies beneath a root."""
     kind: Kind
+    """What stands there."""
 
     @property
     def exists(self) -> bool:
@@ -104,25 +99,28 @@ class LocatedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A file that was written, and its version now."""
+    """A file that was written."""
 
     real: str
+    """Its physical path."""
     created: bool
+    """Whether it is new."""
     identity: FileIdentity
+    """The version that stands there now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """What shall stand at `path`: `content`, or nothing if that is None.
-
-    `expected` is the version that stands there now (None: nothing does). A new file that is
-    `moved_from` another path takes that one's owner, attributes and mode.
-    """
+    """What shall stand at one path."""
 
     path: str
+    """The path, as the call names it."""
     content: bytes | None
+    """The content that shall stand there; None: nothing."""
     expected: FileIdentity | None
+    """The version that stands there now; None: nothing does."""
     moved_from: str | None = None
+    """Path that a new file takes owner, attributes and mode from."""
 
 
 class Workspace:

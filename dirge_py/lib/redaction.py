@@ -1,11 +1,9 @@
-"""Taking secrets out of what is written, logged or shown.
+"""Secrets taken out of what is written, logged or shown.
 
-What credentials look like: prefixes their issuers chose, and a few fixed forms.
-
-Every pattern begins with literal text, so a search skips through ordinary text quickly, and no
-two parts of one pattern match the same characters, so none can backtrack far: time is linear.
-
-Which values of our own environment are secrets: a command that reads it must not show them.
+They are the values that we know, such as those of our own environment, and what looks like a
+credential: prefixes that issuers chose, and a few fixed forms. Every pattern begins with literal
+text, so a search skips through ordinary text quickly, and no two parts of one pattern match the
+same characters, so none can backtrack far: time is linear.
 """
 
 import base64

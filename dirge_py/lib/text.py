@@ -1,15 +1,9 @@
-"""Untrusted text made safe to show: `clean` for output, `visible` for what a person must judge,
-`clean_json` for JSON.
+"""Text for people: untrusted text made safe to show, long text cut, numbers written out.
 
-Whatever a tool, a file or a model says may hold terminal commands (move the cursor, set the title,
-write the clipboard) and characters that reorder or hide their neighbours. Nothing of that may reach
-the terminal. All functions take time linear in the text.
-
-Making texts shorter: how much each may keep, and what is left of it.
-
-Names and code in questions: `visible`, fitted to what each of them is.
-
-Numbers as people read them.
+`clean` is for output, `visible` for what a person must judge, `clean_json` for JSON. Whatever a
+tool, a file or a model says may hold terminal commands (move the cursor, set the title, write the
+clipboard) and characters that reorder or hide their neighbours. Nothing of that may reach the
+terminal. They take time linear in the text.
 """
 
 import json

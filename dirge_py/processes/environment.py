@@ -1,17 +1,12 @@
 """The environment of the commands we start: an allow-list, never ours minus something.
 
-What takes the place of an editor for commands that nobody sits in front of.
+A command of the model gets besides:
 
-Programs start the editor that the environment names and wait for it. A command of the model has no
-terminal, so the stand-in answers at once: it keeps a message that git prepared (a merge, a revert,
-`--amend`), and otherwise fails with words that say what to do instead.
-
-What every git is started with: nothing that ordinary use would miss.
-
-The settings go through the environment, which beats the files of the repository: none of them can
-have a program started by a mere `git status`.
-
-Keeping this process to itself: its environment holds keys, its memory more.
+- a stand-in for every editor. Programs start the editor that the environment names and wait for it,
+  and such a command has no terminal. The stand-in answers at once: it keeps a message that git
+  prepared (a merge, a revert, `--amend`), and otherwise fails with words that say what to do;
+- settings of git that ordinary use would not miss. They beat the files of the repository, so a mere
+  `git status` starts no program that the repository names.
 """
 
 import ctypes

@@ -15,16 +15,18 @@ Permit = Literal["git", "network"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """What a launcher may know about the command it wraps.
-
-    `shows` are places that it reads, wherever they are: what was approved, and what it runs.
-    """
+    """What a launcher may know about the command it wraps."""
 
     cwd: str
+    """The folder it starts in."""
     environment: Mapping[str, str]
+    """All its variables."""
     call_id: str
+    """The tool call it is run for; empty for a probe."""
     permits: frozenset[Permit] = frozenset()
+    """What it may do although the sandbox would keep it from that."""
     shows: Sequence[str] = ()
+    """Places that it reads, wherever they are: what was approved, and what it runs."""
 
 
 Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]

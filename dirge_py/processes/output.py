@@ -1,11 +1,4 @@
-"""A command's output in bounded memory: its beginning, its end, and all of it in a file.
-
-Where output too big to show is kept, readable only by its owner.
-
-What a command wrote since somebody last looked.
-
-What a model is shown of a command's output: all of it, or its beginning and its end.
-"""
+"""The output of a command: captured in bounded memory, kept whole in a file, cut to an excerpt."""
 
 import codecs
 import dataclasses
@@ -111,19 +104,22 @@ _LIVE_BYTES = 4 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedOutput:
-    """What a command wrote. `tail` begins where `head` ends, or later when bytes were left out.
-
-    `path` is the file that holds all of it (its first 64 MiB if `is_file_cut`), empty when the
-    output was small enough to do without one, or when `file_error` says why there is none.
-    """
+    """What a command wrote, as far as it is kept in memory."""
 
     head: bytes = b""
+    """Its beginning."""
     tail: bytes = b""
+    """Its end: begins where `head` ends, or later when bytes were left out."""
     total_bytes: int = 0
+    """All bytes that it wrote."""
     total_lines: int = 0
+    """All lines that it wrote."""
     path: str = ""
+    """The file that holds all of it; empty where it was small, or `file_error` says why."""
     is_file_cut: bool = False
+    """The file holds only its first 64 MiB."""
     file_error: str = ""
+    """Why there is no file; empty if nothing went wrong."""
 
     @property
     def is_small(self) -> bool:

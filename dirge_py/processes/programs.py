@@ -1,10 +1,7 @@
-"""Programs that dirge starts by name: looked for where the project has no say.
+"""Programs that dirge itself starts: found where the project has no say, and run.
 
-Asking a program something short: its version, the clipboard, the settings of a terminal.
-
-Starting a program of the person's that goes its own way: an editor beside us.
-
-Running a program that takes over the terminal: an editor, a pager.
+`run_program` asks one something short (its version, the clipboard), `run_in_foreground` gives it
+the terminal (an editor, a pager), `start_detached` lets it outlive us (an editor beside us).
 """
 
 import asyncio

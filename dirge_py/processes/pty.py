@@ -1,9 +1,8 @@
 """A command on a terminal of its own: a person types into it, and sees what it writes.
 
-What a program wrote to a terminal, as the text that was left on it: for whoever has no terminal.
-
-A program that draws a whole screen of its own leaves none; a line that was written over again and
-again, such as a progress bar, counts once, as it was in the end.
+`TerminalText` is what it wrote, as the text that was left on the terminal: a program that draws a
+whole screen of its own leaves none, and a line that was written over again and again, such as a
+progress bar, counts once, as it was in the end.
 """
 
 import codecs
@@ -39,11 +38,14 @@ _TAKE_TERMINAL = ': <"$0"; exec "$@"'
 
 @dataclass(frozen=True, slots=True)
 class OpenedTerminal:
-    """A process just started and both ends of its terminal, as descriptors. Owned by the caller."""
+    """A process just started on a terminal. Owned by the caller."""
 
     process: subprocess.Popen[bytes]
+    """The process."""
     keyboard_fd: int
+    """The end of the terminal that a person types into and reads from."""
     program_fd: int
+    """The end of the terminal that the process has."""
 
 
 def open_terminal(

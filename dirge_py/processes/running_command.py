@@ -46,24 +46,29 @@ _EndedBy: TypeAlias = Literal["exit", "timeout", "abort", "question"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a command ended. `exit_code` is None when `signal` ended it, or before it started.
-
-    `question` is what it asked when it was stopped for that. `quiet_s` is how long it had written
-    nothing. `stopped` counts processes it had left running in the background. `left` are the
-    numbers of those that still run: another user's, stuck in the kernel, faster than we are, or not
-    to be told from those of a command that still runs.
-    """
+    """How a command ended."""
 
     exit_code: int | None = None
+    """Its exit code; None when `signal` ended it, or before it started."""
     signal: int | None = None
+    """The signal that ended it."""
     timed_out: bool = False
+    """It was stopped at its time limit."""
     aborted: bool = False
+    """It was stopped by an abort, or never started because of one."""
     question: str = ""
+    """What it asked when it was stopped for that; empty if it was not."""
     output: BoundedOutput = field(default_factory=BoundedOutput)
+    """What it wrote."""
     duration_s: float = 0.0
+    """How long it ran, in seconds."""
     quiet_s: float = 0.0
+    """How long it had written nothing at its end, in seconds."""
     stopped: int = 0
+    """How many processes it had left running in the background."""
     left: tuple[int, ...] = ()
+    """Pids of those that still run: another user's, stuck in the kernel, faster than we are, or not
+    to be told from those of a command that still runs."""
 
 
 class RunningCommand:

@@ -1,7 +1,4 @@
-"""Commands that go on in the background while the conversation does.
-
-One command in the background: how it is, and what of its output nobody has seen.
-"""
+"""Commands that run in the background of a conversation, and what of their output is unread."""
 
 import asyncio
 import dataclasses
@@ -26,33 +23,42 @@ Status = Literal["running", "exited", "timed_out", "killed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellState:
-    """One background command at one moment.
-
-    `started` is in seconds since 1970. `exit_code` is None while it runs, or when `signal` ended
-    it, or we did. `question` is what a running one asks, as far as that shows. `output_path` is the
-    file that holds all its output, empty while that is small.
-    """
+    """One background command at one moment."""
 
     id: str
+    """How the model names it: `sh1`."""
     command: str
+    """Its command line."""
     cwd: str
+    """The folder it was started in."""
     status: Status
+    """Whether it runs, or how it ended."""
     started: float
+    """When it started, in seconds since 1970."""
     duration_s: float
+    """How long it has run, in seconds."""
     exit_code: int | None = None
+    """Its exit code; None while it runs, or when `signal` ended it, or we did."""
     signal: int | None = None
+    """The signal that ended it."""
     total_bytes: int = 0
+    """All bytes that it wrote."""
     unread_bytes: int = 0
+    """Bytes that nobody was given yet."""
     output_path: str = ""
+    """The file that holds all its output; empty while that is small."""
     question: str = ""
+    """What a running one asks, as far as that shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """What a command wrote since somebody last asked, and how it is."""
+    """What a background command wrote since somebody last asked."""
 
     output: BoundedOutput
+    """The new output."""
     state: ShellState
+    """How the command is now."""
 
 
 class Shell:

@@ -1,7 +1,4 @@
-"""Looking at a running command now and then: is it quiet, does it wait for an answer?
-
-Questions that commands put to a person who is not there, recognised in what they write.
-"""
+"""Watching a running command: whether it is quiet, and whether it asks a person something."""
 
 import asyncio
 import re
@@ -19,17 +16,20 @@ _BUSY_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """What is looked out for.
+    """What a watch looks out for.
 
-    `on_quiet` is given the end of the output and the seconds since anything came, from `quiet_s`
-    on and every few seconds. A command asks if its last line is an unfinished question and for
-    `asks_s` it neither writes nor computes, or if it writes the same question again and again.
+    A command asks if its last line is an unfinished question and for `asks_s` it neither writes nor
+    computes, or if it writes the same question again and again.
     """
 
     quiet_s: float = 60.0
+    """Seconds without output after which it is quiet."""
     on_quiet: Callable[[str, float], None] | None = None
+    """Called with the end of the output and the seconds it has been quiet, every few seconds."""
     asks_s: float = 3.0
+    """Seconds after an unfinished question at which it counts as asking."""
     look_s: float = 1.0
+    """Seconds between two looks."""
 
 
 class CommandWatch:
