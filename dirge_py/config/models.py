@@ -23,6 +23,8 @@ from dirge_py.types.errors import ConfigError, NoProvider
 from dirge_py.types.llm import ThinkingLevel
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
+_MOST_NAMED = 3
+_PULL = {"ollama": " (`ollama pull qwen3`)"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +53,6 @@ def parse_model(spec: str, aliases: Collection[str]) -> ModelSpec:
     if alias in aliases:
         return ModelSpec(alias=alias, id=rest if slash and rest else None, level=level)
     return ModelSpec(id=name or None, level=level)
-
-
-_MOST_NAMED = 3
-_PULL = {"ollama": " (`ollama pull qwen3`)"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from dirge_py.config.services import PROVIDER_TYPES
 from dirge_py.types.errors import ConfigError
 
 _MOST_SHOWN = 10
+
 _WORDS = {
     "model_type": "must be a table",
     "dict_type": "must be a table",
@@ -27,6 +28,12 @@ _WORDS = {
     "bool_type": "must be true or false",
     "string_too_short": "must not be empty",
 }
+
+ANY = "*"
+"""Stands for a name that users choose (an alias, an action), in a key's path."""
+
+KeyPath = tuple[str, ...]
+_LISTS = ("permission.rule", "guardrail", "reminder")
 
 
 def config_error(
@@ -96,12 +103,6 @@ def _accepted(entry: Any, path: Path) -> str:
     if path[-1] == "type":
         return f"There are: {', '.join(PROVIDER_TYPES)}."
     return f"Add `{path[-1]} = …`."
-
-
-ANY = "*"
-"""Stands for a name that users choose (an alias, an action), in a key's path."""
-KeyPath = tuple[str, ...]
-_LISTS = ("permission.rule", "guardrail", "reminder")
 
 
 @functools.cache

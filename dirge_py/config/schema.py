@@ -40,6 +40,13 @@ SEED_NAMES: Mapping[str, str] = {
 }
 """Names that count for `[plan]`, at the top or in it."""
 
+Delivery = Literal["all", "one-at-a-time"]
+GuardrailPlace = Literal["input", "output", "tool_result"]
+SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
+
+# Read with the whole: a table made alone would have pydantic build a validator for it alone.
+_EMPTY: Any = Field(default_factory=dict, validate_default=True)
+
 
 class PlanTable(Table):
     """How `/plan` works through a request."""
@@ -59,50 +66,6 @@ class PlanTable(Table):
         default="preferred",
         description="Shut the commands of these phases in, wherever a sandbox works.",
     )
-
-
-def with_own_names(settings: Any) -> Any:
-    """`settings`, as read from the file, with the values under `SEED_NAMES` where ours belong.
-
-    Raises:
-        ValueError: two names of one setting say different things.
-    """
-    if not isinstance(settings, Mapping):
-        return settings
-    plan = settings.get("plan", {})
-    if not isinstance(plan, Mapping):
-        return settings
-    given = [*_seed_values(settings, ""), *_seed_values(plan, "[plan] ")]
-    if not given:
-        return settings
-    own = {key: value for key, value in plan.items() if key not in SEED_NAMES}
-    said = {key: f"[plan] {key}" for key in own}
-    for shown, key, value in given:
-        if key in own and (own[key], type(own[key])) != (value, type(value)):
-            raise ValueError(f"`{shown}` and `{said[key]}` are one setting with two values")
-        own[key] = value
-        said.setdefault(key, shown)
-    rest = {key: value for key, value in settings.items() if key not in SEED_NAMES}
-    return {**rest, "plan": own}
-
-
-def own_path(path: Path) -> Path:
-    """Where the setting at `path` of a file belongs: `("plan", "enabled")` for a seed's name."""
-    if path[:1] == ("plan",) and len(path) == 2 and path[1] in SEED_NAMES:
-        return ("plan", SEED_NAMES[str(path[1])])
-    if len(path) == 1 and path[0] in SEED_NAMES:
-        return ("plan", SEED_NAMES[str(path[0])])
-    return path
-
-
-def _seed_values(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, Any]]:
-    """(name for people, our key, value) of the seed's names in this table."""
-    for name, key in SEED_NAMES.items():
-        if name in table:
-            yield f"{prefix}{name}", key, table[name]
-
-
-Delivery = Literal["all", "one-at-a-time"]
 
 
 class StormTable(Table):
@@ -240,9 +203,6 @@ class ReminderTable(Table):
         if (self.every_turns is None) == (self.at_tokens is None):
             raise ValueError("give one of `every_turns` and `at_tokens`")
         return self
-
-
-GuardrailPlace = Literal["input", "output", "tool_result"]
 
 
 class GuardrailTable(Table):
@@ -471,10 +431,6 @@ def _as_list(value: Any) -> Any:
 
 
 Keys = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
-SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
-
-# Read with the whole: a table made alone would have pydantic build a validator for it alone.
-_EMPTY: Any = Field(default_factory=dict, validate_default=True)
 
 
 class Config(Table):
@@ -569,3 +525,44 @@ def _built_in() -> Mapping[str, ProviderEntry]:
     return {
         service.type: ProviderEntry.model_validate({"type": service.type}) for service in SERVICES
     }
+
+
+def with_own_names(settings: Any) -> Any:
+    """`settings`, as read from the file, with the values under `SEED_NAMES` where ours belong.
+
+    Raises:
+        ValueError: two names of one setting say different things.
+    """
+    if not isinstance(settings, Mapping):
+        return settings
+    plan = settings.get("plan", {})
+    if not isinstance(plan, Mapping):
+        return settings
+    given = [*_seed_values(settings, ""), *_seed_values(plan, "[plan] ")]
+    if not given:
+        return settings
+    own = {key: value for key, value in plan.items() if key not in SEED_NAMES}
+    said = {key: f"[plan] {key}" for key in own}
+    for shown, key, value in given:
+        if key in own and (own[key], type(own[key])) != (value, type(value)):
+            raise ValueError(f"`{shown}` and `{said[key]}` are one setting with two values")
+        own[key] = value
+        said.setdefault(key, shown)
+    rest = {key: value for key, value in settings.items() if key not in SEED_NAMES}
+    return {**rest, "plan": own}
+
+
+def own_path(path: Path) -> Path:
+    """Where the setting at `path` of a file belongs: `("plan", "enabled")` for a seed's name."""
+    if path[:1] == ("plan",) and len(path) == 2 and path[1] in SEED_NAMES:
+        return ("plan", SEED_NAMES[str(path[1])])
+    if len(path) == 1 and path[0] in SEED_NAMES:
+        return ("plan", SEED_NAMES[str(path[0])])
+    return path
+
+
+def _seed_values(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, Any]]:
+    """(name for people, our key, value) of the seed's names in this table."""
+    for name, key in SEED_NAMES.items():
+        if name in table:
+            yield f"{prefix}{name}", key, table[name]

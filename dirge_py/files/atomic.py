@@ -25,9 +25,21 @@ from dirge_py.files.resolve import FOLDER, absolute, reason_of, resolve
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
+# Read once, at import: reading it means setting it for a moment, for every thread.
 _UMASK = os.umask(0o077)
 os.umask(_UMASK)
-# Read once, at import: reading it means setting it for a moment, for every thread.
+
+UNFINISHED = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
+"""New content on its way. What ends in `.old` may be the only whole copy of something: it stays."""
+
+_LOCKED_AFTER_S = 5.0
+"""A file is there a moment before it is locked."""
+
+_SURELY_LEFT_S = 60 * 60.0
+"""For those that cannot be locked: links, and several files that change together."""
+
+_guard = threading.Lock()
+_seen: set[tuple[int, int]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,26 @@ class FileLocation:
 
 class OwnerLost(Exception):
     """A new file could not be given the old one's owner or group."""
+
+
+def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -> None:
+    """Make `content` the whole of the file at `path`; its folder must exist.
+
+    A link is followed and kept. An existing file keeps its mode, owner and extended attributes; a
+    new one gets `mode`, else what the umask leaves of 0666. On disk when this returns.
+
+    Raises:
+        FileError: it could not be done; the old content is untouched.
+    """
+    real = resolve(absolute(os.fspath(path), os.getcwd())).real
+    try:
+        folder = os.open(os.path.dirname(real), FOLDER | os.O_CLOEXEC)
+    except OSError as error:
+        raise FileError(f"{os.path.dirname(real)}: {reason_of(error)}.") from error
+    try:
+        replace(FileLocation(folder, os.path.basename(real), real), content, mode=mode)
+    finally:
+        os.close(folder)
 
 
 def fresh_name(suffix: str) -> str:
@@ -197,26 +229,6 @@ def hint_of(error: OSError) -> str:
     return "Nothing was changed."
 
 
-def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -> None:
-    """Make `content` the whole of the file at `path`; its folder must exist.
-
-    A link is followed and kept. An existing file keeps its mode, owner and extended attributes; a
-    new one gets `mode`, else what the umask leaves of 0666. On disk when this returns.
-
-    Raises:
-        FileError: it could not be done; the old content is untouched.
-    """
-    real = resolve(absolute(os.fspath(path), os.getcwd())).real
-    try:
-        folder = os.open(os.path.dirname(real), FOLDER | os.O_CLOEXEC)
-    except OSError as error:
-        raise FileError(f"{os.path.dirname(real)}: {reason_of(error)}.") from error
-    try:
-        replace(FileLocation(folder, os.path.basename(real), real), content, mode=mode)
-    finally:
-        os.close(folder)
-
-
 def replace(
     place: FileLocation,
     content: bytes,
@@ -311,16 +323,6 @@ def _write_from_start(descriptor: int, content: bytes) -> None:
     write_some(descriptor, content)
     os.ftruncate(descriptor, len(content))
     os.fsync(descriptor)
-
-
-UNFINISHED = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
-"""New content on its way. What ends in `.old` may be the only whole copy of something: it stays."""
-_LOCKED_AFTER_S = 5.0
-"""A file is there a moment before it is locked."""
-_SURELY_LEFT_S = 60 * 60.0
-"""For those that cannot be locked: links, and several files that change together."""
-_guard = threading.Lock()
-_seen: set[tuple[int, int]] = set()
 
 
 def lock_unfinished(descriptor: int) -> None:

@@ -35,9 +35,12 @@ from dirge_py.types.messages import AssistantMessage
 
 MAX_BYTES = 10 * 1024 * 1024
 """A fuller file is renamed to `NAME.1`, in place of an older one, and a new one begun."""
+
 _MAX_TEXT = 2_000
 _REDACTED_BEFORE_CUT = 4 * _MAX_TEXT
 Redact: TypeAlias = Callable[[str], str]
+_LOGGERS = (logging.getLogger("dirge_py"), logging.getLogger("dirge.plugin"))
+Record: TypeAlias = dict[str, Any]
 
 
 class LogFile:
@@ -153,9 +156,6 @@ def _print_on_stderr(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-_LOGGERS = (logging.getLogger("dirge_py"), logging.getLogger("dirge.plugin"))
-
-
 class Log(LogFile):
     """A log file that also takes what is noted with `logging`, from INFO on, until it is closed."""
 
@@ -195,9 +195,6 @@ def keep_off_the_screen() -> None:
     for logger in _LOGGERS:
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
-
-
-Record: TypeAlias = dict[str, Any]
 
 
 class LogRecordBuilder:

@@ -35,6 +35,61 @@ from dirge_py.types.errors import FileError
 
 _DONE = b"done\n"
 _OTHER = "no regular file"
+_MOST_NAMED = 5
+_INTACT = "Nothing was changed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionStep:
+    """What shall stand at one place."""
+
+    place: FileLocation
+    """The place."""
+    real: str
+    """Its physical path."""
+    content: bytes | None
+    """The content that shall stand there; None: nothing."""
+    before: str | None
+    """Digest of what stands there now; None: nothing."""
+    check: Callable[[], None]
+    """Called directly before the step becomes visible; what it raises takes everything back."""
+    moved_from: FileLocation | None = None
+    """Where a new file takes its owner, attributes and mode from."""
+
+
+def run_transaction(
+    steps: Sequence[TransactionStep], journals: Path | None
+) -> list[os.stat_result | None]:
+    """Do all steps, or none; returns the status of each file that then stands there.
+
+    `journals` is the folder for what must survive a crash; one step alone needs none.
+
+    Raises:
+        FileError: one could not be done. All is as before, or the message says what is not.
+    """
+    entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
+    journal = (
+        RollbackJournal.open(journals, entries) if journals is not None and len(steps) > 1 else None
+    )
+    work = _Work(steps, entries)
+    keep = True
+    try:
+        statuses = work.do()
+        if journal is not None:
+            journal.finish()
+        keep = False
+    except BaseException as error:
+        left = work.take_back()
+        keep = bool(left)
+        if isinstance(error, FileError | OSError):
+            raise _failure(error, left) from error
+        raise
+    finally:
+        is_clear = work.clear_up()
+        if journal is not None:
+            # Once it is done, the next start only clears up behind it.
+            journal.close(keep=keep or not is_clear)
+    return statuses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +208,6 @@ class RollbackJournal:
         os.fsync(self._descriptor)
 
 
-_MOST_NAMED = 5
-
-
 def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[str]:
     """Take back every change cut short that touches a file which `concerns` us.
 
@@ -259,59 +311,6 @@ def _sync_path(folder: Path) -> None:
         sync_folder(descriptor)
     finally:
         os.close(descriptor)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionStep:
-    """What shall stand at one place."""
-
-    place: FileLocation
-    """The place."""
-    real: str
-    """Its physical path."""
-    content: bytes | None
-    """The content that shall stand there; None: nothing."""
-    before: str | None
-    """Digest of what stands there now; None: nothing."""
-    check: Callable[[], None]
-    """Called directly before the step becomes visible; what it raises takes everything back."""
-    moved_from: FileLocation | None = None
-    """Where a new file takes its owner, attributes and mode from."""
-
-
-def run_transaction(
-    steps: Sequence[TransactionStep], journals: Path | None
-) -> list[os.stat_result | None]:
-    """Do all steps, or none; returns the status of each file that then stands there.
-
-    `journals` is the folder for what must survive a crash; one step alone needs none.
-
-    Raises:
-        FileError: one could not be done. All is as before, or the message says what is not.
-    """
-    entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
-    journal = (
-        RollbackJournal.open(journals, entries) if journals is not None and len(steps) > 1 else None
-    )
-    work = _Work(steps, entries)
-    keep = True
-    try:
-        statuses = work.do()
-        if journal is not None:
-            journal.finish()
-        keep = False
-    except BaseException as error:
-        left = work.take_back()
-        keep = bool(left)
-        if isinstance(error, FileError | OSError):
-            raise _failure(error, left) from error
-        raise
-    finally:
-        is_clear = work.clear_up()
-        if journal is not None:
-            # Once it is done, the next start only clears up behind it.
-            journal.close(keep=keep or not is_clear)
-    return statuses
 
 
 class _Work:
@@ -462,6 +461,3 @@ def _failure(error: FileError | OSError, left: Sequence[str]) -> FileError:
     if left:
         return FileError(message, hint=" ".join(["Not all of it could be taken back:", *left]))
     return FileError(message, hint=(error.hint if isinstance(error, FileError) else "") or _INTACT)
-
-
-_INTACT = "Nothing was changed."

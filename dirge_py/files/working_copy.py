@@ -27,9 +27,21 @@ from dirge_py.types.errors import FileError
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 << 20
 _FICLONE = 0x40049409  # linux/fs.h
+
 _NO_CLONES = frozenset(
     (errno.EXDEV, errno.EOPNOTSUPP, errno.ENOTTY, errno.ENOSYS, errno.EINVAL, errno.EPERM)
 )
+
+_PREFIX = "dirge-copy-"
+_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
+_LOCK = "lock"
+_MARK = b"This folder belongs to a running dirge, which removes it at its end.\n"
+
+_YOUNG_S = 60.0
+"""So long after it was made, the lock of a folder may be about to be taken."""
+
+_MOUNTS = "/proc/self/mountinfo"
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass(slots=True)
@@ -188,14 +200,6 @@ def _written(descriptor: int, status: os.stat_result) -> Iterator[tuple[int, int
         yield start, min(end, size)
 
 
-_PREFIX = "dirge-copy-"
-_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
-_LOCK = "lock"
-_MARK = b"This folder belongs to a running dirge, which removes it at its end.\n"
-_YOUNG_S = 60.0
-"""So long after it was made, the lock of a folder may be about to be taken."""
-
-
 class CopyFolder:
     """A new folder in a temporary one; `top` is the folder in it, of that `name`, for the copy."""
 
@@ -277,10 +281,6 @@ def _remove_if_left(folder: str) -> None:
             remove_tree(folder, last=_LOCK)
     finally:
         os.close(lock)
-
-
-_MOUNTS = "/proc/self/mountinfo"
-_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
 def remove_tree(folder: str, *, last: str = "") -> bool:

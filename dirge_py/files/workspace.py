@@ -25,6 +25,72 @@ from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import FileChange
 
+WHOLE_FILE_LIMIT = 100 * 1024 * 1024
+"""Bytes. Larger files are never held in memory, so they cannot be edited either."""
+
+Unkept = Callable[[str], str]
+Keep = Callable[[str, Callable[[], bytes]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedPath:
+    """A path and where it leads at this moment."""
+
+    path: str
+    """The path that was asked for, made absolute."""
+    real: str
+    """Its physical path; its last components may not exist yet."""
+    inside: bool
+    """Whether `real` lies beneath a root."""
+    kind: Kind
+    """What stands there."""
+
+    @property
+    def exists(self) -> bool:
+        return self.kind != "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that was written."""
+
+    real: str
+    """Its physical path."""
+    created: bool
+    """Whether it is new."""
+    identity: FileIdentity
+    """The version that stands there now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """What shall stand at one path."""
+
+    path: str
+    """The path, as the call names it."""
+    content: bytes | None
+    """The content that shall stand there; None: nothing."""
+    expected: FileIdentity | None
+    """The version that stands there now; None: nothing does."""
+    moved_from: str | None = None
+    """Path that a new file takes owner, attributes and mode from."""
+
+
+class Originals:
+    """The contents that tools replace or remove, for whoever keeps them.
+
+    Whoever keeps snapshots sets both functions; without them nothing is kept and nothing is said.
+    """
+
+    def __init__(self) -> None:
+        self.unkept: Unkept = lambda real: ""
+        """Why removing the file at this physical path needs a person's word, as no snapshot holds
+        it; "" where one does."""
+        self.keep: Keep = lambda real, read: None
+        """Called with a physical path and what reads it, before a tool replaces or removes it.
+
+        Raises FileError where that could not be kept: then nothing is changed."""
+
 
 class ApprovedChanges:
     """The changes of one call as they were shown, by every name of their files.
@@ -73,54 +139,6 @@ def _by_name(
         by_name[each.path] = each
         by_name.setdefault(real_of(each.path), each)
     return by_name
-
-
-WHOLE_FILE_LIMIT = 100 * 1024 * 1024
-"""Bytes. Larger files are never held in memory, so they cannot be edited either."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocatedPath:
-    """A path and where it leads at this moment."""
-
-    path: str
-    """The path that was asked for, made absolute."""
-    real: str
-    """Its physical path; its last components may not exist yet."""
-    inside: bool
-    """Whether `real` lies beneath a root."""
-    kind: Kind
-    """What stands there."""
-
-    @property
-    def exists(self) -> bool:
-        return self.kind != "missing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
-    """A file that was written."""
-
-    real: str
-    """Its physical path."""
-    created: bool
-    """Whether it is new."""
-    identity: FileIdentity
-    """The version that stands there now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTarget:
-    """What shall stand at one path."""
-
-    path: str
-    """The path, as the call names it."""
-    content: bytes | None
-    """The content that shall stand there; None: nothing."""
-    expected: FileIdentity | None
-    """The version that stands there now; None: nothing does."""
-    moved_from: str | None = None
-    """Path that a new file takes owner, attributes and mode from."""
 
 
 class Workspace:
@@ -455,23 +473,3 @@ def _physical_folder(root: Path | str, cwd: str) -> str:
     if resolved.kind != "dir":
         raise FileError(f"{root} is not a folder.", hint="Name a folder that exists.")
     return resolved.real
-
-
-Unkept = Callable[[str], str]
-Keep = Callable[[str, Callable[[], bytes]], None]
-
-
-class Originals:
-    """The contents that tools replace or remove, for whoever keeps them.
-
-    Whoever keeps snapshots sets both functions; without them nothing is kept and nothing is said.
-    """
-
-    def __init__(self) -> None:
-        self.unkept: Unkept = lambda real: ""
-        """Why removing the file at this physical path needs a person's word, as no snapshot holds
-        it; "" where one does."""
-        self.keep: Keep = lambda real, read: None
-        """Called with a physical path and what reads it, before a tool replaces or removes it.
-
-        Raises FileError where that could not be kept: then nothing is changed."""

@@ -13,13 +13,16 @@ from collections.abc import Sequence
 
 _STRING_LIMIT = 4096
 """Characters after which an unterminated control string counts as ended."""
+
 _BLANKS_SHOWN = 8
 """Longer runs of blanks are counted instead of shown: padding pushes a command off the screen."""
 
 # A control string's body ends at anything that could begin another one. So no character is looked
 # at by more than one attempt, and a flood of unterminated strings costs no more than plain text.
 _BODY = r"[^\x07\x18\x1a\x1b\x80-\x9f]"
+
 _LINE_BODY = r"[^\n\x07\x18\x1a\x1b\x80-\x9f]"
+
 _ESCAPE = re.compile(
     rf"""
     (?:\x1b\[|\x9b) (?P<csi>[0-?]{{0,{_STRING_LIMIT}}}+ [\ -/]{{0,16}}+ [@-~]?)
@@ -33,22 +36,29 @@ _ESCAPE = re.compile(
     """,
     re.VERBOSE,
 )
+
 _INVISIBLE_RANGES = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, joiners, fillers
     "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"  # zero width, line separators, bidi
     "\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # tags, variation selectors
 )
+
 _JOINERS = "\u200c\u200d"
 _INVISIBLE = re.compile(f"[{_INVISIBLE_RANGES}{_JOINERS}]")
 _SUSPECT = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}]")
+
 _HIDDEN_IN_PROMPTS = re.compile(
     rf"[\x00-\x08\x0b-\x1f\x7f-\xa0\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}"
     "\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\ufe00-\ufe0f]"
 )
+
 _UNSAFE_IN_JSON = re.compile(rf"[\x7f-\x9f{_INVISIBLE_RANGES}{_JOINERS}]")
 _BLANK_RUN = re.compile(rf"[ \t]{{{_BLANKS_SHOWN + 1},}}")
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){3,}")
+
+_DEEPEST_INDENT = 40
+"""Blanks at the beginning of a line of code that are shown as they are; more are counted."""
 
 
 def clean(text: str, *, keep_sgr: bool = False) -> str:
@@ -172,10 +182,6 @@ def cut_middle(text: str, most: int, marker: str, *, tail: float = 0.1) -> str:
         return text[: max(0, most)]
     end = int(room * tail)
     return text[: room - end] + marker + text[len(text) - end :]
-
-
-_DEEPEST_INDENT = 40
-"""Blanks at the beginning of a line of code that are shown as they are; more are counted."""
 
 
 def visible_name(name: str) -> str:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 SCRIPT_NAME = "DIRGE_NO_EDITOR"
 """Holds the script, so that a program that shows the name of its editor shows a short one."""
+
 _SCRIPT = """\
 case "${1##*/}" in
 COMMIT_EDITMSG|MERGE_MSG|SQUASH_MSG|TAG_EDITMSG|NOTES_EDITMSG)
@@ -37,7 +38,9 @@ git-rebase-todo)
 esac
 exit 1
 """
+
 _EDITOR = f"""sh -c 'eval "${{{SCRIPT_NAME}:-exit 1}}"' no-editor"""
+
 _EDITOR_NAMES = (
     "EDITOR",
     "VISUAL",
@@ -51,6 +54,7 @@ _EDITOR_NAMES = (
     "SVN_EDITOR",
     "SYSTEMD_EDITOR",
 )
+
 _PAGER_NAMES = (
     "PAGER",
     "MANPAGER",
@@ -62,13 +66,13 @@ _PAGER_NAMES = (
     "PSQL_PAGER",
     "SYSTEMD_PAGER",
 )
+
 UNATTENDED: Mapping[str, str] = {
     SCRIPT_NAME: _SCRIPT,
     **dict.fromkeys(_EDITOR_NAMES, _EDITOR),
     **dict.fromkeys(_PAGER_NAMES, "cat"),
 }
 """Variables for a command without a person: no editor and no pager waits for a key."""
-
 
 MARKER_NAME = "DIRGE_CALL"
 """Carried by every process of one command, so that it is found again after it left its parent."""
@@ -91,9 +95,11 @@ _LOCALE = [
     "LC_TELEPHONE",
     "LC_TIME",
 ]
+
 PASSED_ON = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "VIRTUAL_ENV", *_LOCALE]
 )
+
 OF_A_PERSON = frozenset(
     [
         "COLORTERM",
@@ -115,6 +121,7 @@ OF_A_PERSON = frozenset(
     ]
 )
 """What a command gets besides, if a person typed it: their desktop, their editor, their pager."""
+
 _NEVER_PASSED = re.compile(
     r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|LD_.*|DYLD_.*|GIT_.*|GREP_.*|.*PAGER|LESSOPEN|LESSCLOSE|.*EDITOR|VISUAL|FCEDIT"
@@ -123,10 +130,37 @@ _NEVER_PASSED = re.compile(
 )
 """What changes the meaning of a command that was judged by its words, or has programs started."""
 
+GitSettings: TypeAlias = tuple[tuple[str, str], ...]
 
-def may_be_passed(name: str) -> bool:
-    """Whether a variable of this name can be handed to commands at all."""
-    return name in HARMLESS_GIT_VARIABLES or not _NEVER_PASSED.fullmatch(name)
+GIT_SETTINGS: GitSettings = (
+    ("core.fsmonitor", "false"),
+    ("safe.bareRepository", "explicit"),
+    ("protocol.ext.allow", "never"),
+)
+
+GIT_VARIABLES: Mapping[str, str] = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+}
+
+HARMLESS_GIT_VARIABLES = frozenset(
+    {f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE")}
+    | {
+        "GIT_CEILING_DIRECTORIES",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+        "GIT_HTTP_LOW_SPEED_LIMIT",
+        "GIT_HTTP_LOW_SPEED_TIME",
+        "GIT_LFS_SKIP_SMUDGE",
+        "GIT_MERGE_AUTOEDIT",
+        "GIT_REFLOG_ACTION",
+        "GIT_SSL_CAINFO",
+    }
+)
+"""Variables of git that a person may pass on: they name no program and no other repository."""
+
+_COUNT = "GIT_CONFIG_COUNT"
+_PR_SET_DUMPABLE = 4  # linux/prctl.h
 
 
 class EnvironmentPolicy:
@@ -165,38 +199,15 @@ class EnvironmentPolicy:
         return {**passed_on, MARKER_NAME: marker}
 
 
+def may_be_passed(name: str) -> bool:
+    """Whether a variable of this name can be handed to commands at all."""
+    return name in HARMLESS_GIT_VARIABLES or not _NEVER_PASSED.fullmatch(name)
+
+
 def absolute_only(path: str) -> str:
     """`path` without relative entries: in those a repository could offer its own `git`."""
     entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
     return os.pathsep.join(entries) or os.defpath
-
-
-GitSettings: TypeAlias = tuple[tuple[str, str], ...]
-GIT_SETTINGS: GitSettings = (
-    ("core.fsmonitor", "false"),
-    ("safe.bareRepository", "explicit"),
-    ("protocol.ext.allow", "never"),
-)
-GIT_VARIABLES: Mapping[str, str] = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-}
-HARMLESS_GIT_VARIABLES = frozenset(
-    {f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE")}
-    | {
-        "GIT_CEILING_DIRECTORIES",
-        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
-        "GIT_HTTP_LOW_SPEED_LIMIT",
-        "GIT_HTTP_LOW_SPEED_TIME",
-        "GIT_LFS_SKIP_SMUDGE",
-        "GIT_MERGE_AUTOEDIT",
-        "GIT_REFLOG_ACTION",
-        "GIT_SSL_CAINFO",
-    }
-)
-"""Variables of git that a person may pass on: they name no program and no other repository."""
-_COUNT = "GIT_CONFIG_COUNT"
 
 
 def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
@@ -226,9 +237,6 @@ def _as_variables(pairs: GitSettings) -> dict[str, str]:
         numbered[f"GIT_CONFIG_KEY_{number}"] = key
         numbered[f"GIT_CONFIG_VALUE_{number}"] = value
     return numbered
-
-
-_PR_SET_DUMPABLE = 4  # linux/prctl.h
 
 
 @functools.cache

@@ -16,6 +16,49 @@ from dirge_py.types.errors import FileError
 MAX_FILE_BYTES = 64 * 1024 * 1024
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
+KEEP_BYTES = 64 * 1024
+"""Kept of the beginning and again of the end, in memory."""
+
+SHOWN_WHOLE_BYTES = 8 * 1024
+
+SHOWN_WHOLE_LINES = 200
+"""Output up to this size is shown whole; beyond it a file is begun."""
+
+_LIVE_BYTES = 4 * 1024
+
+# Neither models nor terminals gain from these, and some services reject a NUL in JSON.
+_CONTROLS = {code: "�" for code in range(32) if chr(code) not in "\t\n\r\x1b"} | {127: "�"}
+
+EXCERPT_LINES = 50
+"""Lines shown of the beginning, and of the end."""
+
+EXCERPT_BYTES = 8 * 1024
+"""Most that is shown of either, however long their lines are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedOutput:
+    """What a command wrote, as far as it is kept in memory."""
+
+    head: bytes = b""
+    """Its beginning."""
+    tail: bytes = b""
+    """Its end: begins where `head` ends, or later when bytes were left out."""
+    total_bytes: int = 0
+    """All bytes that it wrote."""
+    total_lines: int = 0
+    """All lines that it wrote."""
+    path: str = ""
+    """The file that holds all of it; empty where it was small, or `file_error` says why."""
+    is_file_cut: bool = False
+    """The file holds only its first 64 MiB."""
+    file_error: str = ""
+    """Why there is no file; empty if nothing went wrong."""
+
+    @property
+    def is_small(self) -> bool:
+        return is_small(self.total_bytes, self.total_lines)
+
 
 @dataclasses.dataclass(slots=True)
 class OutputFile:
@@ -92,38 +135,6 @@ class OutputStore:
                 return OutputFile(path=path, _fd=os.open(path, flags, 0o600))
             except FileExistsError:
                 number += 1
-
-
-KEEP_BYTES = 64 * 1024
-"""Kept of the beginning and again of the end, in memory."""
-SHOWN_WHOLE_BYTES = 8 * 1024
-SHOWN_WHOLE_LINES = 200
-"""Output up to this size is shown whole; beyond it a file is begun."""
-_LIVE_BYTES = 4 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedOutput:
-    """What a command wrote, as far as it is kept in memory."""
-
-    head: bytes = b""
-    """Its beginning."""
-    tail: bytes = b""
-    """Its end: begins where `head` ends, or later when bytes were left out."""
-    total_bytes: int = 0
-    """All bytes that it wrote."""
-    total_lines: int = 0
-    """All lines that it wrote."""
-    path: str = ""
-    """The file that holds all of it; empty where it was small, or `file_error` says why."""
-    is_file_cut: bool = False
-    """The file holds only its first 64 MiB."""
-    file_error: str = ""
-    """Why there is no file; empty if nothing went wrong."""
-
-    @property
-    def is_small(self) -> bool:
-        return is_small(self.total_bytes, self.total_lines)
 
 
 class OutputCapture:
@@ -227,10 +238,6 @@ def begun_character(piece: bytes) -> bytes:
     return b""
 
 
-# Neither models nor terminals gain from these, and some services reject a NUL in JSON.
-_CONTROLS = {code: "�" for code in range(32) if chr(code) not in "\t\n\r\x1b"} | {127: "�"}
-
-
 def readable(text: str) -> str:
     """`text` with Windows line ends made plain, and control characters shown as U+FFFD."""
     return text.replace("\r\n", "\n").translate(_CONTROLS)
@@ -277,12 +284,6 @@ def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
     if output.tail:
         return replace(output, tail=output.tail[: -len(begun)], total_bytes=total_bytes), begun
     return replace(output, head=output.head[: -len(begun)], total_bytes=total_bytes), begun
-
-
-EXCERPT_LINES = 50
-"""Lines shown of the beginning, and of the end."""
-EXCERPT_BYTES = 8 * 1024
-"""Most that is shown of either, however long their lines are."""
 
 
 def excerpt(output: BoundedOutput) -> str:

@@ -200,9 +200,11 @@ class RunningCommand:
                 ended = await self._end(grace_s)
                 waiting = {self._output_ended, self._exited}
                 await asyncio.wait(waiting, timeout=_DRAIN_S)
-            strays = await ORPHAN_REAPER.end_after(self._process.pid)
+            orphans = await ORPHAN_REAPER.end_after(self._process.pid)
             self._is_over = True
-            everything = EndedProcesses(ended.running + strays.running, (*ended.left, *strays.left))
+            everything = EndedProcesses(
+                ended.running + orphans.running, (*ended.left, *orphans.left)
+            )
             return self._finished(ended_by, everything)
         finally:
             self.kill_now()

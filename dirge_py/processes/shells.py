@@ -18,7 +18,11 @@ from dirge_py.types.errors import ProcessError
 
 _LINGER_S = 0.1
 """After the first new output, for what comes right behind it."""
+
 Status = Literal["running", "exited", "timed_out", "killed"]
+BACKGROUND_TIMEOUT_S = 600.0
+MAX_RUNNING = 8
+MAX_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +177,6 @@ def _ended(state: ShellState, task: "asyncio.Task[CommandResult]") -> ShellState
         signal=finished.signal if status == "exited" else None,
         question="",
     )
-
-
-BACKGROUND_TIMEOUT_S = 600.0
-MAX_RUNNING = 8
-MAX_KEPT = 32
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)

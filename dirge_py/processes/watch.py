@@ -12,6 +12,20 @@ from dirge_py.processes.process_tree import CommandTree
 
 _TELL_AGAIN_S = 5.0
 _BUSY_SHARE = 0.1
+_LONGEST = 400
+_LEAST_REPEATS = 10
+
+_QUESTION = re.compile(
+    r"""
+    (?: \b(?:password|passphrase|passcode|passwd|username|login|verification\ code)\b .{0,200} :
+    | \by(?:es)?\s*[/|]\s*n(?:o)?\b [^\n]{0,40}
+    | \b(?:press|hit)\b .{0,30} \b(?:key|enter|return)\b [^\n]{0,40}
+    | \b(?:continue|proceed|are\ you\ sure|overwrite|replace|retry|do\ you\ want|would\ you\ like)\b
+      .{0,160} \? \W{0,12} (?:\(\w+\)\W{0,4})?
+    ) \Z
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,21 +112,6 @@ class CommandWatch:
         self.question = question
         if question:
             self._on_question()
-
-
-_LONGEST = 400
-_LEAST_REPEATS = 10
-_QUESTION = re.compile(
-    r"""
-    (?: \b(?:password|passphrase|passcode|passwd|username|login|verification\ code)\b .{0,200} :
-    | \by(?:es)?\s*[/|]\s*n(?:o)?\b [^\n]{0,40}
-    | \b(?:press|hit)\b .{0,30} \b(?:key|enter|return)\b [^\n]{0,40}
-    | \b(?:continue|proceed|are\ you\ sure|overwrite|replace|retry|do\ you\ want|would\ you\ like)\b
-      .{0,160} \? \W{0,12} (?:\(\w+\)\W{0,4})?
-    ) \Z
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
 
 
 def question_at_end(text: str) -> str:
