@@ -54,7 +54,7 @@ from dirge_py.processes.sandbox.mount_plan import toolchains
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.shells import Shells
 from dirge_py.sdk.attach import GuardedAttacher
-from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, room_of
+from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, sandbox_profile_of
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import ForkPlace, Guards
 from dirge_py.sdk.options import BuildOptions
@@ -306,7 +306,7 @@ def open_fork_sandbox(
 def _room(
     config: Config, workspace: Workspace, *, project: str, writable: Sequence[str]
 ) -> SandboxProfile:
-    usual, roots = room_of(config, workspace), workspace.roots
+    usual, roots = sandbox_profile_of(config, workspace), workspace.roots
     home = os.path.realpath(usual.home)
     environment = config.origin.environment or os.environ
     path = environment.get("PATH", os.defpath)

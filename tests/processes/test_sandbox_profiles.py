@@ -20,7 +20,7 @@ from dirge_py.processes.sandbox.mount_plan import (
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile, UnsuitableProfile
 from dirge_py.processes.sandbox.seatbelt import seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
-from dirge_py.sdk.environment import open_sandbox, room_of
+from dirge_py.sdk.environment import open_sandbox, sandbox_profile_of
 from dirge_py.types.errors import ConfigError
 from tests.files.requirement import lacking
 
@@ -303,7 +303,7 @@ def test_settings_make_the_room(home, workspace):
         home, readable=["~/.cargo"], writable=["build", "/opt/x"], hosts=["a.example"], network=True
     )
 
-    profile = room_of(config, workspace)
+    profile = sandbox_profile_of(config, workspace)
 
     assert profile == SandboxProfile(
         roots=tuple(workspace.roots),
