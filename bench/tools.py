@@ -25,12 +25,12 @@ from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.tools.base import Services
-from dirge_py.tools.edit import Edit
-from dirge_py.tools.glob import Glob
-from dirge_py.tools.grep import Grep
-from dirge_py.tools.read import Read
-from dirge_py.tools.searching.matching_lines import find_ripgrep
+from dirge_py.tools.base import ToolServices
+from dirge_py.tools.edit import EditTool
+from dirge_py.tools.glob import GlobTool
+from dirge_py.tools.grep import GrepTool
+from dirge_py.tools.read import ReadTool
+from dirge_py.tools.search.lines import find_ripgrep
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim, Command
@@ -72,8 +72,8 @@ class Shop:
 
     def __init__(self, folder: Path, ripgrep: str | None) -> None:
         self.workspace = Workspace([folder], folder)
-        services = Services(files=self.workspace, processes=Runner(EnvironmentPolicy()))
-        tools = [Grep(lambda roots: ripgrep), Glob(), Read(), Edit()]
+        services = ToolServices(files=self.workspace, processes=Runner(EnvironmentPolicy()))
+        tools = [GrepTool(lambda roots: ripgrep), GlobTool(), ReadTool(), EditTool()]
         self._toolbox = Toolbox(tools, services, str(folder))
         self._tools = {tool.name: tool for tool in self._toolbox.loop_tools}
 

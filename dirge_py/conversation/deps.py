@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.processes.shells import Shells
     from dirge_py.session.file_states import UncommittedDiff
-    from dirge_py.tools.planning.todo_list import TodoList
+    from dirge_py.tools.todo_list import TodoList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

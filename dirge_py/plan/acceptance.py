@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dirge_py.plan.phases import carry_on_prompt
-from dirge_py.tools.planning.todo_list import TodoItem
+from dirge_py.tools.todo_list import TodoItem
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, TextBlock, UserMessage, user_text

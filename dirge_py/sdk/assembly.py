@@ -73,7 +73,7 @@ from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
 from dirge_py.session.store import Store, continuation_reader
-from dirge_py.tools.base import Services, Tool
+from dirge_py.tools.base import Tool, ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
@@ -260,7 +260,7 @@ class _Assembly:
         gate = self._gate()
         recorder = self._recorder(thread)
         loaded = recorder.load() if recorder is not None else LoadedSession()
-        services = Services(files=self.workspace, processes=self.runner, app=plan.app)
+        services = ToolServices(files=self.workspace, processes=self.runner, app=plan.app)
 
         def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
             return bound(tools, services, str(plan.cwd))
@@ -374,7 +374,7 @@ class _Assembly:
             on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
         )
 
-        validate = Toolbox((), Services(files=self.workspace), str(plan.cwd)).validate
+        validate = Toolbox((), ToolServices(files=self.workspace), str(plan.cwd)).validate
 
         def configure(run: RunSettings) -> LoopConfig:
             written = [recorder.interceptor] if recorder is not None and run.is_recorded else []
@@ -446,7 +446,7 @@ def distinct(tools: Sequence[Tool[Any] | LoopTool]) -> tuple[Tool[Any] | LoopToo
 
 
 def bound(
-    tools: Sequence[Tool[Any] | LoopTool], services: Services, cwd: str
+    tools: Sequence[Tool[Any] | LoopTool], services: ToolServices, cwd: str
 ) -> Sequence[LoopTool]:
     """The tools ready for the loop, in their order; the last of a name counts."""
     named = {tool.name: tool for tool in tools}

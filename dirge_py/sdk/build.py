@@ -90,7 +90,7 @@ from dirge_py.session.history import LoadedSession
 from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder, may_change_something
 from dirge_py.session.store import continuation_reader
-from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.questions import Asker

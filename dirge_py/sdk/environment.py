@@ -55,9 +55,9 @@ from dirge_py.session.snapshots.run_snapshots import (
     open_snapshots,
 )
 from dirge_py.session.store import Store
-from dirge_py.tools.base import Redact, Services, Tool
-from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.base import Redact, Tool, ToolServices
 from dirge_py.tools.registry import discover, names
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
@@ -67,11 +67,11 @@ from dirge_py.types.tools import LoopTool
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox
     from dirge_py.processes.sandbox.proxy import HostList
-    from dirge_py.tools.syntax.syntax import check_syntax
+    from dirge_py.tools.syntax_check import check_syntax
 else:
     HostList = late("dirge_py.processes.sandbox.proxy", "HostList")
     find_sandbox = late("dirge_py.processes.sandbox.probe", "find_sandbox")
-    check_syntax = late("dirge_py.tools.syntax.syntax", "check_syntax")
+    check_syntax = late("dirge_py.tools.syntax_check", "check_syntax")
 
 
 class ExecutionEnvironment:
@@ -328,9 +328,9 @@ class ToolFactory:
         """These tools, with the same services."""
         return Toolbox(tools, self.services(folders, todo), str(self._cwd)).loop_tools
 
-    def services(self, folders: SessionFolders, todo: TodoList) -> Services:
+    def services(self, folders: SessionFolders, todo: TodoList) -> ToolServices:
         config, asker = self._config, self._asker
-        return Services(
+        return ToolServices(
             files=self._machine.workspace,
             processes=self._machine.runner,
             shells=self._machine.shells,

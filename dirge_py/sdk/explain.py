@@ -21,9 +21,9 @@ from dirge_py.processes.shells import Shells
 from dirge_py.sdk.environment import would_be_sandboxed
 from dirge_py.sdk.options import BuildOptions, with_project
 from dirge_py.sdk.system_prompt import make_prompt_book
-from dirge_py.tools.base import Services
-from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.registry import discover
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Question
 
@@ -83,7 +83,7 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
         denied_tools=make_prompt_book(config, options).denied_tools,
     )
     runner = Runner(EnvironmentPolicy())
-    services = Services(
+    services = ToolServices(
         files=workspace,
         processes=runner,
         shells=Shells(runner),

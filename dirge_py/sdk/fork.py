@@ -54,13 +54,18 @@ from dirge_py.processes.sandbox.mount_plan import toolchains
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.shells import Shells
 from dirge_py.sdk.attach import GuardedAttacher
-from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, sandbox_profile_of
+from dirge_py.sdk.environment import (
+    ExecutionEnvironment,
+    SessionFolders,
+    ToolFactory,
+    sandbox_profile_of,
+)
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import ForkPlace, Guards
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.project_files import Listed, Project, in_thread
 from dirge_py.session.snapshots.git import GitFailed, private_git
-from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import ConfigError, FileError
 from dirge_py.types.questions import Asker
 

@@ -28,7 +28,7 @@ from dirge_py.session.recovery import Continuation, check_continuation
 from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
 from dirge_py.session.tree import one_line, typed_text
-from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
 from dirge_py.types.messages import UserMessage

@@ -10,9 +10,9 @@ from dirge_py.types.messages import ToolResultMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.tools.planning.todo_list import TodoList
+    from dirge_py.tools.todo_list import TodoList
 else:
-    TodoList = late("dirge_py.tools.planning.todo_list", "TodoList")
+    TodoList = late("dirge_py.tools.todo_list", "TodoList")
 
 _EMPTY = "The todo list is empty."
 

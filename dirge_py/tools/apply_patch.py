@@ -8,23 +8,22 @@ from pydantic import model_validator
 from dirge_py.files.resolve import check_spelling
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lazy import late
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 if TYPE_CHECKING:
-    from dirge_py.tools.editing.landing import Landed, land, preview_of
-    from dirge_py.tools.editing.operations import Operation
-    from dirge_py.tools.editing.patch_text import parse_patch
-    from dirge_py.tools.editing.patching import PatchPlan, PatchPlanner
-    from dirge_py.tools.editing.plan import OneEdit
+    from dirge_py.tools.editing.edits import TextEdit
+    from dirge_py.tools.editing.file_changes import AppliedChanges, apply_changes, preview_changes
+    from dirge_py.tools.editing.patch import PatchOperation, parse_patch
+    from dirge_py.tools.editing.patch_plan import PatchPlan, PatchPlanner
 else:
-    land = late("dirge_py.tools.editing.landing", "land")
-    preview_of = late("dirge_py.tools.editing.landing", "preview_of")
-    Operation = late("dirge_py.tools.editing.operations", "Operation")
-    parse_patch = late("dirge_py.tools.editing.patch_text", "parse_patch")
-    PatchPlanner = late("dirge_py.tools.editing.patching", "PatchPlanner")
-    OneEdit = late("dirge_py.tools.editing.plan", "OneEdit")
+    apply_changes = late("dirge_py.tools.editing.file_changes", "apply_changes")
+    preview_changes = late("dirge_py.tools.editing.file_changes", "preview_changes")
+    PatchOperation = late("dirge_py.tools.editing.patch", "PatchOperation")
+    parse_patch = late("dirge_py.tools.editing.patch", "parse_patch")
+    PatchPlanner = late("dirge_py.tools.editing.patch_plan", "PatchPlanner")
+    TextEdit = late("dirge_py.tools.editing.edits", "TextEdit")
 
 _NAMES = {
     "type": "action",
@@ -59,12 +58,12 @@ class OperationArgs(ToolArgs):
                 raise ValueError("rename needs new_path")
         return self
 
-    def operation(self) -> "Operation":
+    def operation(self) -> "PatchOperation":
         edits = []
         if self.action != "create" and self.old_text is not None and self.new_text is not None:
-            edits = [OneEdit(old=self.old_text, new=self.new_text)]
+            edits = [TextEdit(old=self.old_text, new=self.new_text)]
         moves = self.action in ("update", "rename")
-        return Operation(
+        return PatchOperation(
             action="update" if self.action == "rename" and edits else self.action,
             path=self.path,
             content=self.content,
@@ -89,14 +88,14 @@ class ApplyPatchArgs(ToolArgs):
                 raise ValueError(f"no file can be called {path!r}") from None
         return self
 
-    def each(self) -> "Sequence[Operation]":
+    def each(self) -> "Sequence[PatchOperation]":
         """The operations, in order. Raises ValueError if the patch is none."""
         if self.operations:
             return [each.operation() for each in self.operations]
         return parse_patch(self.patch or "")
 
 
-class ApplyPatch(Tool[ApplyPatchArgs]):
+class ApplyPatchTool(Tool[ApplyPatchArgs]):
     name = "apply_patch"
     label = "Patch"
     args = ApplyPatchArgs
@@ -105,7 +104,7 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
     def prepare(self, arguments: Any) -> Any:
         if isinstance(arguments, str):
             return {"patch": arguments}
-        arguments = renamed(arguments, {"input": "patch", "patch_text": "patch"})
+        arguments = rename_keys(arguments, {"input": "patch", "patch_text": "patch"})
         if not isinstance(arguments, dict):
             return arguments
         if isinstance(operations := arguments.get("operations"), list):
@@ -126,7 +125,7 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
 
     def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
-        return preview_of(_planned(args, files, ctx, is_call=False).files)
+        return preview_changes(_planned(args, files, ctx, is_call=False).files)
 
     async def run(self, args: ApplyPatchArgs, ctx: ToolContext) -> LoopToolResult:
         plan, landed = await in_thread(ctx.signal, _apply, args, ctx)
@@ -137,22 +136,22 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
 
 
 def _usual(operation: Any) -> Any:
-    operation = renamed(operation, _NAMES)
+    operation = rename_keys(operation, _NAMES)
     if isinstance(operation, dict) and operation.get("action") in _ACTIONS:
         return {**operation, "action": _ACTIONS[operation["action"]]}
     return operation
 
 
-def _paths(operations: "Sequence[Operation]") -> Iterator[str]:
+def _paths(operations: "Sequence[PatchOperation]") -> Iterator[str]:
     for each in operations:
         yield each.path
         if each.new_path is not None:
             yield each.new_path
 
 
-def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> "tuple[PatchPlan, Landed]":
+def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> "tuple[PatchPlan, AppliedChanges]":
     plan = _planned(args, ctx.files, ctx, is_call=True)
-    return plan, land(plan.files, ctx)
+    return plan, apply_changes(plan.files, ctx)
 
 
 def _planned(
@@ -161,11 +160,11 @@ def _planned(
     return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())
 
 
-def _report(plan: "PatchPlan", landed: "Landed") -> str:
+def _report(plan: "PatchPlan", landed: "AppliedChanges") -> str:
     """A line for each operation; what the person changed is said by its diff alone."""
     if list(landed.files) != list(plan.files):
         return f"{len(landed.files)} of {len(plan.files)} files were changed."
     return "\n".join(f"{line[:1].upper()}{line[1:]}" for line in plan.lines)
 
 
-TOOL = ApplyPatch()
+TOOL = ApplyPatchTool()

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from dirge_py.processes.output import OutputStore
     from dirge_py.processes.runner import Runner
     from dirge_py.processes.shells import Shells
-    from dirge_py.tools.planning.todo_list import TodoList
-    from dirge_py.tools.web.late_service import LateWeb
-    from dirge_py.tools.web.service import Web
+    from dirge_py.tools.todo_list import TodoList
+    from dirge_py.tools.web.lazy_service import LazyWebService
+    from dirge_py.tools.web.service import WebService
 
 
 def _spelled(path: str) -> str:
@@ -72,7 +72,7 @@ class ToolArgs(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class Memory(Protocol):
+class MemoryStore(Protocol):
     """What is remembered beyond a session: a store about the project, one about the person.
 
     Raises DirgeError with words for the model.
@@ -103,7 +103,7 @@ SyntaxCheck: TypeAlias = Callable[[str, str, str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class ToolServices:
     """What tools may use. A tool whose `needs` names an absent one is not offered.
 
     `command_timeout_s` is for commands whose call names no other, `quiet_s` how long one may be
@@ -117,11 +117,11 @@ class Services:
     outputs: "OutputStore | None" = None
     assets: "AssetStore | None" = None
     todo: "TodoList | None" = None
-    web: "Web | LateWeb | None" = None
+    web: "WebService | LazyWebService | None" = None
     syntax: SyntaxCheck | None = None
     redact: Redact | None = None
     ask: AskPerson | None = None
-    memory: Memory | None = None
+    memory: MemoryStore | None = None
     skills: Skills | None = None
     command_timeout_s: float = 120.0
     quiet_s: float = 60.0
@@ -138,7 +138,7 @@ class ToolContext:
     """
 
     cwd: str
-    services: Services
+    services: ToolServices
     call_id: str
     signal: AbortSignal
     on_update: OnUpdate
@@ -198,7 +198,7 @@ class Tool(ABC, Generic[Args]):
     """Base of every tool. `args` must be the model that `Args` names.
 
     `mode="sequential"` makes the whole batch run one call after another. `needs` are names of
-    `Services` fields without which the tool is hidden. The first required field of `args` is what
+    `ToolServices` fields without which the tool is hidden. The first required field of `args` is what
     `dirge why TOOL INPUT` fills. `timeout_s` is the tool's own time limit, which settings override:
     None is the usual one, 0 none. `hints` say what calls are like, for those who show or wrap them;
     they grant nothing. `polls`: the same call again and again is how it is meant. `around` stands
@@ -240,12 +240,12 @@ class Tool(ABC, Generic[Args]):
         """Arguments as the model wrote them, turned into what `args` expects."""
         return arguments
 
-    def unavailable(self, services: Services) -> str:
+    def unavailable(self, services: ToolServices) -> str:
         """Why it cannot be used right now, or "". Asked before every model call and every run."""
         return ""
 
 
-def renamed(arguments: Any, names: Mapping[str, str]) -> Any:
+def rename_keys(arguments: Any, names: Mapping[str, str]) -> Any:
     """`arguments` with keys that other agents use for the same thing replaced by ours.
 
     Left as they are where two keys would become one and differ: none may get lost.

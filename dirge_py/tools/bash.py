@@ -11,8 +11,8 @@ from dirge_py.processes.runner import MAX_TIMEOUT_S
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S, NewOutput, Shell
 from dirge_py.processes.watch import WatchSettings
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, renamed
-from dirge_py.tools.commands.results import finished_result, shell_result
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.command_results import finished_result, shell_result
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import (
     Claim,
@@ -62,7 +62,7 @@ class BashArgs(ToolArgs):
     )
 
 
-class Bash(Tool[BashArgs]):
+class BashTool(Tool[BashArgs]):
     name = "bash"
     label = "Run"
     args = BashArgs
@@ -70,7 +70,7 @@ class Bash(Tool[BashArgs]):
     needs = ("processes",)
 
     def prepare(self, arguments: Any) -> Any:
-        return _in_seconds(renamed(arguments, _NAMES))
+        return _in_seconds(rename_keys(arguments, _NAMES))
 
     def claims(self, args: BashArgs, ctx: ToolContext) -> Sequence[Claim]:
         claims = [Claim("execute", Command(_as_typed(args, ctx), ctx.cwd))]
@@ -90,7 +90,7 @@ class Bash(Tool[BashArgs]):
         return replace(result, details={**result.details, "workdir": folder})
 
 
-TOOL = Bash()
+TOOL = BashTool()
 
 
 def _in_seconds(arguments: Any) -> Any:

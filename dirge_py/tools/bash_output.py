@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext
-from dirge_py.tools.commands.results import shell_result
+from dirge_py.tools.command_results import shell_result
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult
 
@@ -22,7 +22,7 @@ class BashOutputArgs(ToolArgs):
     )
 
 
-class BashOutput(Tool[BashOutputArgs]):
+class BashOutputTool(Tool[BashOutputArgs]):
     name = "bash_output"
     label = "Output"
     args = BashOutputArgs
@@ -39,4 +39,4 @@ class BashOutput(Tool[BashOutputArgs]):
         return shell_result(new)
 
 
-TOOL = BashOutput()
+TOOL = BashOutputTool()

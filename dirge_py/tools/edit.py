@@ -7,22 +7,32 @@ from pydantic import model_validator
 
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lazy import late
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
-from dirge_py.tools.editing.missed import Missed
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.editing.edits import TextNotFound
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 if TYPE_CHECKING:
-    from dirge_py.tools.editing.knowledge import require_known, told_more
-    from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
-    from dirge_py.tools.editing.plan import EditPlan, OneEdit, plan_edits
+    from dirge_py.tools.editing.edits import (
+        EditPlan,
+        TextEdit,
+        explain_repeated_miss,
+        plan_edits,
+        require_known,
+    )
+    from dirge_py.tools.editing.file_changes import (
+        AppliedChanges,
+        PlannedChange,
+        apply_changes,
+        preview_changes,
+    )
 else:
-    require_known = late("dirge_py.tools.editing.knowledge", "require_known")
-    told_more = late("dirge_py.tools.editing.knowledge", "told_more")
-    Planned = late("dirge_py.tools.editing.landing", "Planned")
-    land = late("dirge_py.tools.editing.landing", "land")
-    preview_of = late("dirge_py.tools.editing.landing", "preview_of")
-    OneEdit = late("dirge_py.tools.editing.plan", "OneEdit")
-    plan_edits = late("dirge_py.tools.editing.plan", "plan_edits")
+    require_known = late("dirge_py.tools.editing.edits", "require_known")
+    explain_repeated_miss = late("dirge_py.tools.editing.edits", "explain_repeated_miss")
+    PlannedChange = late("dirge_py.tools.editing.file_changes", "PlannedChange")
+    apply_changes = late("dirge_py.tools.editing.file_changes", "apply_changes")
+    preview_changes = late("dirge_py.tools.editing.file_changes", "preview_changes")
+    TextEdit = late("dirge_py.tools.editing.edits", "TextEdit")
+    plan_edits = late("dirge_py.tools.editing.edits", "plan_edits")
 
 _NAMES = {"file_path": "path", "old_string": "old_text", "new_string": "new_text"}
 
@@ -33,7 +43,7 @@ class OneEditArgs(ToolArgs):
     replace_all: bool = False
 
 
-class EditArgs(ToolArgs):
+class EditToolArgs(ToolArgs):
     path: PathText
     old_text: str | None = None
     new_text: str | None = None
@@ -41,17 +51,17 @@ class EditArgs(ToolArgs):
     edits: list[OneEditArgs] | None = None
 
     @model_validator(mode="after")
-    def _one_form(self) -> "EditArgs":
+    def _one_form(self) -> "EditToolArgs":
         has_single = self.old_text is not None and self.new_text is not None
         if (self.old_text is None) != (self.new_text is None) or has_single == bool(self.edits):
             raise ValueError("give old_text and new_text, or edits")
         return self
 
-    def each(self) -> "Sequence[OneEdit]":
+    def each(self) -> "Sequence[TextEdit]":
         """The edits, in order."""
         if self.edits:
             return [
-                OneEdit(
+                TextEdit(
                     old=each.old_text,
                     new=each.new_text,
                     replace_all=each.replace_all or self.replace_all,
@@ -60,36 +70,36 @@ class EditArgs(ToolArgs):
                 for number, each in enumerate(self.edits)
             ]
         return [
-            OneEdit(old=self.old_text or "", new=self.new_text or "", replace_all=self.replace_all)
+            TextEdit(old=self.old_text or "", new=self.new_text or "", replace_all=self.replace_all)
         ]
 
 
-class Edit(Tool[EditArgs]):
+class EditTool(Tool[EditToolArgs]):
     name = "edit"
     label = "Edit"
-    args = EditArgs
+    args = EditToolArgs
     mode = "sequential"
 
     def prepare(self, arguments: Any) -> Any:
-        arguments = renamed(arguments, _NAMES)
+        arguments = rename_keys(arguments, _NAMES)
         if not isinstance(arguments, dict):
             return arguments
         if isinstance(edits := arguments.get("edits"), list):
-            arguments = {**arguments, "edits": [renamed(each, _NAMES) for each in edits]}
+            arguments = {**arguments, "edits": [rename_keys(each, _NAMES) for each in edits]}
         return _without_the_empty_form(arguments)
 
-    def claims(self, args: EditArgs, ctx: ToolContext) -> Sequence[Claim]:
+    def claims(self, args: EditToolArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)
         return [Claim("read", path), Claim("edit", path)]
 
-    def preview(self, args: EditArgs, ctx: ToolContext) -> Preview | None:
+    def preview(self, args: EditToolArgs, ctx: ToolContext) -> Preview | None:
         path, files = ctx.absolute(args.path), ctx.services.files.for_person()
         # Words about what fails go to the model, with lines of the file, before anybody is asked.
         files.check_fresh(args.path, files.read(path))
         planned, _ = _planned(args, path, files)
-        return preview_of([planned])
+        return preview_changes([planned])
 
-    async def run(self, args: EditArgs, ctx: ToolContext) -> LoopToolResult:
+    async def run(self, args: EditToolArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
         plan, landed = await in_thread(ctx.signal, _apply, args, path, ctx)
         return landed.result(_report(args, plan, landed), path=path)
@@ -104,7 +114,7 @@ def _without_the_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _apply(args: EditArgs, path: str, ctx: ToolContext) -> "tuple[EditPlan, Landed]":
+def _apply(args: EditToolArgs, path: str, ctx: ToolContext) -> "tuple[EditPlan, AppliedChanges]":
     files = ctx.files
     content = files.read(path)
     require_known(
@@ -115,19 +125,21 @@ def _apply(args: EditArgs, path: str, ctx: ToolContext) -> "tuple[EditPlan, Land
     )
     try:
         planned, plan = _planned(args, path, files)
-    except Missed as miss:
-        raise told_more(miss, args.path, files.ledger.missed(content.real)) from None
-    return plan, land([planned], ctx)
+    except TextNotFound as miss:
+        raise explain_repeated_miss(miss, args.path, files.ledger.missed(content.real)) from None
+    return plan, apply_changes([planned], ctx)
 
 
-def _planned(args: EditArgs, path: str, files: CallFiles) -> "tuple[Planned, EditPlan]":
+def _planned(args: EditToolArgs, path: str, files: CallFiles) -> "tuple[PlannedChange, EditPlan]":
     before = files.read(path)
     plan = plan_edits(before.content, args.each(), path=args.path)
-    planned = Planned(path=path, shown=args.path, before=before, after=plan.content, diff=plan.diff)
+    planned = PlannedChange(
+        path=path, shown=args.path, before=before, after=plan.content, diff=plan.diff
+    )
     return planned, plan
 
 
-def _report(args: EditArgs, plan: "EditPlan", landed: "Landed") -> str:
+def _report(args: EditToolArgs, plan: "EditPlan", landed: "AppliedChanges") -> str:
     if any(each.is_chosen for each in landed.files) or not landed.files:
         return f"{'Changed' if landed.files else 'Did not change'} {args.path}."
     place = f"line {plan.first_line}" if plan.places == 1 else f"{plan.places} places"
@@ -136,4 +148,4 @@ def _report(args: EditArgs, plan: "EditPlan", landed: "Landed") -> str:
     return f"Applied edit to {args.path} at {place} ({counts}).{how}"
 
 
-TOOL = Edit()
+TOOL = EditTool()

@@ -7,10 +7,9 @@ from pydantic import Field
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.searching.dialect import portable
-from dirge_py.tools.searching.matching_lines import find_ripgrep
-from dirge_py.tools.searching.matching_names import matching_names
-from dirge_py.tools.searching.places import counted, shown_under, withheld_note
+from dirge_py.tools.search.lines import find_ripgrep, search_names
+from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
+from dirge_py.tools.search.pattern import portable_pattern
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
@@ -23,7 +22,7 @@ class FindFilesArgs(ToolArgs):
     include_hidden: bool = False
 
 
-class FindFiles(Tool[FindFilesArgs]):
+class FindFilesTool(Tool[FindFilesArgs]):
     name = "find_files"
     label = "Find files"
     args = FindFilesArgs
@@ -39,13 +38,13 @@ class FindFiles(Tool[FindFilesArgs]):
     async def run(self, args: FindFilesArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.processes is None:
             raise ToolFailed("Searching needs to start a program, and none may be started here.")
-        pattern = portable(args.pattern)
+        pattern = portable_pattern(args.pattern)
         path = ctx.absolute(args.path)
         search = FileSearch(
             root="", include_hidden=args.include_hidden, is_aborted=lambda: ctx.signal.aborted
         )
         paths = await in_thread(ctx.signal, _paths, args, path, ctx.files, search)
-        found = await matching_names(
+        found = await search_names(
             pattern,
             [each.rpartition("/")[2] for each in paths],
             runner=ctx.services.processes,
@@ -66,16 +65,16 @@ def _paths(args: FindFilesArgs, path: str, files: CallFiles, search: FileSearch)
 
 def _report(args: FindFilesArgs, found: Sequence[str], searched: int) -> str:
     if not found:
-        return f"No file name matches {args.pattern} (of {counted(searched, 'file')})."
+        return f"No file name matches {args.pattern} (of {count_noun(searched, 'file')})."
     more = len(found) - MAX_SHOWN
-    title = counted(len(found), "file")
+    title = count_noun(len(found), "file")
     lines = [
         f"{title} ({MAX_SHOWN} shown):" if more > 0 else f"{title}:",
-        *(shown_under(args.path, each) for each in found[:MAX_SHOWN]),
+        *(path_below(args.path, each) for each in found[:MAX_SHOWN]),
     ]
     if more > 0:
         lines.append(f"… {more} more; narrow the pattern or the path.")
     return "\n".join(lines)
 
 
-TOOL = FindFiles()
+TOOL = FindFilesTool()

@@ -30,7 +30,15 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import to_jsonable_python
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import NO_HINTS, Hints, Services, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import (
+    NO_HINTS,
+    Hints,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolServices,
+    in_thread,
+)
 from dirge_py.tools.schema import parameters_of
 from dirge_py.types.tools import (
     Claim,
@@ -54,7 +62,7 @@ Available: TypeAlias = Callable[[], bool | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ToolOptions:
     """How a function is offered as a tool; see `tool` for what each is for."""
 
     op: Operation = "other"
@@ -71,8 +79,8 @@ class Manner:
 class FunctionTool(Tool[Any], Generic[P, R]):
     """A function as a tool; calling it calls the function."""
 
-    def __init__(self, function: Callable[P, R], manner: Manner | None = None) -> None:
-        manner = manner or Manner()
+    def __init__(self, function: Callable[P, R], manner: ToolOptions | None = None) -> None:
+        manner = manner or ToolOptions()
         name = manner.name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
@@ -119,7 +127,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         value = await in_thread(ctx.signal, work)
         return _as_result(await value if inspect.isawaitable(value) else value)
 
-    def unavailable(self, services: Services) -> str:
+    def unavailable(self, services: ToolServices) -> str:
         answer = self._available() if self._available is not None else True
         if isinstance(answer, str):
             return answer
@@ -180,7 +188,7 @@ def tool(function: Callable[..., Any] | None = None, /, **manner: Any) -> Any:
     """
 
     def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        return FunctionTool(function, Manner(**manner))
+        return FunctionTool(function, ToolOptions(**manner))
 
     return made if function is None else made(function)
 

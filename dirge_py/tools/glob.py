@@ -9,7 +9,7 @@ from dirge_py.files.globs import mentions_hidden, path_matcher
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.searching.places import counted, shown_under, withheld_note
+from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
@@ -21,7 +21,7 @@ class GlobArgs(ToolArgs):
     path: PathText = Field(".", description="Folder to search.")
 
 
-class Glob(Tool[GlobArgs]):
+class GlobTool(Tool[GlobArgs]):
     name = "glob"
     label = "Find files"
     args = GlobArgs
@@ -50,14 +50,14 @@ def _find(args: GlobArgs, path: str, files: CallFiles, is_aborted: Callable[[], 
         return f"No files match {args.pattern}.{withheld_note(search)}"
     newest = heapq.nsmallest(MAX_SHOWN, found, key=lambda each: (-each.mtime_ns, each.path))
     more = len(found) - len(newest)
-    title = f"{counted(len(found), 'file')}, newest first"
+    title = f"{count_noun(len(found), 'file')}, newest first"
     lines = [
         (f"{title} ({MAX_SHOWN} shown):" if more else f"{title}:"),
-        *(shown_under(args.path, each.path) for each in newest),
+        *(path_below(args.path, each.path) for each in newest),
     ]
     if more:
         lines.append(f"… {more} more; narrow the pattern or the path.")
     return "\n".join(lines) + withheld_note(search)
 
 
-TOOL = Glob()
+TOOL = GlobTool()

@@ -9,17 +9,17 @@ from pydantic import Field
 from dirge_py.files.globs import path_matcher
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
-from dirge_py.tools.searching.dialect import portable
-from dirge_py.tools.searching.matching_lines import (
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.search.lines import (
     LINE_LIMIT,
-    Line,
+    LineMatches,
     LineSearch,
-    Matches,
+    MatchedLine,
     find_ripgrep,
-    matching_lines,
+    search_lines,
 )
-from dirge_py.tools.searching.places import counted, shown_under, withheld_note
+from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
+from dirge_py.tools.search.pattern import portable_pattern
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
@@ -39,7 +39,7 @@ class GrepArgs(ToolArgs):
     include_hidden: bool = False
 
 
-class Grep(Tool[GrepArgs]):
+class GrepTool(Tool[GrepArgs]):
     name = "grep"
     label = "Search"
     args = GrepArgs
@@ -49,7 +49,7 @@ class Grep(Tool[GrepArgs]):
         self._find_ripgrep = ripgrep
 
     def prepare(self, arguments: Any) -> Any:
-        return renamed(arguments, {"glob": "include"})
+        return rename_keys(arguments, {"glob": "include"})
 
     def claims(self, args: GrepArgs, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("read", ctx.absolute(args.path))]
@@ -57,12 +57,12 @@ class Grep(Tool[GrepArgs]):
     async def run(self, args: GrepArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.processes is None:
             raise ToolFailed("Searching needs to start a program, and none may be started here.")
-        pattern = portable(args.pattern)
+        pattern = portable_pattern(args.pattern)
         path = ctx.absolute(args.path)
         places = await in_thread(
             ctx.signal, _places, args, path, ctx.files, lambda: ctx.signal.aborted
         )
-        found = await matching_lines(
+        found = await search_lines(
             LineSearch(
                 pattern=pattern,
                 folder=places.search.root,
@@ -123,7 +123,7 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
         # `./` keeps a name that begins with a dash from being an option.
         (found if each.size <= FILE_LIMIT else large).append(f"./{each.path}")
     return _Places(
-        search, sorted(found), lambda path: shown_under(args.path, path[2:]), sorted(large)
+        search, sorted(found), lambda path: path_below(args.path, path[2:]), sorted(large)
     )
 
 
@@ -134,14 +134,14 @@ def _large_note(large: Sequence[str]) -> str:
     return f"\n(Over 10 MiB, not searched: {large[0]}{others}; give such a file as the path.)"
 
 
-def _report(found: Matches, searched: int, shown: Callable[[str], str]) -> str:
+def _report(found: LineMatches, searched: int, shown: Callable[[str], str]) -> str:
     matches = found.count
     if not matches:
-        return f"No matches found (searched {counted(searched, 'file')})."
+        return f"No matches found (searched {count_noun(searched, 'file')})."
     kept = _within_limits(found.lines)
     header = (
-        f"{counted(matches, 'match')} ({counted(len(kept), 'output line')}, "
-        f"searched {counted(searched, 'file')}):"
+        f"{count_noun(matches, 'match')} ({count_noun(len(kept), 'output line')}, "
+        f"searched {count_noun(searched, 'file')}):"
     )
     body = [header, *_rendered(kept, shown)]
     if any(len(line.text) == LINE_LIMIT for line in kept):
@@ -152,8 +152,8 @@ def _report(found: Matches, searched: int, shown: Callable[[str], str]) -> str:
     return "\n".join(body)
 
 
-def _within_limits(lines: Sequence[Line]) -> list[Line]:
-    kept: list[Line] = []
+def _within_limits(lines: Sequence[MatchedLine]) -> list[MatchedLine]:
+    kept: list[MatchedLine] = []
     size = 0
     for line in lines:
         size += len(line.text)
@@ -163,9 +163,9 @@ def _within_limits(lines: Sequence[Line]) -> list[Line]:
     return kept
 
 
-def _rendered(lines: Sequence[Line], shown: Callable[[str], str]) -> Iterator[str]:
+def _rendered(lines: Sequence[MatchedLine], shown: Callable[[str], str]) -> Iterator[str]:
     has_context = not all(line.is_match for line in lines)
-    before: Line | None = None
+    before: MatchedLine | None = None
     for line in lines:
         follows = before and before.path == line.path and before.number + 1 == line.number
         if has_context and before and not follows:
@@ -178,4 +178,4 @@ def _rendered(lines: Sequence[Line], shown: Callable[[str], str]) -> Iterator[st
         before = line
 
 
-TOOL = Grep()
+TOOL = GrepTool()

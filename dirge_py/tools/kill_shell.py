@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext
-from dirge_py.tools.commands.results import details_of, standing
+from dirge_py.tools.command_results import describe_shell, shell_details
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
@@ -14,7 +14,7 @@ class KillShellArgs(ToolArgs):
     id: str = Field(description="Such as `sh1`.")
 
 
-class KillShell(Tool[KillShellArgs]):
+class KillShellTool(Tool[KillShellArgs]):
     name = "kill_shell"
     label = "Stop"
     args = KillShellArgs
@@ -28,7 +28,7 @@ class KillShell(Tool[KillShellArgs]):
         if ctx.services.shells is None:
             raise ToolFailed("Nothing runs in the background here.")
         state = await ctx.services.shells.kill(args.id)
-        return text_result(standing(state), **details_of(state))
+        return text_result(describe_shell(state), **shell_details(state))
 
 
-TOOL = KillShell()
+TOOL = KillShellTool()

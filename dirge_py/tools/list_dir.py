@@ -7,7 +7,7 @@ from pydantic import Field
 from dirge_py.files.walk import DirectoryEntry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.searching.places import counted, printable, withheld_count
+from dirge_py.tools.search.paths import count_noun, printable_name, withheld_count
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
@@ -19,7 +19,7 @@ class ListDirArgs(ToolArgs):
     offset: int = Field(0, ge=0, description="Entries to skip.")
 
 
-class ListDir(Tool[ListDirArgs]):
+class ListDirTool(Tool[ListDirArgs]):
     name = "list_dir"
     label = "List"
     args = ListDirArgs
@@ -45,14 +45,14 @@ def _list(
     entries = [e for e in listed if e.kind != "file" or not is_withheld(f"{located.real}/{e.name}")]
     entries.sort(key=lambda entry: entry.kind != "dir")
     folders = sum(entry.kind == "dir" for entry in entries)
-    counts = f"{counted(folders, 'folder')}, {counted(len(entries) - folders, 'file')}"
+    counts = f"{count_noun(folders, 'folder')}, {count_noun(len(entries) - folders, 'file')}"
     if args.offset and args.offset >= len(entries):
         raise FileError(
             f"{args.path} has {len(entries)} entries; offset {args.offset} is behind the last.",
             hint="Give a smaller offset.",
         )
     kept = entries[args.offset : args.offset + MAX_SHOWN]
-    lines = [f"{args.path}: {counts}", *(printable(_line(entry)) for entry in kept)]
+    lines = [f"{args.path}: {counts}", *(printable_name(_line(entry)) for entry in kept)]
     end = args.offset + len(kept)
     if end < len(entries):
         lines.append(f"… {len(entries) - end} more; go on with offset={end}.")
@@ -81,4 +81,4 @@ def human_size(size: int) -> str:
     return f"{value / 1024:.1f} TiB"
 
 
-TOOL = ListDir()
+TOOL = ListDirTool()

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from dirge_py.extensions.memory.base import MemoryUpdate
 from dirge_py.lib.text import clean
-from dirge_py.tools.base import Memory as Stores
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, renamed
+from dirge_py.tools.base import MemoryStore as Stores
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
@@ -24,7 +24,7 @@ class MemoryArgs(ToolArgs):
     match: str = Field("", max_length=2_000)
 
 
-class Memory(Tool[MemoryArgs]):
+class MemoryTool(Tool[MemoryArgs]):
     name = "memory"
     label = "Memory"
     args = MemoryArgs
@@ -32,7 +32,7 @@ class Memory(Tool[MemoryArgs]):
     needs = ("memory",)
 
     def prepare(self, arguments: Any) -> Any:
-        return renamed(arguments, _NAMES)
+        return rename_keys(arguments, _NAMES)
 
     def claims(self, args: MemoryArgs, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("memory", f"{args.action} {args.store}")]
@@ -61,7 +61,7 @@ class Memory(Tool[MemoryArgs]):
         return text_result(f"{done} {_LATER}", store=args.store, action=args.action)
 
 
-TOOL = Memory()
+TOOL = MemoryTool()
 
 
 def _stores(ctx: ToolContext) -> Stores:

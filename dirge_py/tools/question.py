@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, renamed
+from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
@@ -108,14 +108,14 @@ _OPTION_NAMES = {"title": "label", "name": "label", "value": "label", "text": "l
 def _prepared(question: Any) -> Any:
     if isinstance(question, str):
         return {"question": question}
-    question = renamed(question, _NAMES)
+    question = rename_keys(question, _NAMES)
     if not isinstance(question, Mapping):
         return question
     options = question.get("options")
     if not isinstance(options, list):
         return question
     named = [
-        {"label": each} if isinstance(each, str) else renamed(each, _OPTION_NAMES)
+        {"label": each} if isinstance(each, str) else rename_keys(each, _OPTION_NAMES)
         for each in options
     ]
     return {**question, "options": named}

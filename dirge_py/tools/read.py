@@ -1,9 +1,13 @@
-"""Show lines of a text file, or a picture or document as it is."""
+"""Show lines of a text file, or a picture or document as it is.
 
+Text that may not be UTF-8.
+"""
+
+import codecs
 import difflib
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
 
 from pydantic import ConfigDict, Field
@@ -13,9 +17,8 @@ from dirge_py.files.identity import FileIdentity, sha256_of
 from dirge_py.files.line_window import SNIFFED, LineWindow, Window, looks_binary, scan
 from dirge_py.files.workspace import WHOLE_FILE_LIMIT, CallFiles, LocatedPath
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.tools.list_dir import human_size
-from dirge_py.tools.reading.encodings import decoded, wide_encoding
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
@@ -45,14 +48,14 @@ class ReadArgs(ToolArgs):
     limit: int = Field(DEFAULT_LINES, ge=1, description="Number of lines.")
 
 
-class Read(Tool[ReadArgs]):
+class ReadTool(Tool[ReadArgs]):
     name = "read"
     label = "Read"
     args = ReadArgs
     hints = Hints(read_only=True)
 
     def prepare(self, arguments: Any) -> Any:
-        return renamed(arguments, {"file_path": "path"})
+        return rename_keys(arguments, {"file_path": "path"})
 
     def claims(self, args: ReadArgs, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("read", ctx.absolute(args.path))]
@@ -220,7 +223,7 @@ def _shown(args: ReadArgs, window: LineWindow, *, total: str) -> str:
         )
     width = len(str(window.last))
     is_cut = [number in window.cut_lines for number in range(args.offset, window.last + 1)]
-    texts, is_utf8 = decoded(window.lines, is_cut)
+    texts, is_utf8 = decode_lines(window.lines, is_cut)
     numbered = (
         f"{number:>{width}}: {text}" + (" …[line truncated]" if number in window.cut_lines else "")
         for number, text in enumerate(texts, args.offset)
@@ -240,4 +243,42 @@ def _shown(args: ReadArgs, window: LineWindow, *, total: str) -> str:
     return "\n".join([*parts, "", *notes] if notes else parts)
 
 
-TOOL = Read()
+TOOL = ReadTool()
+
+
+_MARKS = (
+    # Longer marks first: UTF-32 begins like UTF-16.
+    (codecs.BOM_UTF32_LE, "utf-32", "UTF-32"),
+    (codecs.BOM_UTF32_BE, "utf-32", "UTF-32"),
+    (codecs.BOM_UTF16_LE, "utf-16", "UTF-16"),
+    (codecs.BOM_UTF16_BE, "utf-16", "UTF-16"),
+)
+
+
+def wide_encoding(head: bytes) -> tuple[str, str] | None:
+    """The codec and the name of an encoding with more than one byte to a letter, by its mark."""
+    return next(((codec, name) for mark, codec, name in _MARKS if head.startswith(mark)), None)
+
+
+def decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str], bool]:
+    """The lines as text, and whether all of them are UTF-8.
+
+    One that is not is read as Windows-1252, which contains all letters of Latin-1. `cut` lines may
+    end in the middle of a character.
+    """
+    texts: list[str] = []
+    is_utf8 = True
+    for line, is_cut in zip(lines, cut, strict=True):
+        try:
+            texts.append(codecs.getincrementaldecoder("utf-8")().decode(line, final=not is_cut))
+        except UnicodeDecodeError:
+            texts.append(_western(line))
+            is_utf8 = False
+    return texts, is_utf8
+
+
+def _western(line: bytes) -> str:
+    try:
+        return line.decode("cp1252")
+    except UnicodeDecodeError:  # five of its places stand for nothing
+        return line.decode("latin-1")

@@ -1,4 +1,7 @@
-"""Show a folder with everything below it, a few levels deep."""
+"""Show a folder with everything below it, a few levels deep.
+
+A tree of files, cut to what can be shown: upper levels first, every folder its fair share.
+"""
 
 from collections.abc import Sequence
 
@@ -6,11 +9,85 @@ from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import fair_shares
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.searching.outline import Outline, outline_of
-from dirge_py.tools.searching.places import counted, printable, withheld_note
+from dirge_py.tools.search.paths import count_noun, printable_name, withheld_note
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEntry:
+    """A file, or a folder with the number of files below it. `path` counts from the top."""
+
+    path: str
+    files: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepoOutline:
+    """`entries` in the order of a tree, folders before files; `left_out` files are not in it.
+
+    `folders` is the number of all folders with files, shown or not.
+    """
+
+    entries: Sequence[OutlineEntry]
+    folders: int
+    left_out: int
+
+
+def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> RepoOutline:
+    """The tree that these relative paths of files make, `max_depth` levels of it."""
+    files: dict[str, list[str]] = {"": []}
+    counts: dict[str, int] = {}
+    for path in sorted(paths):
+        folder = path.rpartition("/")[0]
+        files.setdefault(folder, []).append(path)
+        while folder:
+            counts[folder] = counts.get(folder, 0) + 1
+            folder = folder.rpartition("/")[0]
+    # By depth: what stands high is what a reader wants first.
+    folders = sorted((each for each in counts if _depth(each) <= max_depth), key=_by_depth)
+    shown = folders[:max_nodes]
+    open_ones = ["", *(each for each in shown if _depth(each) < max_depth)]
+    shares = fair_shares([len(files.get(each, ())) for each in open_ones], max_nodes - len(shown))
+    listed = {
+        folder: files.get(folder, [])[:share]
+        for folder, share in zip(open_ones, shares, strict=True)
+    }
+    entries = _in_tree_order(shown, counts, listed)
+    total = sum(len(each) for each in listed.values())
+    return RepoOutline(entries=entries, folders=len(counts), left_out=len(paths) - total)
+
+
+def _depth(path: str) -> int:
+    return path.count("/") + 1
+
+
+def _by_depth(path: str) -> tuple[int, str]:
+    return _depth(path), path
+
+
+def _in_tree_order(
+    folders: Sequence[str], counts: dict[str, int], listed: dict[str, list[str]]
+) -> list[OutlineEntry]:
+    inner: dict[str, list[str]] = {}
+    for folder in sorted(folders):
+        inner.setdefault(folder.rpartition("/")[0], []).append(folder)
+    entries: list[OutlineEntry] = []
+    waiting = [OutlineEntry("", 0)]
+    while waiting:
+        entry = waiting.pop()
+        if entry.path:
+            entries.append(entry)
+        if entry.files is None:
+            continue
+        below = [OutlineEntry(path, counts[path]) for path in inner.get(entry.path, ())]
+        below += [OutlineEntry(path) for path in listed.get(entry.path, ())]
+        waiting += reversed(below)
+    return entries
+
 
 MAX_NODES = 400
 COUNTED_BYTES = 10 * 1024 * 1024
@@ -22,7 +99,7 @@ class RepoOverviewArgs(ToolArgs):
     include_line_counts: bool = False
 
 
-class RepoOverview(Tool[RepoOverviewArgs]):
+class RepoOverviewTool(Tool[RepoOverviewArgs]):
     name = "repo_overview"
     label = "Overview"
     args = RepoOverviewArgs
@@ -45,14 +122,14 @@ def _overview(args: RepoOverviewArgs, path: str, files: CallFiles, search: FileS
         raise FileError(f"{args.path} {problem}.")
     search.root = located.real
     sizes = {found.path: found.size for found in files.walk(search)}
-    outline = outline_of(list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES)
-    folders = counted(outline.folders, "folder")
-    lines = [f"{args.path}: {counted(len(sizes), 'file')} in {folders}"]
+    outline = build_outline(list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES)
+    folders = count_noun(outline.folders, "folder")
+    lines = [f"{args.path}: {count_noun(len(sizes), 'file')} in {folders}"]
     for entry in outline.entries:
         indent = "  " * (entry.path.count("/"))
-        name = printable(entry.path.rpartition("/")[2])
+        name = printable_name(entry.path.rpartition("/")[2])
         if entry.files is not None:
-            lines.append(f"{indent}{name}/ ({counted(entry.files, 'file')})")
+            lines.append(f"{indent}{name}/ ({count_noun(entry.files, 'file')})")
         elif args.include_line_counts and not search.is_aborted():
             lines.append(
                 indent + name + _lines_of(f"{path}/{entry.path}", sizes[entry.path], files)
@@ -62,11 +139,13 @@ def _overview(args: RepoOverviewArgs, path: str, files: CallFiles, search: FileS
     return "\n".join(lines + _rest(args, outline))
 
 
-def _rest(args: RepoOverviewArgs, outline: Outline) -> list[str]:
+def _rest(args: RepoOverviewArgs, outline: RepoOutline) -> list[str]:
     if not outline.left_out:
         return []
     deeper = "" if args.max_depth == 6 else ", or a larger max_depth"
-    return [f"… {counted(outline.left_out, 'file')} not shown; give the path of a folder{deeper}."]
+    return [
+        f"… {count_noun(outline.left_out, 'file')} not shown; give the path of a folder{deeper}."
+    ]
 
 
 def _lines_of(path: str, size: int, files: CallFiles) -> str:
@@ -81,7 +160,7 @@ def _lines_of(path: str, size: int, files: CallFiles) -> str:
     if b"\0" in content:
         return ""
     lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
-    return f" ({counted(lines, 'line')})"
+    return f" ({count_noun(lines, 'line')})"
 
 
-TOOL = RepoOverview()
+TOOL = RepoOverviewTool()

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, renamed
-from dirge_py.tools.planning.todo_list import TodoItem, TodoStatus
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.todo_list import TodoItem, TodoStatus
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
@@ -49,17 +49,17 @@ class TodoArgs(ToolArgs):
     merge: bool = Field(False, description="Change or add these items, keep the others.")
 
 
-class Todo(Tool[TodoArgs]):
+class TodoTool(Tool[TodoArgs]):
     name = "todo"
     label = "Todo"
     args = TodoArgs
     needs = ("todo",)
 
     def prepare(self, arguments: Any) -> Any:
-        arguments = renamed(arguments, {"todos": "items", "tasks": "items"})
+        arguments = rename_keys(arguments, {"todos": "items", "tasks": "items"})
         if isinstance(arguments, dict) and isinstance(arguments.get("items"), list):
             names = {"content": "text", "title": "text", "task": "text", "state": "status"}
-            return {**arguments, "items": [renamed(each, names) for each in arguments["items"]]}
+            return {**arguments, "items": [rename_keys(each, names) for each in arguments["items"]]}
         return arguments
 
     def claims(self, args: TodoArgs, ctx: ToolContext) -> Sequence[Claim]:
@@ -74,7 +74,7 @@ class Todo(Tool[TodoArgs]):
         return text_result(_report(todo.items), items=todo.stored())
 
 
-TOOL = Todo()
+TOOL = TodoTool()
 
 
 def _replaced(given: Sequence[TodoItemArgs]) -> list[TodoItem]:

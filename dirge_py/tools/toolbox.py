@@ -7,14 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from dirge_py.tools.base import Services, Tool, ToolContext
-from dirge_py.tools.json_schema import validate_schema
+from dirge_py.tools.base import Tool, ToolContext, ToolServices
 from dirge_py.tools.schema import (
     booleans_for_numbers,
-    invalid,
+    describe_mistakes,
+    invalid_arguments,
     parameters_of,
-    undeclared,
-    words_for,
+    undeclared_properties,
+    validate_schema,
 )
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
@@ -36,7 +36,7 @@ from dirge_py.types.tools import (
 class BoundTool:
     """A tool with its services: implements `calls.LoopTool` and `calls.Previews`."""
 
-    def __init__(self, tool: Tool[Any], services: Services, cwd: str) -> None:
+    def __init__(self, tool: Tool[Any], services: ToolServices, cwd: str) -> None:
         self.tool = tool
         self.name = tool.name
         self.label = tool.label
@@ -81,9 +81,9 @@ class BoundTool:
         except ValidationError as error:
             # What is wrong with the whole may just be what is missing of it.
             if any(each["type"] != "missing" and each["loc"] for each in error.errors()):
-                raise ValueError(words_for(error, self.name, self.parameters)) from None
+                raise ValueError(describe_mistakes(error, self.name, self.parameters)) from None
             if _first_required(self) not in arguments:
-                raise ValueError(words_for(error, self.name, self.parameters)) from None
+                raise ValueError(describe_mistakes(error, self.name, self.parameters)) from None
             model = self.tool.args.model_construct(None, **arguments)
         return self.tool.claims(model, self._outside_a_call())
 
@@ -138,13 +138,13 @@ class BoundTool:
         try:
             model = self._parse(arguments)
         except ValidationError as error:
-            raise invalid(error, self.name, self.parameters, arguments) from None
+            raise invalid_arguments(error, self.name, self.parameters, arguments) from None
         misplaced = booleans_for_numbers(arguments, self.parameters)
         if misplaced:
             places = ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in misplaced)
             text = f"The arguments of `{self.name}` do not fit: {places} must be a number."
             raise InvalidArguments(text, misplaced)
-        unknown = undeclared(arguments, self.parameters)
+        unknown = undeclared_properties(arguments, self.parameters)
         if unknown:
             places = ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in unknown)
             raise InvalidArguments(f"`{self.name}` has no property {places}.", unknown)
@@ -166,7 +166,7 @@ class BoundTool:
 class Toolbox:
     """The tools of one conversation, in the order given; those lacking a service are left out."""
 
-    def __init__(self, tools: Iterable[Tool[Any]], services: Services, cwd: str) -> None:
+    def __init__(self, tools: Iterable[Tool[Any]], services: ToolServices, cwd: str) -> None:
         self._bound = {
             tool.name: BoundTool(tool, services, cwd)
             for tool in tools

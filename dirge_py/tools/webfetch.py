@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from dirge_py.lib.lazy import late
-from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, renamed
+from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 if TYPE_CHECKING:
-    from dirge_py.tools.web.late_service import LateWeb
-    from dirge_py.tools.web.page import Page
-    from dirge_py.tools.web.service import Web
-    from dirge_py.tools.web.untrusted import quoted
+    from dirge_py.tools.web.lazy_service import LazyWebService
+    from dirge_py.tools.web.page import WebPage, quote_untrusted
+    from dirge_py.tools.web.service import WebService
 else:
-    quoted = late("dirge_py.tools.web.untrusted", "quoted")
+    quote_untrusted = late("dirge_py.tools.web.page", "quote_untrusted")
 
 
 class WebfetchArgs(ToolArgs):
@@ -25,7 +24,7 @@ class WebfetchArgs(ToolArgs):
     offset: int = Field(0, ge=0, description="Character to go on from.")
 
 
-class Webfetch(Tool[WebfetchArgs]):
+class WebfetchTool(Tool[WebfetchArgs]):
     name = "webfetch"
     label = "Fetch"
     args = WebfetchArgs
@@ -34,8 +33,8 @@ class Webfetch(Tool[WebfetchArgs]):
     hints = Hints(read_only=True, open_world=True)
 
     def prepare(self, arguments: Any) -> Any:
-        arguments = renamed(arguments, {"uri": "url", "link": "url", "max_length": "max_chars"})
-        arguments = renamed(arguments, {"start_index": "offset", "urls": "url"})
+        arguments = rename_keys(arguments, {"uri": "url", "link": "url", "max_length": "max_chars"})
+        arguments = rename_keys(arguments, {"start_index": "offset", "urls": "url"})
         if isinstance(arguments, dict) and isinstance(arguments.get("url"), list):
             urls = arguments["url"]
             return {**arguments, "url": urls[0]} if len(urls) == 1 else arguments
@@ -64,22 +63,22 @@ class Webfetch(Tool[WebfetchArgs]):
         return _result(page, args)
 
 
-TOOL = Webfetch()
+TOOL = WebfetchTool()
 
 
-def _web(ctx: ToolContext) -> "Web | LateWeb":
+def _web(ctx: ToolContext) -> "WebService | LazyWebService":
     if ctx.services.web is None:
         raise ToolFailed("The web cannot be reached from here. Work with what is in the folder.")
     return ctx.services.web
 
 
-def _result(page: "Page", args: WebfetchArgs) -> LoopToolResult:
+def _result(page: "WebPage", args: WebfetchArgs) -> LoopToolResult:
     total = len(page.text)
     if args.offset >= total:
         raise ToolFailed(f"{page.target} has {total} characters: use a smaller offset.")
     end = _end(page.text, args.offset, args.max_chars)
     heading = f"# {page.title}\n\n" if page.title and not args.offset else ""
-    notes = [quoted(heading + page.text[args.offset : end], page.target.url)]
+    notes = [quote_untrusted(heading + page.text[args.offset : end], page.target.url)]
     if end < total:
         notes.append(f"Characters {args.offset} to {end} of {total}. To read on: offset={end}.")
     elif not page.is_whole:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from dirge_py.lib.lazy import late
-from dirge_py.tools.base import Hints, Services, Tool, ToolArgs, ToolContext, renamed
+from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, ToolServices, rename_keys
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 if TYPE_CHECKING:
-    from dirge_py.tools.web.search import Hit, Search
-    from dirge_py.tools.web.untrusted import quoted
+    from dirge_py.tools.web.page import quote_untrusted
+    from dirge_py.tools.web.search import SearchHit, WebSearch
 else:
-    quoted = late("dirge_py.tools.web.untrusted", "quoted")
+    quote_untrusted = late("dirge_py.tools.web.page", "quote_untrusted")
 
 
 class WebsearchArgs(ToolArgs):
@@ -22,7 +22,7 @@ class WebsearchArgs(ToolArgs):
     num_results: int = Field(10, ge=1, le=20)
 
 
-class Websearch(Tool[WebsearchArgs]):
+class WebsearchTool(Tool[WebsearchArgs]):
     name = "websearch"
     label = "Search the web"
     args = WebsearchArgs
@@ -32,9 +32,9 @@ class Websearch(Tool[WebsearchArgs]):
 
     def prepare(self, arguments: Any) -> Any:
         names = {"q": "query", "search_term": "query", "count": "num_results"}
-        return renamed(renamed(arguments, names), {"max_results": "num_results"})
+        return rename_keys(rename_keys(arguments, names), {"max_results": "num_results"})
 
-    def unavailable(self, services: Services) -> str:
+    def unavailable(self, services: ToolServices) -> str:
         if services.web is None:
             return "The web cannot be reached from here."
         return services.web.search_problem if services.web.search is None else ""
@@ -57,13 +57,13 @@ class Websearch(Tool[WebsearchArgs]):
         if not hits:
             return text_result(f"{search.name} found nothing. Try fewer or other words.", hits=0)
         listed = "\n\n".join(_listed(number, hit) for number, hit in enumerate(hits, start=1))
-        return text_result(quoted(listed, search.host), hits=len(hits), untrusted=True)
+        return text_result(quote_untrusted(listed, search.host), hits=len(hits), untrusted=True)
 
 
-TOOL = Websearch()
+TOOL = WebsearchTool()
 
 
-def _search(ctx: ToolContext) -> "Search":
+def _search(ctx: ToolContext) -> "WebSearch":
     problem = TOOL.unavailable(ctx.services)
     web = ctx.services.web
     if web is None or web.search is None:
@@ -71,5 +71,5 @@ def _search(ctx: ToolContext) -> "Search":
     return web.search
 
 
-def _listed(number: int, hit: "Hit") -> str:
+def _listed(number: int, hit: "SearchHit") -> str:
     return "\n   ".join(line for line in (f"{number}. {hit.title}", hit.url, hit.snippet) if line)

@@ -9,21 +9,26 @@ from pydantic import Field
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lazy import late
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 if TYPE_CHECKING:
     from dirge_py.tools.editing.diff import diff_of_texts
-    from dirge_py.tools.editing.document import encoded, require_utf8
-    from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
+    from dirge_py.tools.editing.document import encode_text, require_utf8
+    from dirge_py.tools.editing.file_changes import (
+        AppliedChanges,
+        PlannedChange,
+        apply_changes,
+        preview_changes,
+    )
 else:
     diff_of_texts = late("dirge_py.tools.editing.diff", "diff_of_texts")
-    encoded = late("dirge_py.tools.editing.document", "encoded")
+    encode_text = late("dirge_py.tools.editing.document", "encode_text")
     require_utf8 = late("dirge_py.tools.editing.document", "require_utf8")
-    Planned = late("dirge_py.tools.editing.landing", "Planned")
-    land = late("dirge_py.tools.editing.landing", "land")
-    preview_of = late("dirge_py.tools.editing.landing", "preview_of")
+    PlannedChange = late("dirge_py.tools.editing.file_changes", "PlannedChange")
+    apply_changes = late("dirge_py.tools.editing.file_changes", "apply_changes")
+    preview_changes = late("dirge_py.tools.editing.file_changes", "preview_changes")
 
 
 class WriteArgs(ToolArgs):
@@ -32,14 +37,14 @@ class WriteArgs(ToolArgs):
     mode: Literal["overwrite", "append"] = "overwrite"
 
 
-class Write(Tool[WriteArgs]):
+class WriteTool(Tool[WriteArgs]):
     name = "write"
     label = "Write"
     args = WriteArgs
     mode = "sequential"
 
     def prepare(self, arguments: Any) -> Any:
-        return renamed(arguments, {"file_path": "path"})
+        return rename_keys(arguments, {"file_path": "path"})
 
     def claims(self, args: WriteArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)
@@ -52,7 +57,7 @@ class Write(Tool[WriteArgs]):
         planned = _planned(args, ctx.absolute(args.path), files)
         if planned.before is not None and args.mode == "overwrite":
             files.check_fresh(args.path, planned.before)
-        return preview_of([planned])
+        return preview_changes([planned])
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
@@ -61,13 +66,13 @@ class Write(Tool[WriteArgs]):
         return landed.result(_report(args, landed), with_diff=bool(landed.notes), path=path)
 
 
-def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> "Landed":
+def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> "AppliedChanges":
     planned = _planned(args, path, ctx.files)
     before = planned.before
     if before is not None and args.mode == "overwrite":
         ctx.files.check_fresh(args.path, before)
     was_known = before is None or _is_known(before, ctx.files)
-    landed = land([planned], ctx)
+    landed = apply_changes([planned], ctx)
     if before is not None and not was_known:
         # What stands before the appended text was not seen by the model, and is still no file of
         # which it could replace something.
@@ -84,8 +89,8 @@ def _is_known(content: FileContent, files: CallFiles) -> bool:
     return True
 
 
-def _planned(args: WriteArgs, path: str, files: CallFiles) -> "Planned":
-    content = encoded(args.content)
+def _planned(args: WriteArgs, path: str, files: CallFiles) -> "PlannedChange":
+    content = encode_text(args.content)
     if files.locate(path).kind == "dir":
         raise FileError(f"{args.path} is a folder.", hint="Give the path of a file in it.")
     before = files.read_if_there(path)
@@ -93,10 +98,10 @@ def _planned(args: WriteArgs, path: str, files: CallFiles) -> "Planned":
         require_utf8(before.content, args.path)
         content = before.content + content
     diff = diff_of_texts(before.content if before else None, content, path=args.path)
-    return Planned(path=path, shown=args.path, before=before, after=content, diff=diff)
+    return PlannedChange(path=path, shown=args.path, before=before, after=content, diff=diff)
 
 
-def _report(args: WriteArgs, landed: "Landed") -> str:
+def _report(args: WriteArgs, landed: "AppliedChanges") -> str:
     if not landed.files:
         return f"Did not write {args.path}."
     file = landed.files[0]
@@ -119,4 +124,4 @@ def _size_of(content: bytes) -> str:
     return f"{len(content)} bytes ({lines} lines)"
 
 
-TOOL = Write()
+TOOL = WriteTool()

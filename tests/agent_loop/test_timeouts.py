@@ -10,7 +10,7 @@ from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.testing import ScriptedModel, assert_balanced
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.bash import TOOL as BASH
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -115,7 +115,7 @@ async def test_an_abort_from_within_is_not_taken_for_the_limit():
 
 async def test_a16_a_command_out_of_time_leaves_no_process_behind(tmp_path):
     runner = Runner(EnvironmentPolicy())
-    services = Services(
+    services = ToolServices(
         files=Workspace([tmp_path], str(tmp_path)),
         processes=runner,
         outputs=OutputStore(tmp_path / "output"),

@@ -9,7 +9,7 @@ from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -51,7 +51,7 @@ class Desk:
         self.gate: PermissionEngine = project.gate(*rules, mode=mode)
         self.person = Person()
         self.runner = Runner(EnvironmentPolicy(), launcher=more.pop("launcher", None))
-        self.services = Services(files=project.workspace, processes=self.runner)
+        self.services = ToolServices(files=project.workspace, processes=self.runner)
         self.toolbox = Toolbox(discover(), self.services, str(project.root))
         self.granted: list[str] = []
         self.events: list[LoopEvent] = []

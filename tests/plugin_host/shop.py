@@ -16,7 +16,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.testing import EventRecorder, ScriptedModel
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.registry import names
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.events import SystemNotice
@@ -88,7 +88,7 @@ def with_plugins(deps: ConversationDeps, host: PluginHost) -> ConversationDeps:
         return replace(config, interceptors=[*config.interceptors, *host.interceptors])
 
     cwd = deps.environment.cwd
-    tools = Toolbox(host.tools, Services(files=Workspace([cwd], cwd)), str(cwd)).loop_tools
+    tools = Toolbox(host.tools, ToolServices(files=Workspace([cwd], cwd)), str(cwd)).loop_tools
     run = replace(
         deps.run,
         configure=configure,

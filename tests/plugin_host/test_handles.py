@@ -9,7 +9,7 @@ from dirge_py.context.prompt_sections import Section, build_prompt
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import UsageError
 from tests.agent_loop.kit import Tool
@@ -96,7 +96,7 @@ def everything(asked: list[str]) -> Any:
 
 
 def toolbox(host: PluginHost, cwd: Path) -> Toolbox:
-    return Toolbox(host.tools, Services(files=Workspace([cwd], cwd)), str(cwd))
+    return Toolbox(host.tools, ToolServices(files=Workspace([cwd], cwd)), str(cwd))
 
 
 async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(desk: Desk, tmp_path: Path):

@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from dirge_py.tools.web.reach import PORTS, Reach, look_up
-from dirge_py.tools.web.service import Web
+from dirge_py.tools.web.dns_guard import PORTS, DnsGuard, resolve_host
+from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ToolFailed
 from tests.security.sizes import count, size
-from tests.web.site import Reply, moved, serving
+from tests.tools.web.site import Reply, moved, serving
 
 PUBLIC = "93.184.215.14"
 
@@ -161,11 +161,11 @@ def _turn() -> Iterator[None]:
 async def leads_home(host: str, port: int) -> Sequence[str]:
     """A name server for which every name is this machine."""
     if "localhost" in host:
-        return await look_up(host, port)
+        return await resolve_host(host, port)
     return ["127.0.0.1", "::1"]
 
 
-async def outcome(web: Web, url: str) -> str:
+async def outcome(web: WebService, url: str) -> str:
     """What became of fetching `url`: words of a refusal, or what was read."""
     try:
         page = await web.page(web.target(url))
@@ -175,7 +175,7 @@ async def outcome(web: Web, url: str) -> str:
 
 
 async def test_d57_no_spelling_leads_to_what_is_not_public(witness: Witness) -> None:
-    web = Web(Reach(resolve=leads_home))
+    web = WebService(DnsGuard(resolve=leads_home))
     tried = spellings()
     assert len(set(tried)) >= 120
     async with traps() as caught:
@@ -189,14 +189,14 @@ async def test_d57_no_spelling_leads_to_what_is_not_public(witness: Witness) -> 
 
 async def test_the_witnesses_see_what_is_listed_and_what_is_public(witness: Witness) -> None:
     async with traps() as caught:
-        listed = Web(Reach(["127.0.0.1"]))
+        listed = WebService(DnsGuard(["127.0.0.1"]))
         assert "refused" in await outcome(listed, "http://127.0.0.1/")
         assert witness.begun == ["127.0.0.1"]
         witness.allowed = set(PORTS)
         for port in sorted(PORTS):
             await outcome(listed, f"http://127.0.0.1:{port}/")
         witness.allowed = set()
-        await outcome(Web(Reach()), f"http://{PUBLIC}/")
+        await outcome(WebService(DnsGuard()), f"http://{PUBLIC}/")
     assert caught != []
     assert witness.begun == ["127.0.0.1", PUBLIC]
 
@@ -208,7 +208,7 @@ async def test_a_name_that_changes_its_address_is_not_asked_twice(witness: Witne
         asked.append(host)
         return [PUBLIC] if len(asked) % 2 else ["127.0.0.1"]
 
-    web = Web(Reach(resolve=rebinding))
+    web = WebService(DnsGuard(resolve=rebinding))
     rounds = size(10, 1000)
     async with traps() as caught:
         for _ in range(rounds):
@@ -240,7 +240,7 @@ async def test_no_mixture_of_addresses_is_connected_to_unless_all_are_public(
     async def mixed(host: str, port: int) -> Sequence[str]:
         return mixture
 
-    web = Web(Reach(resolve=mixed))
+    web = WebService(DnsGuard(resolve=mixed))
     rounds = size(100, 5000)
     spoilt = 0
     async with traps() as caught:
@@ -261,7 +261,7 @@ async def test_no_redirect_leads_to_what_is_not_public(witness: Witness) -> None
     places = [url for url in spellings() if url.isprintable()][:: size(4, 1)]
     async with serving({}) as site, traps() as caught:
         witness.allowed = {site.port}
-        web = Web(Reach([site.place], resolve=leads_home))
+        web = WebService(DnsGuard([site.place], resolve=leads_home))
         for number, url in enumerate(places):
             site.pages[f"/{number}"] = moved(f"/{number}/again", 307)
             site.pages[f"/{number}/again"] = Reply(
@@ -285,7 +285,7 @@ async def test_every_step_of_a_chain_is_looked_up_and_judged_anew(witness: Witne
 
     async with serving({"/1": moved("/2"), "/2": moved("/3"), "/3": "secret"}) as site:
         witness.allowed = {site.port}
-        web = Web(Reach([f"chain.example:{site.port}"], resolve=forgetful))
+        web = WebService(DnsGuard([f"chain.example:{site.port}"], resolve=forgetful))
         said = await outcome(web, f"http://chain.example:{site.port}/1")
     assert "not known" in said
     assert [each.path for each in site.requests] == ["/1", "/2"]
@@ -314,7 +314,7 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 async def test_no_bomb_fills_the_memory(name: str) -> None:
     async with serving({"/": BOMBS[name]}) as site:
-        web = Web(Reach([site.place]))
+        web = WebService(DnsGuard([site.place]))
         await outcome(web, f"{site.url}/warm-up")
         tracemalloc.start()
         try:

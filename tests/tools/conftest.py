@@ -8,7 +8,7 @@ import pytest
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -22,7 +22,7 @@ class Bench:
         self.folder = folder
         self.signal = AbortSignal()
         self.workspace = Workspace([folder], folder)
-        services = Services(files=self.workspace, processes=Runner(EnvironmentPolicy()))
+        services = ToolServices(files=self.workspace, processes=Runner(EnvironmentPolicy()))
         self.toolbox = Toolbox(discover(), services, str(folder))
 
     def tool(self, name: str) -> LoopTool:

@@ -14,7 +14,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
-from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim, Command, LoopToolResult
@@ -28,7 +28,7 @@ class Shell:
         self.updates: list[LoopToolResult] = []
         self.runner = Runner(EnvironmentPolicy())
         self.folder = folder
-        services = Services(
+        services = ToolServices(
             files=Workspace([folder], str(folder)),
             processes=self.runner,
             outputs=OutputStore(folder / "output"),

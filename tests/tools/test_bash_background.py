@@ -15,7 +15,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools import bash, bash_output, kill_shell
-from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError, ToolFailed
 from dirge_py.types.tools import LoopToolResult
@@ -41,7 +41,7 @@ class Room:
     def context(self, **services: Any) -> ToolContext:
         return ToolContext(
             cwd=str(self.folder),
-            services=Services(
+            services=ToolServices(
                 files=Workspace([self.folder], str(self.folder)),
                 processes=self.runner,
                 outputs=OutputStore(self.folder / "output"),

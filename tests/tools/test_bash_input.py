@@ -5,7 +5,7 @@ import pytest
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.bash import TOOL
 from dirge_py.tools.toolbox import BoundTool
 
@@ -14,7 +14,7 @@ from dirge_py.tools.toolbox import BoundTool
 def effect(tmp_path):
     """What is decided about a command with its input, under one rule."""
     workspace = Workspace([tmp_path], tmp_path)
-    tool = BoundTool(TOOL, Services(files=workspace), str(tmp_path))
+    tool = BoundTool(TOOL, ToolServices(files=workspace), str(tmp_path))
 
     def decide(command: str, text: str | None = None, rule: str = "", is_deny: bool = False) -> str:
         rules = [parse_rule(rule, "deny" if is_deny else "allow")] if rule else []

@@ -11,7 +11,7 @@ from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.session.recovery import title_of_call
-from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -67,7 +67,7 @@ async def test_the_result_names_the_folder_if_it_is_another_one(bench):
 async def test_a_command_in_the_background_starts_in_its_workdir(project):
     runner = Runner(EnvironmentPolicy())
     shells = Shells(runner)
-    services = Services(files=project.workspace, processes=runner, shells=shells)
+    services = ToolServices(files=project.workspace, processes=runner, shells=shells)
     toolbox = Toolbox([TOOL], services, str(project.root))
     call = {"command": "pwd", "workdir": "src", "background": True}
     try:

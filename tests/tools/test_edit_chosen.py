@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.registry import discover
-from dirge_py.tools.syntax.syntax import check_syntax
+from dirge_py.tools.syntax_check import check_syntax
 from dirge_py.tools.toolbox import Toolbox
 
 PARTLY = "The user did not accept all of it; what follows is what was done."
@@ -19,7 +19,7 @@ def checked(bench):
     workspace = Workspace([bench.folder], bench.folder)
     bench.workspace.close()
     bench.workspace = workspace
-    services = Services(files=workspace, syntax=check_syntax)
+    services = ToolServices(files=workspace, syntax=check_syntax)
     bench.toolbox = Toolbox(discover(), services, str(bench.folder))
     with contextlib.closing(workspace):
         yield bench

@@ -1,14 +1,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.tools.editing.document import Document, Replacement
-from dirge_py.tools.editing.plan import OneEdit, plan_edits
+from dirge_py.tools.editing.document import Replacement, TextDocument
+from dirge_py.tools.editing.edits import TextEdit, plan_edits
 from dirge_py.types.errors import FileError
 from tests.security.sizes import size
 
 
 def plan_edit(content, old, new, *, replace_all=False):
-    return plan_edits(content, [OneEdit(old=old, new=new, replace_all=replace_all)], path="a")
+    return plan_edits(content, [TextEdit(old=old, new=new, replace_all=replace_all)], path="a")
 
 
 words = st.sampled_from(
@@ -29,7 +29,7 @@ def lf(content: bytes) -> bytes:
 @given(mark, lines, st.data())
 def test_bytes_outside_of_the_replaced_stretch_stay(mark, lines, data):
     content = mark + "".join(lines).encode()
-    document = Document.parse(content, "a")
+    document = TextDocument.parse(content, "a")
     start = data.draw(st.integers(0, len(document.view)))
     end = data.draw(st.integers(start, len(document.view)))
 
@@ -118,7 +118,7 @@ def test_several_edits_are_the_same_as_one_after_the_other(letters, data):
             st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz")), min_size=2, max_size=4
         )
     )
-    edits = [OneEdit(old=old, new=new, replace_all=True) for old, new in pairs]
+    edits = [TextEdit(old=old, new=new, replace_all=True) for old, new in pairs]
     expected = content
     for old, new in pairs:
         if old.encode() not in expected:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.tools.base import Services
-from dirge_py.tools.find_files import FindFiles
-from dirge_py.tools.searching.matching_lines import find_ripgrep
-from dirge_py.tools.searching.outline import outline_of
+from dirge_py.tools.base import ToolServices
+from dirge_py.tools.find_files import FindFilesTool
+from dirge_py.tools.repo_overview import build_outline
+from dirge_py.tools.search.lines import find_ripgrep
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.tools import Claim
 
@@ -20,8 +20,8 @@ def finding(bench, request):
     ripgrep = None
     if request.param == "ripgrep":
         ripgrep = find_ripgrep([]) or pytest.skip("needs ripgrep")
-    services = Services(files=bench.workspace, processes=bench.tool("grep")._services.processes)
-    bench.toolbox = Toolbox([FindFiles(lambda roots: ripgrep)], services, str(bench.folder))
+    services = ToolServices(files=bench.workspace, processes=bench.tool("grep")._services.processes)
+    bench.toolbox = Toolbox([FindFilesTool(lambda roots: ripgrep)], services, str(bench.folder))
     return bench
 
 
@@ -79,7 +79,7 @@ async def test_nothing_found_is_a_sentence_and_a_bad_expression_a_refusal(findin
 async def test_an_expression_that_takes_for_ever_can_be_aborted(finding):
     finding.put("a" * 40, "")
     services = finding.tool("find_files")._services
-    finding.toolbox = Toolbox([FindFiles(lambda roots: None)], services, str(finding.folder))
+    finding.toolbox = Toolbox([FindFilesTool(lambda roots: None)], services, str(finding.folder))
     running = asyncio.ensure_future(finding.call("find_files", pattern="(a|a)*b"))
     await asyncio.wait([running], timeout=0.3)
     began = time.perf_counter()
@@ -145,7 +145,7 @@ def test_they_claim_reading_the_folder(bench, tool):
 def test_a_large_folder_leaves_room_for_the_others():
     paths = [f"big/{n:04}" for n in range(2000)] + [f"small/{n}" for n in range(9)] + ["top"]
 
-    outline = outline_of(paths, max_depth=3, max_nodes=400)
+    outline = build_outline(paths, max_depth=3, max_nodes=400)
 
     shown = [entry.path for entry in outline.entries]
     assert len(shown) == 400
@@ -165,7 +165,7 @@ def test_shown_and_left_out_are_all_files(tree, max_depth, max_nodes):
     # A name is a file or a folder, never both.
     files = [path for path in tree if not any(other.startswith(f"{path}/") for other in tree)]
 
-    outline = outline_of(files, max_depth=max_depth, max_nodes=max_nodes)
+    outline = build_outline(files, max_depth=max_depth, max_nodes=max_nodes)
 
     shown = [entry.path for entry in outline.entries if entry.files is None]
     assert len(outline.entries) <= max_nodes

@@ -15,7 +15,7 @@ from dirge_py.agent_loop.merge import compose
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.tool_hooks import hide_unavailable_tools
 from dirge_py.testing import EventRecorder, ScriptedModel
-from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.tools.function_tool import FunctionTool, tool
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import ModelRetry, ToolFailed
@@ -40,7 +40,7 @@ def boxed(tmp_path: Path) -> Any:
     workspace = Workspace([tmp_path], tmp_path)
 
     def make(*tools: FunctionTool[..., Any], app: Any = None) -> Toolbox:
-        return Toolbox(tools, Services(files=workspace, app=app), str(tmp_path))
+        return Toolbox(tools, ToolServices(files=workspace, app=app), str(tmp_path))
 
     yield make
     workspace.close()

@@ -6,9 +6,9 @@ import pytest
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.redaction import Redactor
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.registry import discover
-from dirge_py.tools.syntax.syntax import check_syntax
+from dirge_py.tools.syntax_check import check_syntax
 from dirge_py.tools.toolbox import Toolbox
 
 SECRET = "a1b2c3d4e5f6g7h8i9j0"
@@ -23,7 +23,7 @@ def scrubbed(bench):
     workspace = Workspace([bench.folder], bench.folder)
     bench.workspace.close()
     bench.workspace = workspace
-    services = Services(files=workspace, syntax=check_syntax, redact=Redactor().redact)
+    services = ToolServices(files=workspace, syntax=check_syntax, redact=Redactor().redact)
     bench.toolbox = Toolbox(discover(), services, str(bench.folder))
     with contextlib.closing(workspace):
         yield bench

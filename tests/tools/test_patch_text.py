@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.tools.editing.operations import Hunk, HunkLine, Operation
-from dirge_py.tools.editing.patch_text import parse_patch
+from dirge_py.tools.editing.patch import PatchHunk, PatchLine, PatchOperation, parse_patch
 from tests.security.sizes import size
 
 PLAIN = """*** Begin Patch
@@ -24,20 +23,20 @@ PLAIN = """*** Begin Patch
 """
 
 OPERATIONS = [
-    Operation(action="create", path="new.py", content="one\n\ntwo\n"),
-    Operation(
+    PatchOperation(action="create", path="new.py", content="one\n\ntwo\n"),
+    PatchOperation(
         action="update",
         path="old.py",
         new_path="moved.py",
         hunks=(
-            Hunk(
+            PatchHunk(
                 anchors=("class A", "def f"),
-                lines=(HunkLine(" ", "keep"), HunkLine("-", "out"), HunkLine("+", "in")),
+                lines=(PatchLine(" ", "keep"), PatchLine("-", "out"), PatchLine("+", "in")),
                 at_end=True,
             ),
         ),
     ),
-    Operation(action="delete", path="gone.py"),
+    PatchOperation(action="delete", path="gone.py"),
 ]
 
 
@@ -73,7 +72,7 @@ def test_a_new_file_may_be_given_as_raw_lines():
     patch = "*** Begin Patch\n*** Add File: a\nx = 1\n\nprint(x)\n*** End Patch"
 
     assert parse_patch(patch) == [
-        Operation(action="create", path="a", content="x = 1\n\nprint(x)\n")
+        PatchOperation(action="create", path="a", content="x = 1\n\nprint(x)\n")
     ]
 
 
@@ -88,8 +87,8 @@ def test_the_head_of_a_unified_diff_is_no_change_of_the_file():
 \\ No newline at end of file
 *** End Patch"""
 
-    lines = (HunkLine("-", "x"), HunkLine("+", "y"))
-    assert parse_patch(patch)[0].hunks == (Hunk(anchors=("def f():",), lines=lines, line=3),)
+    lines = (PatchLine("-", "x"), PatchLine("+", "y"))
+    assert parse_patch(patch)[0].hunks == (PatchHunk(anchors=("def f():",), lines=lines, line=3),)
 
 
 def test_lines_of_a_file_that_look_like_markers_are_lines():
@@ -101,9 +100,9 @@ def test_lines_of_a_file_that_look_like_markers_are_lines():
 *** End Patch"""
 
     assert parse_patch(patch)[0].hunks[0].lines == (
-        HunkLine(" ", "*** Begin Patch"),
-        HunkLine("-", "*** End Patch"),
-        HunkLine("+", "*** Add File: x"),
+        PatchLine(" ", "*** Begin Patch"),
+        PatchLine("-", "*** End Patch"),
+        PatchLine("+", "*** Add File: x"),
     )
 
 
@@ -129,9 +128,9 @@ def test_what_is_no_patch_is_refused_with_its_line(text, words):
 paths = st.text("abc/. é", min_size=1, max_size=8).map(str.strip).filter(bool)
 texts = st.text("ab *+-@\t", max_size=6)
 contents = st.lists(texts, max_size=4).map(lambda lines: "".join(f"{each}\n" for each in lines))
-hunk_lines = st.builds(HunkLine, st.sampled_from("+- "), texts)
+hunk_lines = st.builds(PatchLine, st.sampled_from("+- "), texts)
 hunks = st.builds(
-    Hunk,
+    PatchHunk,
     lines=st.lists(hunk_lines, min_size=1, max_size=5)
     .filter(lambda lines: any(each.sign != " " for each in lines))
     .map(tuple),
@@ -139,11 +138,11 @@ hunks = st.builds(
     at_end=st.booleans(),
 )
 operations = st.one_of(
-    st.builds(Operation, action=st.just("create"), path=paths, content=contents),
-    st.builds(Operation, action=st.just("delete"), path=paths),
-    st.builds(Operation, action=st.just("rename"), path=paths, new_path=paths),
+    st.builds(PatchOperation, action=st.just("create"), path=paths, content=contents),
+    st.builds(PatchOperation, action=st.just("delete"), path=paths),
+    st.builds(PatchOperation, action=st.just("rename"), path=paths, new_path=paths),
     st.builds(
-        Operation,
+        PatchOperation,
         action=st.just("update"),
         path=paths,
         new_path=st.none() | paths,
@@ -152,7 +151,7 @@ operations = st.one_of(
 )
 
 
-def written(operation: Operation) -> str:
+def written(operation: PatchOperation) -> str:
     """The operation as a careful author would write it."""
     kind = {"create": "Add", "delete": "Delete"}.get(operation.action, "Update")
     lines = [f"*** {kind} File: {operation.path}"]
@@ -176,17 +175,17 @@ def test_what_was_written_down_is_read_back(operations):
     ]
 
 
-def without_blank_tails(operation: Operation) -> Operation:
+def without_blank_tails(operation: PatchOperation) -> PatchOperation:
     """Empty context lines at the end of a hunk say nothing, and are not kept."""
     hunks = []
     for hunk in operation.hunks:
         lines = [*hunk.lines]
-        while lines and lines[-1] == HunkLine(" ", ""):
+        while lines and lines[-1] == PatchLine(" ", ""):
             lines.pop()
         hunks.append(
-            Hunk(anchors=hunk.anchors, lines=tuple(lines), at_end=hunk.at_end, line=hunk.line)
+            PatchHunk(anchors=hunk.anchors, lines=tuple(lines), at_end=hunk.at_end, line=hunk.line)
         )
-    return Operation(
+    return PatchOperation(
         action=operation.action,
         path=operation.path,
         content=operation.content,

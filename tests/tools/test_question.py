@@ -4,7 +4,7 @@ import contextlib
 import pytest
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.question import TOOL
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -29,7 +29,7 @@ def ask(tmp_path):
     """Calls the tool as the loop does."""
 
     async def call(person, arguments):
-        services = Services(files=Workspace([tmp_path], tmp_path), ask=person)
+        services = ToolServices(files=Workspace([tmp_path], tmp_path), ask=person)
         toolbox = Toolbox([TOOL], services, str(tmp_path))
         (tool,) = toolbox.loop_tools
         valid = toolbox.validate(tool, tool.prepare_arguments(arguments))
@@ -165,13 +165,13 @@ async def test_an_abort_takes_the_question_back(ask):
 
 
 def test_h11_where_nobody_can_be_asked_there_is_no_such_tool(tmp_path):
-    services = Services(files=Workspace([tmp_path], tmp_path))
+    services = ToolServices(files=Workspace([tmp_path], tmp_path))
     assert Toolbox([TOOL], services, "/").names == ()
 
 
 async def test_h11_a_call_all_the_same_is_answered_at_once(tmp_path):
-    services = Services(files=Workspace([tmp_path], tmp_path))
-    bound = Toolbox([TOOL], Services(files=services.files, ask=Person()), "/")
+    services = ToolServices(files=Workspace([tmp_path], tmp_path))
+    bound = Toolbox([TOOL], ToolServices(files=services.files, ask=Person()), "/")
     (tool,) = bound.loop_tools
     tool._services = services  # the asker left between the offer and the call
     valid = bound.validate(tool, {"questions": [{"question": "Which?"}]})
@@ -182,6 +182,6 @@ async def test_h11_a_call_all_the_same_is_answered_at_once(tmp_path):
 
 def test_it_waits_as_long_as_it_takes_and_asks_for_nothing(tmp_path):
     assert (TOOL.timeout_s, TOOL.mode, TOOL.needs) == (0.0, "sequential", ("ask",))
-    services = Services(files=Workspace([tmp_path], tmp_path), ask=Person())
+    services = ToolServices(files=Workspace([tmp_path], tmp_path), ask=Person())
     (tool,) = Toolbox([TOOL], services, "/").loop_tools
     assert tool.claims({"questions": [{"question": "Which?"}]}) == [Claim("meta", "question")]

@@ -3,8 +3,8 @@ import time
 import pytest
 
 from dirge_py.files.assets import AssetStore
-from dirge_py.tools.base import Services
-from dirge_py.tools.read import Read
+from dirge_py.tools.base import ToolServices
+from dirge_py.tools.read import ReadTool
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 
@@ -14,8 +14,8 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 @pytest.fixture
 def looking(bench, tmp_path):
     """The bench with a place to keep what is shown as it is."""
-    services = Services(files=bench.workspace, assets=AssetStore(tmp_path / "assets"))
-    bench.toolbox = Toolbox([Read()], services, str(bench.folder))
+    services = ToolServices(files=bench.workspace, assets=AssetStore(tmp_path / "assets"))
+    bench.toolbox = Toolbox([ReadTool()], services, str(bench.folder))
     return bench
 
 

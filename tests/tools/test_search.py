@@ -16,11 +16,10 @@ from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.probe import find_sandbox
 from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
-from dirge_py.tools.base import Services
-from dirge_py.tools.grep import Grep
-from dirge_py.tools.searching.dialect import portable
-from dirge_py.tools.searching.matching_lines import LineSearch, find_ripgrep, matching_lines
-from dirge_py.tools.searching.matching_names import matching_names
+from dirge_py.tools.base import ToolServices
+from dirge_py.tools.grep import GrepTool
+from dirge_py.tools.search.lines import LineSearch, find_ripgrep, search_lines, search_names
+from dirge_py.tools.search.pattern import portable_pattern
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError
@@ -30,8 +29,8 @@ from tests.files.requirement import lacking
 
 def use(bench, ripgrep):
     """Make the bench's grep use that `rg`, or none."""
-    services = Services(files=bench.workspace, processes=bench.tool("grep")._services.processes)
-    bench.toolbox = Toolbox([Grep(lambda roots: ripgrep)], services, str(bench.folder))
+    services = ToolServices(files=bench.workspace, processes=bench.tool("grep")._services.processes)
+    bench.toolbox = Toolbox([GrepTool(lambda roots: ripgrep)], services, str(bench.folder))
 
 
 @pytest.fixture(params=["ripgrep", "python"])
@@ -70,10 +69,8 @@ async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path,
         Path(elsewhere, "a").write_text("hit\n")
         search = LineSearch(pattern="hit", folder=elsewhere, paths=["./a"])
         try:
-            lines = await matching_lines(
-                search, runner=runner, signal=AbortSignal(), ripgrep=ripgrep
-            )
-            names = await matching_names(
+            lines = await search_lines(search, runner=runner, signal=AbortSignal(), ripgrep=ripgrep)
+            names = await search_names(
                 "hit", ["miss", "hit"], runner=runner, signal=AbortSignal(), ripgrep=ripgrep
             )
         finally:
@@ -208,7 +205,7 @@ async def test_long_lines_are_cut_visibly(searching):
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
 async def test_a_file_of_one_endless_line_is_not_read_into_memory(searching, monkeypatch):
     for name in ("RIPGREP_BYTES", "OWN_BYTES"):
-        monkeypatch.setattr(f"dirge_py.tools.searching.matching_lines.{name}", 32 << 20)
+        monkeypatch.setattr(f"dirge_py.tools.search.lines.{name}", 32 << 20)
     searching.put("large", "x" * (40 << 20))
 
     result = await searching.call("grep", pattern="^miss$", path="large")
@@ -218,7 +215,7 @@ async def test_a_file_of_one_endless_line_is_not_read_into_memory(searching, mon
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
 async def test_a_large_file_of_ordinary_lines_is_searched_in_little_memory(bench, monkeypatch):
     use(bench, required_ripgrep())
-    monkeypatch.setattr("dirge_py.tools.searching.matching_lines.RIPGREP_BYTES", 32 << 20)
+    monkeypatch.setattr("dirge_py.tools.search.lines.RIPGREP_BYTES", 32 << 20)
     bench.put("large", ("x" * 1023 + "\n") * (40 << 10) + "hit\n")
 
     assert "large:40961:hit" in await bench.text("grep", pattern="^hit$", path="large")
@@ -294,7 +291,7 @@ async def test_results_are_the_same_with_and_without_ripgrep(bench):
         for context in (0, 1) if number % 4 == 0 else (0,):
             both = []
             for program in (ripgrep, None):
-                grep = Grep(lambda roots, program=program: program)
+                grep = GrepTool(lambda roots, program=program: program)
                 box = Toolbox([grep], services, str(bench.folder))
                 bench.toolbox = box
                 both.append(await bench.text("grep", pattern=pattern, context_lines=context))
@@ -328,7 +325,7 @@ def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
     # Of a line that ends with several CRs ripgrep itself says now this, now that.
     assume(not any(b"\r\r" in content for content in contents))
     try:
-        pattern = portable(expression)
+        pattern = portable_pattern(expression)
     except FileError:
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -340,7 +337,7 @@ def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
         def found(program):
             runner = Runner(EnvironmentPolicy())
             return asyncio.run(
-                matching_lines(search, runner=runner, signal=AbortSignal(), ripgrep=program)
+                search_lines(search, runner=runner, signal=AbortSignal(), ripgrep=program)
             )
 
         assert found(ripgrep) == found(None)
@@ -486,7 +483,7 @@ async def test_a_ripgrep_of_the_workspace_is_never_started(bench, monkeypatch, p
     folder = str(program.parent)
     monkeypatch.setenv("PATH", f"{folder}:bin:." if place == "on PATH" else "/nowhere")
     python = "/nowhere/python" if place == "on PATH" else f"{folder}/python"
-    monkeypatch.setattr("dirge_py.tools.searching.matching_lines.sys.executable", python)
+    monkeypatch.setattr("dirge_py.tools.search.lines.sys.executable", python)
 
     assert find_ripgrep([str(bench.folder)]) is None
     monkeypatch.undo()

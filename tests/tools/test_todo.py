@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.tools.base import Services
-from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.todo import TOOL
+from dirge_py.tools.todo_list import TodoItem, TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim
@@ -21,7 +21,7 @@ class Desk:
         self.stored = []
         self.list = TodoList(on_change=self.stored.append)
         self.toolbox = Toolbox(
-            [TOOL], Services(files=Workspace([folder], folder), todo=self.list), str(folder)
+            [TOOL], ToolServices(files=Workspace([folder], folder), todo=self.list), str(folder)
         )
         (self.tool,) = self.toolbox.loop_tools
 
@@ -167,7 +167,7 @@ def test_its_claim_is_of_no_consequence(desk):
 
 
 def test_without_a_list_it_is_not_offered(tmp_path):
-    assert Toolbox([TOOL], Services(files=Workspace([tmp_path], tmp_path)), "/").names == ()
+    assert Toolbox([TOOL], ToolServices(files=Workspace([tmp_path], tmp_path)), "/").names == ()
 
 
 JSON = st.recursive(

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from dirge_py.tools import registry
-from dirge_py.tools.base import Services, Tool, ToolArgs
+from dirge_py.tools.base import Tool, ToolArgs, ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ModelRetry, UsageError
@@ -37,7 +37,7 @@ def test_all_tools_together_are_told_in_10_kb(bench):
 
 
 def test_a_schema_is_the_same_bytes_every_time(bench):
-    again = Toolbox(registry.discover(), Services(files=bench.workspace), "/")
+    again = Toolbox(registry.discover(), ToolServices(files=bench.workspace), "/")
 
     for tool in again.loop_tools:
         assert json.dumps(tool.parameters) == json.dumps(bench.tool(tool.name).parameters)
@@ -67,7 +67,7 @@ def test_a103_what_is_told_of_the_tools_does_not_depend_on_hashes():
 
 
 def test_a_tool_without_its_service_is_not_offered(bench):
-    names = Toolbox(registry.discover(), Services(files=bench.workspace), "/").names
+    names = Toolbox(registry.discover(), ToolServices(files=bench.workspace), "/").names
 
     assert "read" in names
     assert not {"bash", "grep"} & set(names)
@@ -161,7 +161,7 @@ class Deep(Tool[DeepArgs]):
 
 @pytest.fixture
 def deep(bench):
-    toolbox = Toolbox([Deep()], Services(files=bench.workspace), "/")
+    toolbox = Toolbox([Deep()], ToolServices(files=bench.workspace), "/")
     return toolbox, toolbox.loop_tools[0]
 
 

@@ -17,10 +17,10 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
-from dirge_py.tools.base import Hints, Services
+from dirge_py.tools.base import Hints, ToolServices
 from dirge_py.tools.function_tool import tool
-from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.messages import ToolCallBlock
 from dirge_py.types.tools import ToolCall
@@ -56,7 +56,7 @@ class Kit:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.runner = Runner(EnvironmentPolicy())
-        self.services = Services(
+        self.services = ToolServices(
             files=Workspace([folder], folder),
             processes=self.runner,
             shells=Shells(self.runner),

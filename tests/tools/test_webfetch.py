@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.tools.toolbox import Toolbox
-from dirge_py.tools.web.reach import Reach
-from dirge_py.tools.web.service import Web
+from dirge_py.tools.web.dns_guard import DnsGuard
+from dirge_py.tools.web.service import WebService
 from dirge_py.tools.webfetch import TOOL, WebfetchArgs
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
-from tests.web.site import Reply, Site, moved, serving
+from tests.tools.web.site import Reply, Site, moved, serving
 
 
 class Desk:
     """The tool with a web of its own, called as the loop calls it."""
 
-    def __init__(self, folder: Path, web: Web | None) -> None:
-        services = Services(files=Workspace([folder], folder), web=web)
+    def __init__(self, folder: Path, web: WebService | None) -> None:
+        services = ToolServices(files=Workspace([folder], folder), web=web)
         self.toolbox = Toolbox([TOOL], services, str(folder))
 
     @property
@@ -40,7 +40,7 @@ class Desk:
 
 
 def desk_for(folder: Path, site: Site) -> Desk:
-    return Desk(folder, Web(Reach([site.place])))
+    return Desk(folder, WebService(DnsGuard([site.place])))
 
 
 def quotation(result: LoopToolResult) -> str:
@@ -96,7 +96,7 @@ async def test_another_host_is_named_for_a_call_of_its_own(tmp_path: Path) -> No
 
 
 def test_the_claim_is_the_host_and_the_preview_the_whole_url(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Web())
+    desk = Desk(tmp_path, WebService())
     given = {"url": "https://Docs.Example:8443/a?b=c d".replace(" ", "%20")}
     assert desk.tool.claims(given) == [Claim("network", "docs.example")]
     assert desk.tool.preview(given) == Preview(
@@ -110,7 +110,7 @@ def test_the_claim_is_the_host_and_the_preview_the_whole_url(tmp_path: Path) -> 
 async def test_a_bad_url_is_answered_with_words_and_nobody_is_asked(
     tmp_path: Path, url: str
 ) -> None:
-    desk = Desk(tmp_path, Web())
+    desk = Desk(tmp_path, WebService())
     assert desk.tool.claims({"url": url}) == [Claim("meta", "webfetch")]
     with pytest.raises(ToolFailed):
         desk.tool.preview({"url": url})
@@ -124,7 +124,7 @@ async def test_a_bad_url_is_answered_with_words_and_nobody_is_asked(
     st.text(st.characters(), max_size=30).flatmap(lambda t: st.sampled_from([t, f"http://{t}/"]))
 )
 def test_claims_never_raise(url: str) -> None:
-    services = Services(files=None, web=Web())  # type: ignore[arg-type]
+    services = ToolServices(files=None, web=WebService())  # type: ignore[arg-type]
     context = ToolContext(
         cwd="/", services=services, call_id="", signal=AbortSignal(), on_update=lambda _: None
     )
@@ -133,7 +133,7 @@ def test_claims_never_raise(url: str) -> None:
 
 
 def test_spellings_of_other_agents_are_understood(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Web())
+    desk = Desk(tmp_path, WebService())
     assert desk.valid({"uri": "https://a.example", "max_length": 100, "start_index": 7}) == {
         "url": "https://a.example",
         "max_chars": 100,

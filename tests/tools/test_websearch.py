@@ -1,34 +1,35 @@
 from pathlib import Path
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox
-from dirge_py.tools.web.backends import BACKENDS
-from dirge_py.tools.web.reach import Reach
-from dirge_py.tools.web.search import Search
-from dirge_py.tools.web.service import Web
+from dirge_py.tools.web.dns_guard import DnsGuard
+from dirge_py.tools.web.search import BACKENDS, WebSearch
+from dirge_py.tools.web.service import WebService
 from dirge_py.tools.web.url import parse_url
 from dirge_py.tools.websearch import TOOL
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim, Preview
 from tests.tools.test_webfetch import quotation
-from tests.web.site import Site, serving
+from tests.tools.web.site import Site, serving
 
 FOUND = """{"results": [
  {"title": "One", "url": "https://one.example/a", "content": "says\\nthis"},
  {"title": "Two", "url": "https://two.example/"}]}"""
 
 
-def services_for(folder: Path, site: Site | None) -> Services:
+def services_for(folder: Path, site: Site | None) -> ToolServices:
     if site is None:
-        web = Web(search_problem="brave needs a key: set BRAVE_API_KEY in the environment.")
+        web = WebService(search_problem="brave needs a key: set BRAVE_API_KEY in the environment.")
     else:
         endpoint = parse_url(f"{site.url}/search")
-        web = Web(search=Search(BACKENDS["searxng"], endpoint, reach=Reach([site.place])))
-    return Services(files=Workspace([folder], folder), web=web)
+        web = WebService(
+            search=WebSearch(BACKENDS["searxng"], endpoint, reach=DnsGuard([site.place]))
+        )
+    return ToolServices(files=Workspace([folder], folder), web=web)
 
 
-async def call(services: Services, **arguments: object):
+async def call(services: ToolServices, **arguments: object):
     toolbox = Toolbox([TOOL], services, "/")
     (tool,) = toolbox.loop_tools
     valid = toolbox.validate(tool, tool.prepare_arguments(arguments))
@@ -65,6 +66,6 @@ async def test_the_claim_is_the_host_of_the_service_and_the_preview_the_query(tm
 async def test_what_is_missing_is_said(tmp_path):
     services = services_for(tmp_path, None)
     assert "set BRAVE_API_KEY" in TOOL.unavailable(services)
-    assert TOOL.unavailable(Services(files=services.files)) != ""
+    assert TOOL.unavailable(ToolServices(files=services.files)) != ""
     async with serving({}) as site:
         assert TOOL.unavailable(services_for(tmp_path, site)) == ""

@@ -5,7 +5,7 @@ import pytest
 from dirge_py.plan.state import PlanState, Status
 from dirge_py.sdk.build import stands
 from dirge_py.session.metadata import SessionMetadata
-from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.tools.todo_list import TodoItem, TodoList
 
 
 def told(**members: object) -> str:

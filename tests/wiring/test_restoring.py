@@ -18,7 +18,7 @@ from dirge_py.session.history import LoadedSession
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.tree import records_to_fork
-from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.tools.todo_list import TodoItem, TodoList
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text

@@ -12,7 +12,7 @@ from dirge_py.extensions.plugins.commands import as_body
 from dirge_py.extensions.plugins.points import AROUND_TOOL, PluginError, Registration, check_point
 from dirge_py.extensions.plugins.tools import as_tool
 from dirge_py.tools.base import Tool
-from dirge_py.tools.function_tool import Manner
+from dirge_py.tools.function_tool import ToolOptions
 from dirge_py.types.extensions import Command, HookReport, KeyBinding, PluginReport
 from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
 from dirge_py.types.tools import Operation, ToolExecutionMode
@@ -159,7 +159,7 @@ class PluginApi:
         def register(function: Fn) -> Registration:
             self._check_registering("tool")
             handle = Registration(self.name, "tool", function)
-            known = Manner(name=name, op=op, resource=resource, mode=mode, **manner)
+            known = ToolOptions(name=name, op=op, resource=resource, mode=mode, **manner)
             made = as_tool(handle, known)
             owner = self._taken.get(made.name) or self._own_tools.get(made.name)
             if owner:

@@ -8,11 +8,11 @@ from dirge_py.extensions.plugins.calling import as_exception, is_async
 from dirge_py.extensions.plugins.output import as_plugin
 from dirge_py.extensions.plugins.points import Registration
 from dirge_py.tools.base import Tool
-from dirge_py.tools.function_tool import FunctionTool, Manner
+from dirge_py.tools.function_tool import FunctionTool, ToolOptions
 from dirge_py.types.errors import ToolFailed
 
 
-def as_tool(handle: Registration, manner: Manner) -> Tool[Any]:
+def as_tool(handle: Registration, manner: ToolOptions) -> Tool[Any]:
     """The function as `tools.function_tool.tool` would make one, with the manners of a plugin.
 
     Raises:

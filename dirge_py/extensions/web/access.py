@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dirge_py.config.schema import Config, WebTable
 from dirge_py.lib.lazy import late
-from dirge_py.tools.web.late_service import LateWeb
+from dirge_py.tools.web.lazy_service import LazyWebService
 
 if TYPE_CHECKING:
     from dirge_py.extensions.web.service import open_web
-    from dirge_py.tools.web.service import Web
 else:
     open_web = late("dirge_py.extensions.web.service", "open_web")
 
@@ -33,7 +32,7 @@ def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebAccess:
     ):
         return None
     make = partial(open_web, config, keep_secret)
-    return LateWeb(make) if config.web == WebTable() else make()
+    return LazyWebService(make) if config.web == WebTable() else make()
 
 
 def search_key_variables(config: Config) -> list[str]:

@@ -5,16 +5,15 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from dirge_py.config.schema import Config, WebTable
-from dirge_py.tools.web.backends import BACKENDS
-from dirge_py.tools.web.late_service import LateWeb
-from dirge_py.tools.web.reach import Reach, is_local
-from dirge_py.tools.web.search import Search, SearchBackend
-from dirge_py.tools.web.service import Web, WebLimits
-from dirge_py.tools.web.url import Target, parse_url
+from dirge_py.tools.web.dns_guard import DnsGuard, is_local_target
+from dirge_py.tools.web.lazy_service import LazyWebService
+from dirge_py.tools.web.search import BACKENDS, SearchBackend, WebSearch
+from dirge_py.tools.web.service import WebLimits, WebService
+from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ConfigError, ToolFailed
 
 
-def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web:
+def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
     """The web service.
 
     `keep_secret` is told the key of the search service and the password of the proxy; "" is none.
@@ -27,7 +26,7 @@ def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web:
         keep_secret(_proxy_password(table.proxy))
     reach = _reach(table, table.private_hosts, "private_hosts")
     search, problem = _search(table, reach, config.origin.environment, keep_secret)
-    return Web(
+    return WebService(
         reach,
         limits=WebLimits(timeout_s=table.timeout_s, max_bytes=table.max_bytes),
         proxy=table.proxy,
@@ -38,13 +37,13 @@ def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web:
 
 def _search(
     table: WebTable,
-    reach: Reach,
+    reach: DnsGuard,
     environment: Mapping[str, str],
     keep_secret: Callable[[str], None],
-) -> tuple[Search | None, str]:
+) -> tuple[WebSearch | None, str]:
     """(the search service, why there is none)."""
     if table.search is None:
-        return None, LateWeb.search_problem
+        return None, LazyWebService.search_problem
     backend = BACKENDS[table.search]
     if not (table.search_url or backend.url):
         return None, f"{backend.name} has no address: set `search_url` under `[web]`."
@@ -57,7 +56,7 @@ def _search(
         if not key.isascii() or not key.isprintable():
             raise ConfigError(f"{variable} holds no key.", hint="It must be one line of ASCII.")
         keep_secret(key)
-    if table.search_url and (table.proxy is None or is_local(endpoint)):
+    if table.search_url and (table.proxy is None or is_local_target(endpoint)):
         # The person named this address, so it may be in their own network. Only for searching.
         reach = _reach(table, [endpoint.place], "search_url")
     if key and endpoint.scheme == "http" and not _is_loopback(endpoint):
@@ -65,14 +64,14 @@ def _search(
             f"`search_url` {endpoint} would send the key unencrypted.", hint="Use https."
         )
     return (
-        Search(
+        WebSearch(
             backend, endpoint, reach=reach, key=key, proxy=table.proxy, timeout_s=table.timeout_s
         ),
         "",
     )
 
 
-def _endpoint(url: str, backend: SearchBackend) -> Target:
+def _endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
     try:
         endpoint = parse_url(url)
         if endpoint.path == "/":
@@ -82,9 +81,9 @@ def _endpoint(url: str, backend: SearchBackend) -> Target:
     return endpoint
 
 
-def _reach(table: WebTable, hosts: list[str], key: str) -> Reach:
+def _reach(table: WebTable, hosts: list[str], key: str) -> DnsGuard:
     try:
-        return Reach(hosts, is_proxied=table.proxy is not None)
+        return DnsGuard(hosts, is_proxied=table.proxy is not None)
     except ToolFailed as error:
         raise ConfigError(
             f"`{key}` under `[web]`: {error}", hint="Write `host` or `host:port`."
@@ -106,7 +105,7 @@ def _proxy_password(proxy: str) -> str:
     return parts.password or ""
 
 
-def _is_loopback(endpoint: Target) -> bool:
+def _is_loopback(endpoint: ParsedUrl) -> bool:
     if endpoint.address is not None:
         return endpoint.address.is_loopback
     return endpoint.host == "localhost" or endpoint.host.endswith(".localhost")

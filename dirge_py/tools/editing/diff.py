@@ -1,12 +1,16 @@
-"""Unified diffs with a bounded cost: of a change whose places are known, or of two whole texts."""
+"""Unified diffs with a bounded cost: of a change whose places are known, or of two whole texts.
+
+Lines by which two long texts can be laid side by side: those that occur once in both.
+"""
 
 import difflib
 import itertools
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.document import Replacement
-from dirge_py.tools.editing.patience import common_unique_lines
 
 CONTEXT = 3
 MAX_LINES_A_SIDE = 200
@@ -17,7 +21,7 @@ _MAX_CUTS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
+class FileDiff:
     """`text` shows at most `MAX_LINES_A_SIDE` lines of each side; the counts are of all.
 
     `spans` are the first of the changed stretches, as lines of the old text (from 0, end excluded).
@@ -39,7 +43,9 @@ class _Change:
     new_end: int
 
 
-def diff_of_texts(old: bytes | None, new: bytes | None, *, path: str, new_path: str = "") -> Diff:
+def diff_of_texts(
+    old: bytes | None, new: bytes | None, *, path: str, new_path: str = ""
+) -> FileDiff:
     """How `new` differs from `old`, found by comparing them; None: there is no file."""
     before, after = _lines(old or b""), _lines(new or b"")
     change = _Change(0, len(before), 0, len(after))
@@ -49,7 +55,7 @@ def diff_of_texts(old: bytes | None, new: bytes | None, *, path: str, new_path: 
 
 def diff_of_replacements(
     old: bytes, new: bytes, replacements: Iterable[Replacement], *, path: str
-) -> Diff:
+) -> FileDiff:
     """How `new` differs from `old` when it came about by `replacements`, in ascending order."""
     changes = _changed_lines(old, replacements)
     return _render(_lines(old), _lines(new), changes, (path, path))
@@ -89,7 +95,7 @@ def _render(
     new: Sequence[bytes],
     changes: Iterable[_Change],
     names: tuple[str, str],
-) -> Diff:
+) -> FileDiff:
     # Each has a line at least, so more of them would never be shown.
     first: list[_Change] = []
     removed = added = 0
@@ -108,7 +114,7 @@ def _render(
     hidden = removed + added - 2 * MAX_LINES_A_SIDE + sum(left.values())
     if hidden > 0:
         lines.append(f"… {hidden} more changed lines are not shown.")
-    return Diff(
+    return FileDiff(
         text="\n".join(lines) if first else "",
         added=added,
         removed=removed,
@@ -233,3 +239,36 @@ def _within(left: dict[str, int], sign: str, lines: Sequence[bytes]) -> list[str
 
 def _shown(sign: str, lines: Sequence[bytes]) -> list[str]:
     return [sign + line.decode(errors="replace") for line in lines]
+
+
+def common_unique_lines(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Pairs of positions of such lines, the longest row that ascends on both sides.
+
+    Takes n log n time, however different the texts are.
+    """
+    in_new = {line: at for at, line in enumerate(new)}
+    counts = Counter(new)
+    seen = Counter(old)
+    pairs = [
+        (at, in_new[line])
+        for at, line in enumerate(old)
+        if seen[line] == 1 and counts.get(line) == 1
+    ]
+    return _longest_ascending(pairs)
+
+
+def _longest_ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    ends: list[int] = []
+    holders: list[int] = []
+    before: list[int] = []
+    for index, (_, value) in enumerate(pairs):
+        place = bisect_left(ends, value)
+        before.append(holders[place - 1] if place else -1)
+        ends[place : place + 1] = [value]
+        holders[place : place + 1] = [index]
+    row = []
+    at = holders[-1] if holders else -1
+    while at >= 0:
+        row.append(pairs[at])
+        at = before[at]
+    return row[::-1]

@@ -25,7 +25,7 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class TextDocument:
     """`view` is what is searched: `original` without its mark and with every CRLF as LF.
 
     Only replaced stretches are ever written anew, so whatever else the file holds (mixed line
@@ -39,7 +39,7 @@ class Document:
     """Positions in `view` before which a CR is missing, ascending."""
 
     @classmethod
-    def parse(cls, content: bytes, shown: str) -> "Document":
+    def parse(cls, content: bytes, shown: str) -> "TextDocument":
         """Raises FileError if `content` is not UTF-8; `shown` names the file."""
         require_utf8(content, shown)
         mark_length = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
@@ -77,12 +77,12 @@ class Document:
         return end >= 0 and found < len(self._dropped) and self._dropped[found] == end
 
 
-def plain(text: str) -> bytes:
-    """Text from a model as it is searched and inserted: no byte-order mark, LF; see `encoded`."""
-    return encoded(text).removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+def normalize_newlines(text: str) -> bytes:
+    """Text from a model as it is searched and inserted: no byte-order mark, LF; see `encode_text`."""
+    return encode_text(text).removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """`text` as UTF-8.
 
     Raises:

@@ -2,16 +2,186 @@
 
 Only the exact strategy may answer with several places. A forgiving one must find exactly one,
 because what it changes was not written by the model to the letter.
+
+Finding lines that were written down almost right: between their first and their last line.
+
+The two must stand in the file to the letter but for blanks, and what lies between must be alike.
+A line of the file is only ever changed if the text had one like it in that very place.
+
+A run of whole lines that is to become another, and what of it changes.
+
+Lines that stay are never written again: they keep the blanks and line ends that the file has.
 """
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.editing.anchored import find_anchored
-from dirge_py.tools.editing.blocks import BLANKS, Block, ViewLines, adapted, replacements
 from dirge_py.tools.editing.document import Replacement
+
+BLANKS = b" \t"
+_MAX_LINE_PAIRS = 250_000
+"""Pairs of lines. Comparing is quadratic; a larger stretch is replaced as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRun:
+    """Lines `old_start` to `old_end` become `new_start` to `new_end`; one may be none."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Lines `old` are to become `new`, by `runs`. `takes_end`: the last line's end goes too."""
+
+    old: Sequence[bytes]
+    new: Sequence[bytes]
+    runs: Sequence[ChangedRun]
+    takes_end: bool = False
+
+    @classmethod
+    def of(cls, old: bytes, new: bytes) -> "LineBlock":
+        """The lines of two texts. One that ends with a line end means whole lines."""
+        ends = old.endswith(b"\n")
+        if ends and (new.endswith(b"\n") or not new):
+            old_lines, new_lines = old[:-1].split(b"\n"), new[:-1].split(b"\n")
+            return cls(old_lines, new_lines, changed_runs(old_lines, new_lines), not new)
+        old_lines, new_lines = old.removesuffix(b"\n").split(b"\n"), new.split(b"\n")
+        return cls(old_lines, new_lines, changed_runs(old_lines, new_lines), ends)
+
+
+class ViewLines:
+    """The lines of a file, and where blocks of them stand."""
+
+    def __init__(self, view: bytes) -> None:
+        self.lines = view.split(b"\n")
+        self._starts: list[int] = []
+        self._joined: dict[Callable[[bytes], bytes], bytes] = {}
+
+    def start(self, line: int) -> int:
+        """Where that line begins in the view."""
+        if not self._starts:
+            self._starts = list(accumulate((len(each) + 1 for each in self.lines), initial=0))
+        return self._starts[line]
+
+    def find(self, block: Sequence[bytes], normal: Callable[[bytes], bytes]) -> Iterator[int]:
+        """The numbers of the lines at which `block` stands, if each line counts as its `normal`."""
+        if normal not in self._joined:
+            self._joined[normal] = b"\n" + b"\n".join(map(normal, self.lines)) + b"\n"
+        # Joined with a newline on both sides, a run of whole lines is found as one substring.
+        haystack = self._joined[normal]
+        needle = b"\n" + b"\n".join(map(normal, block)) + b"\n"
+        position = haystack.find(needle)
+        line = counted = 0
+        while position >= 0:
+            line += haystack.count(b"\n", counted, position)
+            counted = position
+            yield line
+            position = haystack.find(needle, position + 1)
+
+
+def changed_runs(old: Sequence[bytes], new: Sequence[bytes]) -> list[ChangedRun]:
+    """The fewest runs of lines that differ, as far as that can be told in bounded time."""
+    head, tail = _common_ends(old, new)
+    old_end, new_end = len(old) - tail, len(new) - tail
+    if head == old_end and head == new_end:
+        return []
+    if (old_end - head) * (new_end - head) > _MAX_LINE_PAIRS:
+        return [ChangedRun(head, old_end, head, new_end)]
+    matcher = difflib.SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
+    return [
+        ChangedRun(head + a, head + b, head + c, head + d)
+        for tag, a, b, c, d in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def replacements(
+    standing: Sequence[bytes], block: LineBlock, runs: Sequence[ChangedRun], *, is_open: bool
+) -> tuple[Replacement, ...]:
+    """The changes that `runs` make in the lines that stand there, counted from their start.
+
+    `is_open`: behind the last of them there is no line end.
+    """
+    starts = list(accumulate((len(each) + 1 for each in standing), initial=0))
+    if block.takes_end and not is_open:
+        return (Replacement(0, starts[-1], b"\n".join(block.new)),)
+    return tuple(_replacement(starts, block.new, run, is_open=is_open) for run in runs)
+
+
+def _replacement(
+    starts: Sequence[int], new: Sequence[bytes], run: ChangedRun, *, is_open: bool
+) -> Replacement:
+    """A line goes with the line end behind it, where there is one, and comes with one."""
+    text = b"\n".join(new[run.new_start : run.new_end])
+    is_last = run.old_end == len(starts) - 1
+    start, end = starts[run.old_start], starts[run.old_end] - 1
+    if run.old_start < run.old_end and run.new_start < run.new_end:
+        return Replacement(start, end, text)
+    if run.old_start < run.old_end:
+        if is_last and is_open:
+            return Replacement(start - 1, end, b"")
+        return Replacement(start, end + 1, b"")
+    return (
+        Replacement(end, end, b"\n" + text) if is_last else Replacement(start, start, text + b"\n")
+    )
+
+
+def adapt_indentation(
+    new: Sequence[bytes], pairs: Sequence[tuple[bytes, bytes]]
+) -> list[bytes] | None:
+    """`new` indented as the file is; None if no one way fits all.
+
+    `pairs` are lines as they were written and as they stand in the file.
+    """
+    known: dict[bytes, bytes] = {}
+    for written, there in pairs:
+        if there.strip(BLANKS):
+            indent = _indent(there)
+            if known.setdefault(_indent(written), indent) != indent:
+                return None
+    if len(set(known.values())) < len(known):
+        return None
+    return [_translate_indent(line, known) for line in new] if known else list(new)
+
+
+def _common_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
+    """How many lines are equal at the head and at the tail."""
+    limit = min(len(old), len(new))
+    head = 0
+    while head < limit and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while head + tail < limit and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
+def _indent(line: bytes) -> bytes:
+    return line[: len(line) - len(line.lstrip(BLANKS))]
+
+
+def _translate_indent(line: bytes, known: dict[bytes, bytes]) -> bytes:
+    """`line` with its indentation exchanged for the file's; unknown depths go by the nearest."""
+    if not line.strip(BLANKS):
+        return line
+    indent = _indent(line)
+    text = line[len(indent) :]
+    inner = [each for each in known if indent.startswith(each)]
+    if inner:
+        nearest = max(inner, key=len)
+        return known[nearest] + indent[len(nearest) :] + text
+    shallowest = min(known, key=len)
+    missing = len(shallowest) - len(indent)
+    return known[shallowest][: max(0, len(known[shallowest]) - missing)] + text
+
 
 Strategy = Literal[
     "exact", "trailing blanks ignored", "indentation adapted", "anchored by first and last line"
@@ -24,7 +194,7 @@ STRATEGIES = (EXACT, TRAILING, INDENTATION, ANCHORED)
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class TextMatches:
     """All places found by one strategy: where the text begins, and what to change there.
 
     `changes` count from the start of the place. They are those of the first place, and hold for
@@ -43,14 +213,14 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TextMatch:
     """Where a block of lines stands: the number of its first line, and what to change there."""
 
     line: int
     changes: Sequence[Replacement]
 
 
-def find(view: bytes, old: bytes, new: bytes) -> Matches | None:
+def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
     """What to replace so that `old` becomes `new`; None if `old` is nowhere. All with LF.
 
     More than one place means that it is ambiguous, unless all were asked for.
@@ -58,22 +228,24 @@ def find(view: bytes, old: bytes, new: bytes) -> Matches | None:
     starts = list(_occurrences(view, old))
     if starts:
         # As lines, of which the first and the last may be parts.
-        block = Block.of(old + b"\n", new + b"\n")
+        block = LineBlock.of(old + b"\n", new + b"\n")
         is_open = any(view[(end := start + len(old)) : end + 1] != b"\n" for start in starts)
         changes = replacements(block.old, block, block.runs, is_open=is_open)
-        return Matches(EXACT, starts, changes)
+        return TextMatches(EXACT, starts, changes)
     if not old.strip():
         return None
     lines_there = ViewLines(view)
-    strategy, places = find_block(lines_there, Block.of(old, new), STRATEGIES[1:])
+    strategy, places = find_block(lines_there, LineBlock.of(old, new), STRATEGIES[1:])
     if not places:
         return None
-    return Matches(strategy, [lines_there.start(each.line) for each in places], places[0].changes)
+    return TextMatches(
+        strategy, [lines_there.start(each.line) for each in places], places[0].changes
+    )
 
 
 def find_block(
-    lines: ViewLines, block: Block, strategies: Sequence[Strategy] = STRATEGIES
-) -> tuple[Strategy, list[Found]]:
+    lines: ViewLines, block: LineBlock, strategies: Sequence[Strategy] = STRATEGIES
+) -> tuple[Strategy, list[TextMatch]]:
     """Every place where the block's old lines stand, by the first strategy that finds one."""
     for strategy in strategies:
         found = list(_find_by(strategy, lines, block))
@@ -94,34 +266,34 @@ def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
         start = view.find(old, start + len(old))
 
 
-def _find_by(strategy: Strategy, lines: ViewLines, block: Block) -> Iterator[Found]:
+def _find_by(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator[TextMatch]:
     if strategy == ANCHORED:
         for region in [] if block.takes_end else find_anchored(lines, block):
-            indented = adapted(block.new, region.pairs)
+            indented = adapt_indentation(block.new, region.pairs)
             if indented is not None:
                 end = region.line + region.count
                 moved = replace(block, new=indented, runs=region.runs)
-                yield _found(lines, region.line, end, moved)
+                yield _match_at(lines, region.line, end, moved)
         return
     for line in lines.find(block.old, _NORMALS[strategy]):
         end = line + len(block.old)
         new = block.new
         if strategy == INDENTATION:
             pairs = list(zip(block.old, lines.lines[line:end], strict=True))
-            indented = adapted(block.new, pairs)
+            indented = adapt_indentation(block.new, pairs)
             if indented is None:
                 continue
             new = indented
-        yield _found(lines, line, end, replace(block, new=new))
+        yield _match_at(lines, line, end, replace(block, new=new))
 
 
-def _found(lines: ViewLines, line: int, end: int, block: Block) -> Found:
+def _match_at(lines: ViewLines, line: int, end: int, block: LineBlock) -> TextMatch:
     standing = lines.lines[line:end]
     is_open = end == len(lines.lines)
-    return Found(line, replacements(standing, block, block.runs, is_open=is_open))
+    return TextMatch(line, replacements(standing, block, block.runs, is_open=is_open))
 
 
-def _as_it_is(line: bytes) -> bytes:
+def _unchanged(line: bytes) -> bytes:
     return line
 
 
@@ -134,7 +306,113 @@ def _without_indentation(line: bytes) -> bytes:
 
 
 _NORMALS = {
-    EXACT: _as_it_is,
+    EXACT: _unchanged,
     TRAILING: _without_trailing_blanks,
     INDENTATION: _without_indentation,
 }
+
+
+MIN_SIMILARITY = 0.8
+_MIN_LINE_SIMILARITY = 0.6
+_MIN_BLOCK_LINES = 3
+_MAX_BLOCK_LINES = 400
+_MAX_REGIONS = 100
+_MAX_LINE_BYTES_COMPARED = 400
+"""Bytes of a line. Comparing is quadratic."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredRegion:
+    """`count` lines from `line` that are taken for a block; `runs` are its runs, counted there.
+
+    `pairs`: lines of the block and lines of the file that are the same but for blanks.
+    """
+
+    line: int
+    count: int
+    runs: Sequence[ChangedRun]
+    pairs: Sequence[tuple[bytes, bytes]]
+
+
+def find_anchored(lines: ViewLines, block: LineBlock) -> list[AnchoredRegion]:
+    """Every region that may be meant by `block`; none where there are too many to compare."""
+    wanted = [_without_blanks(line) for line in block.old]
+    if not (_MIN_BLOCK_LINES <= len(wanted) <= _MAX_BLOCK_LINES and wanted[0] and wanted[-1]):
+        return []
+    bounds = []
+    for each in _anchor_pairs(lines, block.old):
+        bounds.append(each)
+        if len(bounds) > _MAX_REGIONS:
+            return []
+    found = (_match_region(lines, block, wanted, first, last) for first, last in bounds)
+    return [each for each in found if each is not None]
+
+
+def _anchor_pairs(lines: ViewLines, old: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Pairs of lines like the first and the last one, about as far apart as these."""
+    slack = max(2, len(old) // 5)
+    ends = list(lines.find([old[-1]], _without_blanks))
+    at = 0
+    for first in lines.find([old[0]], _without_blanks):
+        least = first + max(1, len(old) - 1 - slack)
+        while at < len(ends) and ends[at] < least:
+            at += 1
+        for last in ends[at : at + 2 * slack + 1]:
+            if last <= first + len(old) - 1 + slack:
+                yield first, last
+
+
+def _match_region(
+    lines: ViewLines, block: LineBlock, wanted: Sequence[bytes], first: int, last: int
+) -> AnchoredRegion | None:
+    raw = lines.lines[first : last + 1]
+    standing = [_without_blanks(line) for line in raw]
+    matcher = difflib.SequenceMatcher(None, wanted, standing, autojunk=False)
+    where: list[int | None] = [None] * len(wanted)
+    likeness = 0.0
+    pairs = []
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if b - a != d - c:
+            continue
+        for old, there in zip(range(a, b), range(c, d), strict=True):
+            alike = 1.0 if tag == "equal" else _line_similarity(wanted[old], standing[there])
+            if alike >= _MIN_LINE_SIMILARITY:
+                where[old] = there
+                likeness += alike
+            if tag == "equal":
+                pairs.append((block.old[old], raw[there]))
+    middle = max(len(wanted), len(standing)) - 2
+    if where[0] != 0 or where[-1] != len(standing) - 1:
+        return None
+    if likeness - 2 < MIN_SIMILARITY * middle:
+        return None
+    runs = [_map_run(run, where, len(standing)) for run in block.runs]
+    found = [run for run in runs if run is not None]
+    return AnchoredRegion(first, len(raw), found, pairs) if len(found) == len(runs) else None
+
+
+def _map_run(run: ChangedRun, where: Sequence[int | None], count: int) -> ChangedRun | None:
+    """The run among the lines that stand there; None if it would touch one nobody wrote down."""
+    if run.old_start == run.old_end:
+        before = where[run.old_start - 1] if run.old_start else -1
+        behind = where[run.old_start] if run.old_start < len(where) else count
+        if before is None or behind != before + 1:
+            return None
+        return ChangedRun(behind, behind, run.new_start, run.new_end)
+    first, last = where[run.old_start], where[run.old_end - 1]
+    if first is None or last is None or last - first != run.old_end - 1 - run.old_start:
+        return None
+    return ChangedRun(first, last + 1, run.new_start, run.new_end)
+
+
+def _line_similarity(one: bytes, other: bytes) -> float:
+    if max(len(one), len(other)) > _MAX_LINE_BYTES_COMPARED:
+        return 0.0
+    matcher = difflib.SequenceMatcher(
+        None, one.decode(errors="replace"), other.decode(errors="replace"), autojunk=False
+    )
+    return matcher.ratio()
+
+
+def _without_blanks(line: bytes) -> bytes:
+    return line.strip(BLANKS)

@@ -1,30 +1,99 @@
-"""A page, step by step: every redirect judged anew, every byte counted."""
+"""A page, step by step: every redirect judged anew, every byte counted.
+
+Compressed bodies, unpacked a piece at a time so that no answer can fill the memory.
+"""
 
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 
 import httpx
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.version import __version__
-from dirge_py.tools.web.outgoing import Outgoing
-from dirge_py.tools.web.transport import Transport
-from dirge_py.tools.web.unpack import ACCEPTED, Unpacker
-from dirge_py.tools.web.url import Target, parse_reference
+from dirge_py.tools.web.transport import GuardedTransport
+from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_reference
 from dirge_py.types.errors import ToolFailed
+
+ACCEPTED_ENCODINGS = "gzip, deflate"
+MAX_RATIO = 100
+_HARMLESS_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
+_GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_GZIP_BEGINS = b"\x1f\x8b"
+
+
+class Decompressor:
+    """Undoes one `Content-Encoding`; empty is none.
+
+    Raises:
+        ToolFailed: it is none of `ACCEPTED_ENCODINGS`, or more than one.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        kind = encoding.strip().lower().removeprefix("x-")
+        if kind not in ("", "identity", "gzip", "deflate"):
+            raise ToolFailed(f"The answer is compressed as {encoding[:40]!r}, which is not read.")
+        self._kind = kind
+        self._stream = zlib.decompressobj(_GZIP if kind == "gzip" else _ZLIB)
+        self._is_over = False
+        self._taken = 0
+        self._given = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """What `chunk` unpacks to, in pieces of at most 64 KiB.
+
+        Raises:
+            ToolFailed: it cannot be unpacked, or grows beyond all measure.
+        """
+        if self._kind in ("", "identity"):
+            yield chunk
+            return
+        while not self._is_over:
+            piece, rest = self._step(chunk)
+            # What is still packed does not count yet: it would make room for what is unpacked.
+            self._taken += len(chunk) - len(rest)
+            self._given += len(piece)
+            chunk = rest
+            if not piece and not chunk:
+                return
+            if self._given > max(_HARMLESS_BYTES, MAX_RATIO * self._taken):
+                raise ToolFailed(
+                    f"The answer unpacks to more than {MAX_RATIO} times its size; it was not read."
+                )
+            yield piece
+
+    def _step(self, packed: bytes) -> tuple[bytes, bytes]:
+        """(a piece, what is still packed). Both are empty when more input is needed."""
+        try:
+            piece = self._stream.decompress(packed, _PIECE_BYTES)
+        except zlib.error:
+            # What is called deflate comes with a frame or without; that shows in its first bytes.
+            if self._kind != "deflate" or self._given:
+                raise ToolFailed("The answer is compressed, and damaged.") from None
+            self._kind = "deflate without a frame"
+            self._stream = zlib.decompressobj(_BARE)
+            return self._step(packed)
+        if not self._stream.eof:
+            return piece, self._stream.unconsumed_tail
+        more = self._stream.unused_data
+        if self._kind == "gzip" and more.startswith(_GZIP_BEGINS):
+            self._stream = zlib.decompressobj(_GZIP)
+            return piece, more
+        self._is_over = True
+        return piece, b""
+
 
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
-
 USER_AGENT = f"dirge/{__version__}"
 _HEADERS: Mapping[str, str] = {
     "User-Agent": USER_AGENT,
     "Accept": "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1",
     "Accept-Language": "en, *;q=0.5",
-    "Accept-Encoding": ACCEPTED,
+    "Accept-Encoding": ACCEPTED_ENCODINGS,
 }
-
 _TEXT_TYPE = re.compile(
     r"text/.*|image/svg\+xml|.*\+(?:json|xml|yaml)"
     r"|application/(?:x-)?(?:json|jsonl|ndjson|json5|xml|xhtml\+xml|yaml|toml|markdown|javascript"
@@ -36,26 +105,26 @@ _SNIFFED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class FetchResult:
     """What a target answered. `media_type` is lower case, without parameters.
 
     `is_whole` is False where `max_bytes` ended the reading. `moved_to` is another host to which
     it redirects; there is no body then.
     """
 
-    target: Target
+    target: ParsedUrl
     body: bytes = b""
     media_type: str = ""
     charset: str = ""
     is_whole: bool = True
-    moved_to: Target | None = None
+    moved_to: ParsedUrl | None = None
 
     @property
     def is_html(self) -> bool:
         return self.media_type in _HTML_TYPES
 
 
-async def fetch(transport: Transport, target: Target, *, max_bytes: int) -> Fetched:
+async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> FetchResult:
     """The text at `target`, redirects followed as long as they stay on its host.
 
     Raises:
@@ -63,14 +132,14 @@ async def fetch(transport: Transport, target: Target, *, max_bytes: int) -> Fetc
     """
     first = target
     for _ in range(MAX_REDIRECTS + 1):
-        async with transport.send(target, Outgoing(headers=_HEADERS)) as response:
+        async with transport.send(target, OutgoingRequest(headers=_HEADERS)) as response:
             location = response.headers.get("location", "")
             if response.status_code not in _REDIRECTS or not location:
                 return await _read(target, response, max_bytes)
-        following = _next(target, location)
+        following = _redirect_target(target, location)
         if following.host != first.host:
             transport.reach.admit(following)
-            return Fetched(target=target, moved_to=following)
+            return FetchResult(target=target, moved_to=following)
         target = following
     raise ToolFailed(f"{first} redirects more than {MAX_REDIRECTS} times. Try another page.")
 
@@ -81,7 +150,7 @@ async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bo
     Raises:
         ToolFailed: it cannot be unpacked, or unpacks to too much.
     """
-    unpacker = Unpacker(response.headers.get("content-encoding", ""))
+    unpacker = Decompressor(response.headers.get("content-encoding", ""))
     body = bytearray()
     async for chunk in response.aiter_raw():
         for piece in unpacker.feed(chunk):
@@ -91,7 +160,7 @@ async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bo
     return bytes(body), True
 
 
-async def _read(target: Target, response: httpx.Response, max_bytes: int) -> Fetched:
+async def _read(target: ParsedUrl, response: httpx.Response, max_bytes: int) -> FetchResult:
     if not 200 <= response.status_code < 300:
         raise ToolFailed(_status_words(target, response.status_code))
     media_type, charset = _content_type(response.headers.get("content-type", ""))
@@ -103,12 +172,12 @@ async def _read(target: Target, response: httpx.Response, max_bytes: int) -> Fet
     body, is_whole = await read_body(response, max_bytes)
     if not media_type:
         media_type = _sniffed(target, body)
-    return Fetched(
+    return FetchResult(
         target=target, body=body, media_type=media_type, charset=charset, is_whole=is_whole
     )
 
 
-def _next(target: Target, location: str) -> Target:
+def _redirect_target(target: ParsedUrl, location: str) -> ParsedUrl:
     try:
         following = parse_reference(location, target)
     except ToolFailed as error:
@@ -130,7 +199,7 @@ def _content_type(header: str) -> tuple[str, str]:
     return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
 
 
-def _sniffed(target: Target, body: bytes) -> str:
+def _sniffed(target: ParsedUrl, body: bytes) -> str:
     """The media type of what came without one."""
     start = body[:_SNIFFED_BYTES]
     if b"\0" in start:
@@ -139,7 +208,7 @@ def _sniffed(target: Target, body: bytes) -> str:
     return "text/html" if is_html else "text/plain"
 
 
-def _status_words(target: Target, status: int) -> str:
+def _status_words(target: ParsedUrl, status: int) -> str:
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:

@@ -2,9 +2,12 @@
 
 Nothing is fetched and nothing is run. What the page hides from people is left out, too: text that
 only programs read is where instructions to programs are put.
+
+Tables of a page as Markdown tables; the library leaves them as HTML.
 """
 
 import re
+import secrets
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -12,14 +15,12 @@ from typing import Any
 from justhtml import JustHTML, Text
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.web.tables import Tables
-from dirge_py.tools.web.url import Target, parse_reference
+from dirge_py.tools.web.url import ParsedUrl, parse_reference
 from dirge_py.types.errors import ToolFailed
 
 MAX_CHARS = 500_000
 MAX_ELEMENTS = 30_000
 """More of a page is not parsed: this much takes a second or two, and 40 MB at the very worst."""
-
 _PROGRAMS = ("script", "style", "noscript", "template", "iframe", "object", "embed", "dialog")
 _PICTURES = ("svg", "math", "canvas", "audio", "video", "map")
 _CONTROLS = ("button", "select", "input", "textarea", "datalist")
@@ -42,21 +43,21 @@ class Article:
     is_whole: bool = True
 
 
-def as_markdown(html: str, source: Target) -> Article:
+def html_to_markdown(html: str, source: ParsedUrl) -> Article:
     """The readable part of a page that came from `source`, links absolute. Takes its time."""
     start, is_whole = _start(html)
     page: Any = JustHTML(_LOOSE_BRACKET.sub("&lt;", start), sanitize=False, scripting_enabled=False)
     title = page.query_one("title")
     heading = " ".join(title.to_text().split()) if title is not None else ""
     base = _base(page, source)
-    tables = Tables()
+    tables = TableConverter()
     found: list[Any] = []
     around: dict[int, Any] = {}
     for element, table in _visible(page.root):
         if element.name == "a":
             _make_absolute(element, base)
         elif element.name == "img":
-            _say(element)
+            _replace_image(element)
         elif element.name == "table":
             found.append(element)
             around[id(table)] = table
@@ -123,7 +124,7 @@ def _is_shown(node: Any) -> bool:
     )
 
 
-def _base(page: Any, source: Target) -> Target:
+def _base(page: Any, source: ParsedUrl) -> ParsedUrl:
     element = page.query_one("base")
     href = element.attrs.get("href") if element is not None else None
     try:
@@ -132,7 +133,7 @@ def _base(page: Any, source: Target) -> Target:
         return source
 
 
-def _make_absolute(link: Any, base: Target) -> None:
+def _make_absolute(link: Any, base: ParsedUrl) -> None:
     """Give `link` its whole URL, or make plain text of one that leads nowhere else."""
     href = (link.attrs.get("href") or "").strip()
     fragment = href.partition("#")[2]
@@ -147,7 +148,7 @@ def _make_absolute(link: Any, base: Target) -> None:
     link.attrs = {"href": f"{target}#{fragment}" if is_plain else str(target)}
 
 
-def _say(image: Any) -> None:
+def _replace_image(image: Any) -> None:
     """Replace a picture by the words for it."""
     words = " ".join((image.attrs.get("alt") or "").split())
     image.name, image.attrs = "span", {}
@@ -166,3 +167,74 @@ def _main_part(page: Any) -> Any:
     if len(candidates) == 1 and len(candidates[0].to_text()) >= _MAIN_CHARS:
         return candidates[0]
     return page.query_one("body") or page.root
+
+
+_MAX_COLUMNS = 100
+_BLOCKS = frozenset(("pre", "ul", "ol", "blockquote", "h1", "h2", "h3"))
+
+
+class TableConverter:
+    """Takes tables out of a page, and puts them back into its Markdown.
+
+    Between the two a mark stands for each, which no page can guess.
+    """
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_hex(8)
+        self._rendered: list[str] = []
+
+    def take(self, table: Any, *, holds_tables: bool) -> None:
+        """Replace what is in `table` by its mark. One that only lays out a page is dissolved."""
+        rows = list(_table_rows(table))
+        width = min(max((len(cells) for _, cells in rows), default=0), _MAX_COLUMNS)
+        if holds_tables or width < 2 or _holds_blocks(table):
+            _dissolve(table, rows)
+            return
+        lines = [
+            _table_line([_cell_text(cell) for cell in cells], width) for _, cells in rows if cells
+        ]
+        lines.insert(1, "|" + " --- |" * width)
+        self._rendered.append("\n".join(lines))
+        mark = Text(f"t{self._secret}n{len(self._rendered) - 1}n")
+        mark.parent = table
+        table.name, table.attrs, table.children = "p", {}, [mark]
+
+    def put_back(self, markdown: str) -> str:
+        """`markdown` with the tables where their marks are."""
+        return re.sub(
+            rf"t{self._secret}n([0-9]+)n", lambda mark: self._rendered[int(mark[1])], markdown
+        )
+
+
+def _table_rows(table: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """(row, its cells) of the table itself, not of tables in it."""
+    for part in table.children or ():
+        rows = part.children or () if part.name in ("thead", "tbody", "tfoot") else (part,)
+        for row in rows:
+            if row.name == "tr":
+                yield row, [cell for cell in row.children or () if cell.name in ("td", "th")]
+
+
+def _table_line(cells: list[str], width: int) -> str:
+    return f"| {' | '.join([*cells, *[''] * (width - len(cells))][:width])} |"
+
+
+def _cell_text(cell: Any) -> str:
+    return " ".join(cell.to_markdown().split()).replace("|", r"\|")
+
+
+def _dissolve(table: Any, rows: list[tuple[Any, list[Any]]]) -> None:
+    cells = [cell for _, of_row in rows for cell in of_row]
+    for part in (table, *(table.children or ()), *(row for row, _ in rows), *cells):
+        if part.name != "#text":
+            part.name = "div"
+
+
+def _holds_blocks(table: Any) -> bool:
+    waiting = [table]
+    while waiting:
+        node = waiting.pop()
+        if node.name in _BLOCKS:
+            return True
+        waiting += node.children or ()
+    return False

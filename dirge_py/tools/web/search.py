@@ -1,31 +1,41 @@
-"""Searching: one question to one service, its answer as hits."""
+"""Searching: one question to one service, its answer as hits.
+
+The search services there are. Adding one is a class here and its word in the settings.
+
+DuckDuckGo's page for browsers without scripts, as hits.
+"""
 
 import asyncio
+import html
+import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from justhtml import JustHTML
 
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.tools.web.outgoing import Outgoing
-from dirge_py.tools.web.reach import Reach
-from dirge_py.tools.web.url import Target, parse_url
+from dirge_py.lib.version import __version__
+from dirge_py.tools.web.dns_guard import DnsGuard
+from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
 
 if TYPE_CHECKING:
     from dirge_py.tools.web.fetch import read_body
-    from dirge_py.tools.web.transport import Transport
+    from dirge_py.tools.web.transport import GuardedTransport
 else:
     read_body = late("dirge_py.tools.web.fetch", "read_body")
-    Transport = late("dirge_py.tools.web.transport", "Transport")
+    GuardedTransport = late("dirge_py.tools.web.transport", "GuardedTransport")
 
 _MAX_BYTES = 2 * 1024 * 1024
 _TITLE_CHARS, _SNIPPET_CHARS, _SAID_CHARS = 200, 400, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class SearchHit:
     """One result, in the service's words."""
 
     title: str
@@ -34,11 +44,11 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class SearchRequest:
     """A question as a service wants it: `fields` go into the URL, `outgoing` is the rest."""
 
     fields: Mapping[str, str]
-    outgoing: Outgoing
+    outgoing: OutgoingRequest
 
 
 class SearchBackend(Protocol):
@@ -60,9 +70,9 @@ class SearchBackend(Protocol):
     @property
     def on_refusal(self) -> str: ...
 
-    def ask(self, query: str, count: int, key: str) -> Ask: ...
+    def ask(self, query: str, count: int, key: str) -> SearchRequest: ...
 
-    def hits(self, status: int, body: bytes) -> Sequence[Hit]:
+    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
         """The results in the body of an answer with this good status, best first.
 
         Raises:
@@ -71,15 +81,15 @@ class SearchBackend(Protocol):
         """
 
 
-class Search:
+class WebSearch:
     """A search service. The key goes nowhere but to `endpoint`, and is in nothing that is said."""
 
     def __init__(
         self,
         backend: SearchBackend,
-        endpoint: Target,
+        endpoint: ParsedUrl,
         *,
-        reach: Reach,
+        reach: DnsGuard,
         key: str = "",
         proxy: str | None = None,
         timeout_s: float = 15.0,
@@ -99,7 +109,7 @@ class Search:
     def name(self) -> str:
         return self._backend.name
 
-    async def find(self, query: str, count: int) -> Sequence[Hit]:
+    async def find(self, query: str, count: int) -> Sequence[SearchHit]:
         """At most `count` hits with usable URLs, best first.
 
         Raises:
@@ -122,14 +132,14 @@ class Search:
                 f"{self.name} ({self.host}) sent an answer that cannot be read: "
                 f"{self._said(body)}. Is `search_url` under `[web]` right?"
             ) from None
-        return [tidy for hit in hits if (tidy := _tidied(hit)) is not None][:count]
+        return [tidy for hit in hits if (tidy := _clean_hit(hit)) is not None][:count]
 
     async def _answer(self, query: str, count: int) -> tuple[int, bytes]:
         asked = self._backend.ask(query, count, self._key)
         mark = "&" if "?" in self._endpoint.path else "?"
         fields = f"{mark}{urlencode(asked.fields)}" if asked.fields else ""
         target = parse_url(self._endpoint.url + fields)
-        transport = Transport(self._reach, proxy=self._proxy)
+        transport = GuardedTransport(self._reach, proxy=self._proxy)
         async with transport.send(target, asked.outgoing) as response:
             body, is_whole = await read_body(response, _MAX_BYTES)
             if not is_whole:
@@ -155,16 +165,193 @@ class Search:
         return "a web page" if is_page else _line(text, _SAID_CHARS)
 
 
-def _tidied(hit: Hit) -> Hit | None:
+def _clean_hit(hit: SearchHit) -> SearchHit | None:
     """`hit` in one line each; None if its URL is none that could be fetched."""
     try:
         url = parse_url(hit.url.strip()).url
     except ToolFailed:
         return None
     title = _line(hit.title, _TITLE_CHARS)
-    return Hit(title=title or url, url=url, snippet=_line(hit.snippet, _SNIPPET_CHARS))
+    return SearchHit(title=title or url, url=url, snippet=_line(hit.snippet, _SNIPPET_CHARS))
 
 
 def _line(text: str, most: int) -> str:
     line = " ".join(clean(text[: 8 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+_AGENT = {"User-Agent": f"Mozilla/5.0 (compatible; dirge/{__version__})"}
+_JSON = {**_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_EXA_SNIPPET_CHARS = 600
+_NO_ENTRY = "The user must look at the key and the account there."
+
+
+class DuckDuckGo:
+    name = "duckduckgo"
+    url = "https://html.duckduckgo.com/html/"
+    path = "/html/"
+    key_env = ""
+    on_refusal = "Go on without, or search later."
+
+    def ask(self, query: str, count: int, key: str) -> SearchRequest:
+        headers = {**_AGENT, "Accept": "text/html", "Accept-Encoding": "gzip, deflate"}
+        return SearchRequest(fields={"q": query}, outgoing=OutgoingRequest(headers=headers))
+
+    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
+        return parse_duckduckgo(status, body.decode("utf-8", "replace"))
+
+
+class SearXNG:
+    """https://docs.searxng.org/dev/search_api.html"""
+
+    name = "searxng"
+    url = ""
+    path = "/search"
+    key_env = ""
+    on_refusal = "The user must put `json` into `search.formats` of its settings.yml."
+
+    def ask(self, query: str, count: int, key: str) -> SearchRequest:
+        return SearchRequest(
+            fields={"q": query, "format": "json"}, outgoing=OutgoingRequest(headers=_JSON)
+        )
+
+    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
+        return _hits(json.loads(body)["results"], snippet="content")
+
+
+class Brave:
+    """https://api-dashboard.search.brave.com/app/documentation/web-search/get-started"""
+
+    name = "brave"
+    url = "https://api.search.brave.com/res/v1/web/search"
+    path = "/res/v1/web/search"
+    key_env = "BRAVE_API_KEY"
+    on_refusal = _NO_ENTRY
+
+    def ask(self, query: str, count: int, key: str) -> SearchRequest:
+        fields = {"q": query, "count": str(count), "text_decorations": "false"}
+        return SearchRequest(
+            fields=fields, outgoing=OutgoingRequest(headers={**_JSON, "X-Subscription-Token": key})
+        )
+
+    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
+        # Without results there is no `web`.
+        found = json.loads(body)
+        return _hits(found.get("web", {}).get("results", []), snippet="description", is_html=True)
+
+
+class Exa:
+    """https://docs.exa.ai/reference/search"""
+
+    name = "exa"
+    url = "https://api.exa.ai/search"
+    path = "/search"
+    key_env = "EXA_API_KEY"
+    on_refusal = _NO_ENTRY
+
+    def ask(self, query: str, count: int, key: str) -> SearchRequest:
+        contents = {"text": {"maxCharacters": _EXA_SNIPPET_CHARS}}
+        return _posted(
+            {"query": query, "numResults": count, "contents": contents}, {"x-api-key": key}
+        )
+
+    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
+        return _hits(json.loads(body)["results"], snippet="text")
+
+
+class Tavily:
+    """https://docs.tavily.com/documentation/api-reference/endpoint/search"""
+
+    name = "tavily"
+    url = "https://api.tavily.com/search"
+    path = "/search"
+    key_env = "TAVILY_API_KEY"
+    on_refusal = _NO_ENTRY
+
+    def ask(self, query: str, count: int, key: str) -> SearchRequest:
+        return _posted({"query": query, "max_results": count}, {"Authorization": f"Bearer {key}"})
+
+    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
+        return _hits(json.loads(body)["results"], snippet="content")
+
+
+BACKENDS: Mapping[str, SearchBackend] = {
+    backend.name: backend for backend in (DuckDuckGo(), SearXNG(), Brave(), Exa(), Tavily())
+}
+
+
+def _posted(question: Mapping[str, Any], headers: Mapping[str, str]) -> SearchRequest:
+    return SearchRequest(
+        fields={},
+        outgoing=OutgoingRequest(
+            method="POST",
+            headers={**_JSON, "Content-Type": "application/json", **headers},
+            body=json.dumps(question).encode(),
+        ),
+    )
+
+
+def _hits(results: Sequence[Any], *, snippet: str, is_html: bool = False) -> Sequence[SearchHit]:
+    plain = _without_tags if is_html else str
+    return [
+        SearchHit(
+            title=plain(each.get("title") or ""),
+            url=str(each["url"]),
+            snippet=plain(each.get(snippet) or ""),
+        )
+        for each in results
+    ]
+
+
+def _without_tags(text: Any) -> str:
+    return html.unescape(_TAG.sub("", str(text)))
+
+
+_CHALLENGE_STATUS = 202
+"""The status of the page that asks whether a person is there."""
+
+
+def parse_duckduckgo(status: int, page: str) -> Sequence[SearchHit]:
+    """The results on a page, without advertisements.
+
+    Raises:
+        ToolFailed: it wants to see a person.
+        ValueError: it is not a page of results.
+    """
+    document: Any = JustHTML(page, sanitize=False, scripting_enabled=False)
+    if status == _CHALLENGE_STATUS or document.query_one(".anomaly-modal__modal, #challenge-form"):
+        raise ToolFailed(
+            "duckduckgo wants to see a person first: too many searches came from here. Go on "
+            "without, or search later; the user can choose another service under `[web]`."
+        )
+    results = document.query(".result")
+    if not results:
+        raise ValueError("no results, and no words about that")
+    return [hit for each in results if (hit := _duckduckgo_hit(each)) is not None]
+
+
+def _duckduckgo_hit(result: Any) -> SearchHit | None:
+    link = result.query_one("a.result__a")
+    classes = (result.attrs.get("class") or "").split()
+    url = _leads_to((link.attrs.get("href") or "") if link is not None else "")
+    if not url or "result--ad" in classes:
+        return None
+    snippet = result.query_one(".result__snippet")
+    return SearchHit(
+        title=_element_text(link),
+        url=url,
+        snippet=_element_text(snippet) if snippet is not None else "",
+    )
+
+
+def _element_text(element: Any) -> str:
+    return str(element.to_text(separator="", strip=False))
+
+
+def _leads_to(href: str) -> str:
+    """The address behind a link, which may count clicks on its way; empty for advertisements."""
+    parts = urlsplit(href)
+    if not (parts.hostname or "duckduckgo.com").endswith("duckduckgo.com"):
+        return href
+    return next(iter(parse_qs(parts.query).get("uddg", ())), "")

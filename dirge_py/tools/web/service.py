@@ -5,23 +5,22 @@ from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.web.reach import Reach
-from dirge_py.tools.web.threads import in_daemon_thread
-from dirge_py.tools.web.url import Target, parse_url
+from dirge_py.tools.web.dns_guard import DnsGuard, run_in_daemon_thread
+from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
 
 if TYPE_CHECKING:
     import ssl
 
     from dirge_py.tools.web.fetch import fetch
-    from dirge_py.tools.web.page import Page, Shelf, as_page
-    from dirge_py.tools.web.search import Search
-    from dirge_py.tools.web.transport import Transport
+    from dirge_py.tools.web.page import PageCache, WebPage, page_from
+    from dirge_py.tools.web.search import WebSearch
+    from dirge_py.tools.web.transport import GuardedTransport
 else:
     fetch = late("dirge_py.tools.web.fetch", "fetch")
-    Shelf = late("dirge_py.tools.web.page", "Shelf")
-    as_page = late("dirge_py.tools.web.page", "as_page")
-    Transport = late("dirge_py.tools.web.transport", "Transport")
+    PageCache = late("dirge_py.tools.web.page", "PageCache")
+    page_from = late("dirge_py.tools.web.page", "page_from")
+    GuardedTransport = late("dirge_py.tools.web.transport", "GuardedTransport")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class WebLimits:
     max_bytes: int = 5 * 1024 * 1024
 
 
-class Web:
+class WebService:
     """Fetching pages and searching, for one conversation. Costs nothing until it is used.
 
     `search` is None where there is none; `search_problem` then says why, and what to do.
@@ -41,24 +40,24 @@ class Web:
 
     def __init__(
         self,
-        reach: Reach | None = None,
+        reach: DnsGuard | None = None,
         *,
         limits: WebLimits | None = None,
         proxy: str | None = None,
-        search: "Search | None" = None,
+        search: "WebSearch | None" = None,
         search_problem: str = "",
         tls: "ssl.SSLContext | None" = None,
     ) -> None:
-        self._reach = reach or Reach()
+        self._reach = reach or DnsGuard()
         self._limits = limits or WebLimits()
         self._proxy = proxy
         self._tls = tls
-        self._transport: Transport | None = None
-        self._shelf: Shelf | None = None
+        self._transport: GuardedTransport | None = None
+        self._shelf: PageCache | None = None
         self.search = search
         self.search_problem = search_problem
 
-    def target(self, url: str) -> Target:
+    def target(self, url: str) -> ParsedUrl:
         """What `url` names, as far as that can be judged without asking anybody.
 
         Raises:
@@ -68,14 +67,14 @@ class Web:
         self._reach.admit(target)
         return target
 
-    async def page(self, target: Target, *, is_continued: bool = False) -> "Page":
+    async def page(self, target: ParsedUrl, *, is_continued: bool = False) -> "WebPage":
         """The page at `target`; when continued, as it was fetched before, if that is not long ago.
 
         Raises:
             ToolFailed: it may not be reached, cannot be, or holds no text.
         """
         if self._shelf is None:
-            self._shelf = Shelf()
+            self._shelf = PageCache()
         kept = self._shelf.get(target.url) if is_continued else None
         if kept is not None:
             return kept
@@ -91,10 +90,10 @@ class Web:
         self._shelf.put(target.url, page)
         return page
 
-    async def _fetched(self, target: Target) -> "Page":
+    async def _fetched(self, target: ParsedUrl) -> "WebPage":
         if self._transport is None:
-            self._transport = Transport(
+            self._transport = GuardedTransport(
                 self._reach, proxy=self._proxy, connect_s=self._limits.connect_s, tls=self._tls
             )
         fetched = await fetch(self._transport, target, max_bytes=self._limits.max_bytes)
-        return await in_daemon_thread(as_page, fetched)
+        return await run_in_daemon_thread(page_from, fetched)

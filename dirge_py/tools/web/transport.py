@@ -14,16 +14,15 @@ from typing import Any
 
 import httpx
 
-from dirge_py.tools.web.outgoing import Outgoing
-from dirge_py.tools.web.reach import Reach
-from dirge_py.tools.web.url import IPAddress, Target
+from dirge_py.tools.web.dns_guard import DnsGuard
+from dirge_py.tools.web.url import IPAddress, OutgoingRequest, ParsedUrl
 from dirge_py.types.errors import ToolFailed
 
 _MAX_TRIED = 4
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 
 
-class Transport:
+class GuardedTransport:
     """Sends requests to what `reach` lets through.
 
     `proxy` is for what is not on the person's own network; proxies of the environment are not
@@ -33,7 +32,7 @@ class Transport:
 
     def __init__(
         self,
-        reach: Reach,
+        reach: DnsGuard,
         *,
         proxy: str | None = None,
         connect_s: float = 5.0,
@@ -47,7 +46,7 @@ class Transport:
 
     @asynccontextmanager
     async def send(
-        self, target: Target, outgoing: Outgoing | None = None
+        self, target: ParsedUrl, outgoing: OutgoingRequest | None = None
     ) -> AsyncIterator[httpx.Response]:
         """The response, its head read and its body not, closed at the end of the block.
 
@@ -63,7 +62,9 @@ class Transport:
         hosts = [target.host] if proxy else _to_try(addresses)
         try:
             async with self._connection(target, proxy) as connection:
-                response = await self._first(connection, target, outgoing or Outgoing(), hosts)
+                response = await self._first(
+                    connection, target, outgoing or OutgoingRequest(), hosts
+                )
                 try:
                     yield response
                 finally:
@@ -74,8 +75,8 @@ class Transport:
     async def _first(
         self,
         connection: httpx.AsyncHTTPTransport,
-        target: Target,
-        outgoing: Outgoing,
+        target: ParsedUrl,
+        outgoing: OutgoingRequest,
         hosts: Sequence[str],
     ) -> httpx.Response:
         """The response from the first of `hosts` that can be connected to."""
@@ -87,7 +88,7 @@ class Transport:
                 continue
         return await connection.handle_async_request(self._request(target, outgoing, last))
 
-    def _request(self, target: Target, outgoing: Outgoing, host: str) -> httpx.Request:
+    def _request(self, target: ParsedUrl, outgoing: OutgoingRequest, host: str) -> httpx.Request:
         """A request for `target` that is sent to `host`: an address, or the name for a proxy."""
         url = httpx.URL(
             scheme=target.scheme, host=host, port=target.port, raw_path=target.path.encode("ascii")
@@ -104,7 +105,7 @@ class Transport:
             extensions=extensions,
         )
 
-    def _connection(self, target: Target, proxy: str | None) -> httpx.AsyncHTTPTransport:
+    def _connection(self, target: ParsedUrl, proxy: str | None) -> httpx.AsyncHTTPTransport:
         # The library's client is left out: it keeps cookies, and reads where redirects lead even
         # when it does not follow them. The certificates take 30 ms to load, so only https pays.
         needs_tls = target.scheme == "https" or (proxy or "").startswith("https")
@@ -128,7 +129,7 @@ def _to_try(addresses: Sequence[IPAddress]) -> Sequence[str]:
     return [str(address) for pair in pairs for address in pair if address][:_MAX_TRIED]
 
 
-def _failure(target: Target, error: Exception, *, is_proxied: bool) -> ToolFailed:
+def _failure(target: ParsedUrl, error: Exception, *, is_proxied: bool) -> ToolFailed:
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__

@@ -1,6 +1,11 @@
-"""URLs read once: what is judged, shown and connected to is the same `Target`."""
+"""URLs read once: what is judged, shown and connected to is the same `ParsedUrl`.
+
+What is sent to a target.
+"""
 
 import re
+from collections.abc import Mapping
+from dataclasses import field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from urllib.parse import urljoin
@@ -16,10 +21,8 @@ else:
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address
 Scheme = Literal["http", "https"]
-
 MAX_CHARS = 4096
 _DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
-
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>.*)")
 _BRACKETED = re.compile(r"\[(?P<host>[0-9A-Fa-f:.]+)\](?::(?P<port>[0-9]{1,5}))?")
 _NAMED = re.compile(r"(?P<host>[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
@@ -37,7 +40,7 @@ _UNSAFE_IN_PATH = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?@!$&'()*+,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ParsedUrl:
     """One http or https URL, in ASCII. `host` is lower case, `path` is what is asked for there.
 
     `host` is a name as name servers know it, or an address without brackets; then `address` is it.
@@ -71,7 +74,7 @@ class Target:
         return self.url
 
 
-def parse_url(text: str) -> Target:
+def parse_url(text: str) -> ParsedUrl:
     """The target that `text` names; a fragment is left off.
 
     Raises:
@@ -91,7 +94,7 @@ def parse_url(text: str) -> Target:
     else:
         host = _name(text, host)
         address = _ipv4(text, host)
-    return Target(
+    return ParsedUrl(
         scheme=cast(Scheme, scheme),
         host=str(address) if address is not None else host,
         port=_DEFAULT_PORTS[scheme] if port is None else port,
@@ -100,7 +103,7 @@ def parse_url(text: str) -> Target:
     )
 
 
-def parse_reference(reference: str, base: Target) -> Target:
+def parse_reference(reference: str, base: ParsedUrl) -> ParsedUrl:
     """Where `reference`, which stands in what came from `base`, leads.
 
     Raises:
@@ -210,3 +213,12 @@ def _quoted(match: re.Match[str]) -> str:
 def _refused(text: str, reason: str) -> ToolFailed:
     shown = text if len(text) <= 200 else f"{text[:200]}…"
     return ToolFailed(f"{shown!r} is not fetched: {reason}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingRequest:
+    """A request besides its URL. Headers may hold a key, so they are in no repr."""
+
+    method: Literal["GET", "POST"] = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)

@@ -1,0 +1,286 @@
+"""What an edit will write: decided from bytes alone, so it can be shown before it is done.
+
+Nobody changes a file whose content they do not know; who gets it wrong is shown more of it.
+
+The error of an edit that finds no place, apart from what looks for one: that is loaded late.
+
+Where in a file the text that was not found most likely was meant to be.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from dirge_py.files.identity import FileContent
+from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.tools.editing.diff import FileDiff, diff_of_replacements, diff_of_texts
+from dirge_py.tools.editing.document import TextDocument, normalize_newlines
+from dirge_py.tools.editing.matching import (
+    EXACT,
+    STRATEGIES,
+    Strategy,
+    TextMatches,
+    find_text,
+    has_overlap,
+)
+from dirge_py.types.errors import FileError
+
+
+class TextNotFound(FileError):
+    """The text to be replaced has not the one place it needs; `line` (from 0) is the nearest."""
+
+    def __init__(self, message: str, *, hint: str, view: bytes, line: int | None) -> None:
+        super().__init__(message, hint=hint)
+        self.view = view
+        self.line = line
+
+
+MAX_LINES_NAMED = 20
+MAX_LINES_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextEdit:
+    """`old` becomes `new`. `name` is how errors call it: empty where it is the only one."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditPlan:
+    """The new bytes of the file, how the places were found, and the difference.
+
+    `first_line` is that of the first edit. `strategies` are the forgiving ones that were needed.
+    """
+
+    content: bytes
+    strategies: Sequence[Strategy]
+    places: int
+    first_line: int
+    diff: FileDiff
+
+
+def plan_edits(content: bytes, edits: Sequence[TextEdit], *, path: str) -> EditPlan:
+    """What `edits` make of `content`, each of what the one before has made.
+
+    Raises:
+        Missed: a text is not found, or found more than once.
+        FileError: one changes nothing, or the file is no text.
+    """
+    plans: list[EditPlan] = []
+    for each in edits:
+        plans.append(_plan_one(plans[-1].content if plans else content, each, path=path))
+    if len(plans) == 1:
+        return plans[0]
+    changed = plans[-1].content
+    return EditPlan(
+        content=changed,
+        strategies=list(dict.fromkeys(each for plan in plans for each in plan.strategies)),
+        places=sum(plan.places for plan in plans),
+        first_line=plans[0].first_line,
+        diff=diff_of_texts(
+            TextDocument.parse(content, path).view, _view_of(changed, path), path=path
+        ),
+    )
+
+
+def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
+    document = TextDocument.parse(content, path)
+    old, new = normalize_newlines(edit.old), normalize_newlines(edit.new)
+    prefix = f"{edit.name}: " if edit.name else ""
+    if not old:
+        raise FileError(
+            f"{prefix}old_text is empty; nothing was changed.",
+            hint="To create a file or fill an empty one, use `write`.",
+        )
+    if old == new:
+        raise FileError(f"{prefix}old_text and new_text are the same; nothing was changed.")
+    matches = find_text(document.view, old, new)
+    if matches is None:
+        raise _not_found(document.view, old, path, prefix)
+    _require_one(document.view, matches, old, path=path, edit=edit)
+    changed = document.replaced(matches.replacements())
+    first = next(matches.replacements()).start
+    return EditPlan(
+        content=changed,
+        strategies=[] if matches.strategy == EXACT else [matches.strategy],
+        places=len(matches.starts),
+        first_line=document.view.count(b"\n", 0, first) + 1,
+        diff=diff_of_replacements(
+            document.view, _view_of(changed, path), matches.replacements(), path=path
+        ),
+    )
+
+
+def _view_of(content: bytes, path: str) -> bytes:
+    return TextDocument.parse(content, path).view
+
+
+def _require_one(
+    view: bytes, matches: TextMatches, old: bytes, *, path: str, edit: TextEdit
+) -> None:
+    places = matches.starts
+    if matches.strategy == EXACT:
+        if edit.replace_all:
+            return
+        if len(places) == 1 and not has_overlap(view, old, view.find(old)):
+            return
+        advice = "Add surrounding lines so that it occurs once, or set replace_all."
+    else:
+        if len(places) == 1:
+            return
+        advice = "Copy the lines exactly as `read` shows them."
+    prefix = f"{edit.name}: " if edit.name else ""
+    raise TextNotFound(
+        f"{prefix}old_text occurs {max(2, len(places))} times in {path} ({matches.strategy}): "
+        f"lines {line_numbers(view, matches.starts)}; nothing was changed.",
+        hint=advice,
+        view=view,
+        line=view.count(b"\n", 0, places[0]),
+    )
+
+
+def line_numbers(view: bytes, starts: Sequence[int]) -> str:
+    """The numbers of the lines at these positions of `view`, the first of them."""
+    lines: list[int] = []
+    line, position = 1, 0
+    for start in starts[:MAX_LINES_NAMED]:
+        line += view.count(b"\n", position, start)
+        position = start
+        lines.append(line)
+    more = len(starts) - len(lines)
+    return ", ".join(map(str, lines)) + (f" … and {more} more" if more else "")
+
+
+def _not_found(view: bytes, old: bytes, path: str, prefix: str) -> TextNotFound:
+    line = find_nearest_line(view, old)
+    hint = "Nothing in the file resembles it."
+    if line is not None:
+        count = min(old.strip(b"\n").count(b"\n") + 1, MAX_LINES_SHOWN)
+        hint = f"The nearest lines are:\n{number_lines(view, line, line + count)}"
+    return TextNotFound(
+        f"{prefix}old_text was not found in {path} (tried: {', '.join(STRATEGIES)}); "
+        "nothing was changed.",
+        hint=hint,
+        view=view,
+        line=line,
+    )
+
+
+MAX_LINES_REVEALED = 60
+_CONTEXT = 3
+Spans = Sequence[tuple[int, int]]
+"""Stretches of lines, from 0, each without its end."""
+
+
+def require_known(
+    files: CallFiles, shown: str, content: FileContent, places: Callable[[], Spans]
+) -> None:
+    """Return if the model knows this version of the file.
+
+    If it knows another, and `places` says which lines it would change in this one, the refusal
+    shows these, and they count as read.
+
+    Raises:
+        FileError: it was not read, or has changed since.
+    """
+    try:
+        files.check_fresh(shown, content)
+    except FileError as stale:
+        if not files.ledger.knows(content.real):
+            raise
+        try:
+            lines = _lines_around(TextDocument.parse(content.content, shown).view, places())
+        except FileError:
+            raise stale from None
+        files.remember_read(content.real, content.identity)
+        raise FileError(
+            f"{stale.message} The place you mean now reads:\n{lines}\n",
+            hint="This counts as read: make the call again if it is still right.",
+        ) from None
+
+
+def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileError:
+    """What to answer the `times`-th change in a row that found no place in the file."""
+    if times < 2:
+        return miss
+    start = 0 if miss.line is None else max(0, miss.line - MAX_LINES_REVEALED // 3)
+    lines = number_lines(miss.view, start, start + MAX_LINES_REVEALED)
+    now = f"{shown} now reads, from line {start + 1}:\n{lines}\n"
+    if times == 2:
+        advice = "Copy what is to be replaced from these lines, or `read` the part you mean."
+    else:
+        advice = (
+            f"This failed {times} times. Take another way: replace the whole function, with its "
+            "first and last lines copied from above, or the whole file with `write`."
+        )
+    return FileError(miss.message, hint=f"{now}{advice}")
+
+
+def _lines_around(view: bytes, spans: Spans) -> str:
+    """The lines of these stretches with some around them, as `read` shows them."""
+    pieces: list[str] = []
+    shown = left = 0
+    left = MAX_LINES_REVEALED
+    for start, end in spans:
+        start, end = max(shown, start - _CONTEXT), min(end + _CONTEXT, start + left)
+        if left <= 0 or end <= start:
+            continue
+        pieces.append(number_lines(view, start, end))
+        shown, left = end, left - (end - start)
+    return "\n…\n".join(pieces)
+
+
+_MAX_LINES_COMPARED = 4000
+_MIN_LINE_SIMILARITY = 0.6
+_MAX_LINE_CHARS = 200
+
+
+def find_nearest_line(view: bytes, old: bytes) -> int | None:
+    """The first line (from 0) of what most resembles `old`; None if nothing does."""
+    lines = view.split(b"\n")
+    wanted = [line.strip() for line in old.strip(b"\n").split(b"\n")]
+    start = _by_equal_lines(lines, wanted)
+    return _by_similarity(lines, wanted) if start is None else start
+
+
+def number_lines(view: bytes, start: int, end: int) -> str:
+    """The lines of `view` from `start` (from 0) to before `end`, as `read` shows them."""
+    lines = view.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    start, end = max(0, start), min(end, len(lines))
+    width = len(str(end))
+    return "\n".join(
+        f"{number:>{width}}: {line[:_MAX_LINE_CHARS].decode(errors='replace')}"
+        for number, line in enumerate(lines[start:end], start + 1)
+    )
+
+
+def _by_equal_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | None:
+    """The start at which most of the wanted lines stand where they belong."""
+    places = {line: index for index, line in reversed(list(enumerate(wanted))) if len(line) > 3}
+    votes = Counter(
+        index - places[line.strip()]
+        for index, line in enumerate(lines)
+        if line.strip() in places and index >= places[line.strip()]
+    )
+    return votes.most_common(1)[0][0] if votes else None
+
+
+def _by_similarity(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | None:
+    """The line most like the first wanted one; only the head of a long file is compared."""
+    first = next((line for line in wanted if line), b"")[:200]
+    matcher = difflib.SequenceMatcher(None, "", first.decode(errors="replace"), autojunk=False)
+    best, place = _MIN_LINE_SIMILARITY, None
+    for index, line in enumerate(lines[:_MAX_LINES_COMPARED]):
+        matcher.set_seq1(line.strip()[:200].decode(errors="replace"))
+        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+            ratio = matcher.ratio()
+            if ratio > best:
+                best, place = ratio, index
+    return place

@@ -1,0 +1,247 @@
+"""What every changing tool does with its plan: show it, follow the person, check it, write it."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dirge_py.files.identity import FileContent
+from dirge_py.files.workspace import CallFiles, WriteTarget
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.redaction import REDACTED
+from dirge_py.tools.base import ToolContext
+from dirge_py.tools.editing.diff import FileDiff, diff_of_texts
+from dirge_py.types.errors import ToolFailed
+from dirge_py.types.tools import FileChange, LoopToolResult, Preview, text_result
+
+_CHANGED = "The user changed this edit before accepting it; what follows is what was done."
+_PARTLY = "The user did not accept all of it; what follows is what was done."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChange:
+    """What a call makes of one file. `before` None: it is created; `after` None: it is removed.
+
+    `path` is absolute, `shown` as the model wrote it. `moved_from` is the path whose content this
+    was. `is_chosen`: the person wrote `after`, not the model.
+    """
+
+    path: str
+    shown: str
+    before: FileContent | None
+    after: bytes | None
+    diff: FileDiff
+    moved_from: str | None = None
+    is_chosen: bool = False
+
+    @property
+    def old(self) -> bytes | None:
+        return None if self.before is None else self.before.content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedChanges:
+    """What was written. `notes` are sentences the model must read."""
+
+    files: Sequence[PlannedChange]
+    notes: Sequence[str]
+
+    @property
+    def diff(self) -> str:
+        return "\n".join(each.diff.text for each in self.files if each.diff.text)
+
+    @property
+    def _diff_for_model(self) -> str:
+        """The diff without what was in a file that is gone: that is of no more use."""
+        shown = (each for each in self.files if each.after is not None)
+        return "\n".join(each.diff.text for each in shown if each.diff.text)
+
+    def result(self, text: str, *, with_diff: bool = True, **details: Any) -> LoopToolResult:
+        """The result of the call: what the model must know first, `text`, and what was done."""
+        shown = self._diff_for_model if with_diff else ""
+        behind = f"\n\n{shown}" if shown else ""
+        return text_result(
+            "\n".join([*self.notes, text]) + behind,
+            **details,
+            diff=self.diff,
+            added=sum(each.diff.added for each in self.files),
+            removed=sum(each.diff.removed for each in self.files),
+        )
+
+
+def preview_changes(files: Sequence[PlannedChange]) -> Preview:
+    """The diff of all files, for the person who is asked."""
+    return Preview(
+        kind="diff",
+        text="\n".join(each.diff.text for each in files if each.diff.text),
+        path=files[0].path if files else "",
+        changes=tuple(
+            FileChange(
+                path=each.path,
+                before=_text(each.old),
+                after=_text(each.after),
+                before_sha256=_sha256(each.before),
+                moved_from=each.moved_from or "",
+            )
+            for each in files
+        ),
+    )
+
+
+def apply_changes(files: Sequence[PlannedChange], ctx: ToolContext) -> AppliedChanges:
+    """Write the files, or what the person made of them; all or none.
+
+    Raises:
+        FileError: it cannot be done; nothing was changed.
+        ToolFailed: it breaks a file's syntax, it would write over secrets, or the run was aborted;
+            nothing was changed.
+    """
+    wanted, notes = _as_chosen(files, ctx.files)
+    notes += _check(wanted, ctx)
+    ctx.stop_if_aborted()
+    _write(wanted, ctx.files)
+    for each in wanted:
+        ctx.files.ledger.landed(ctx.files.locate(each.path).real)
+    return AppliedChanges(files=wanted, notes=notes)
+
+
+def _write(files: Sequence[PlannedChange], access: CallFiles) -> None:
+    targets = [
+        WriteTarget(
+            path=each.path,
+            content=each.after,
+            expected=each.before.identity if each.before else None,
+            moved_from=each.moved_from,
+        )
+        for each in files
+    ]
+    if len(targets) == 1 and (content := targets[0].content) is not None:
+        access.write(targets[0].path, content, expected=targets[0].expected)
+    elif targets:
+        access.write_all(targets)
+
+
+def _as_chosen(
+    files: Sequence[PlannedChange], access: CallFiles
+) -> tuple[list[PlannedChange], list[str]]:
+    """The files as the person wants them, and a sentence if that is not what the model wanted."""
+    wanted: list[PlannedChange] = []
+    said: set[str] = set()
+    for each in files:
+        if _loses_its_move(each, files, access):
+            continue
+        chosen = access.chosen(each.path)
+        after = None if chosen is None else _bytes(chosen.after)
+        if chosen is None or (after is not None and after == each.after):
+            wanted.append(each)
+            continue
+        source = _source_of(each, files)
+        is_part = after is None or _is_part(source.old, each.after, after)
+        said.add(_PARTLY if is_part else _CHANGED)
+        if after is not None and after != each.old:
+            diff = diff_of_texts(source.old, after, path=source.shown, new_path=each.shown)
+            wanted.append(replace(each, after=after, diff=diff, is_chosen=True))
+    return wanted, [_CHANGED] if _CHANGED in said else sorted(said)
+
+
+def _loses_its_move(
+    planned: PlannedChange, files: Sequence[PlannedChange], access: CallFiles
+) -> bool:
+    """Whether this file is removed because it moves to where the person does not want it."""
+    targets = [each for each in files if each.moved_from == planned.path]
+    chosen = [access.chosen(each.path) for each in targets if planned.after is None]
+    return any(each is not None and each.after is None for each in chosen)
+
+
+def _source_of(planned: PlannedChange, files: Sequence[PlannedChange]) -> PlannedChange:
+    """The file whose content this one is made of: itself, or the one it was moved from."""
+    return next((each for each in files if each.path == planned.moved_from), planned)
+
+
+def _is_part(before: bytes | None, planned: bytes | None, after: bytes) -> bool:
+    """Whether `after` brings nothing but lines of the plan, and takes none that the plan keeps."""
+    old, new, got = (Counter((each or b"").split(b"\n")) for each in (before, planned, after))
+    return got - old <= new - old and old - got <= old - new
+
+
+def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
+    """Sentences about what is wrong and the model insists on; raises ToolFailed for the rest."""
+    written = [each for each in files if each.after is not None and not each.is_chosen]
+    broken = _broken(written, files, ctx)
+    lost = _losing_secrets(written, files, ctx)
+    # Whatever knows a language can be wrong about it: who says the same twice is believed.
+    insisted = [
+        ctx.files.ledger.insists(
+            ctx.files.locate(each.path).real, hashlib.sha256(each.after or b"").hexdigest()
+        )
+        for each in written
+        if each.path in broken or each in lost
+    ]
+    wrong = [f"{each.shown}: {broken[each.path]}" for each in written if each.path in broken]
+    names = ", ".join(each.shown for each in lost)
+    if all(insisted):
+        notes = [f"Written as you insist, though the syntax looks broken: {one}." for one in wrong]
+        return notes + ([f"Written as you insist, with `{REDACTED}` in {names}."] if lost else [])
+    said: list[str] = []
+    if lost:
+        said.append(
+            f"This would put `{REDACTED}` into {names}, where the file has a secret that you were "
+            "not shown. Nothing was written. Change only the lines around it."
+        )
+    if wrong:
+        said.append(
+            f"This would break the syntax of {'; '.join(wrong)}. Nothing was written. Mend it."
+        )
+    raise ToolFailed(
+        " ".join([*said, "Only if it is right this way, make the same call again."]),
+        details={"syntax_error": next(iter(broken))} if broken else {},
+    )
+
+
+def _broken(
+    written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
+) -> dict[str, str]:
+    """Path → what is broken by the change in its syntax."""
+    check = ctx.services.syntax
+    if check is None:
+        return {}
+    said = {
+        each.path: check(each.path, _readable(_source_of(each, files).old), _readable(each.after))
+        for each in written
+    }
+    return {path: words for path, words in said.items() if words}
+
+
+def _losing_secrets(
+    written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
+) -> list[PlannedChange]:
+    """The files in which the mark that stood for a secret would take the secret's place."""
+    redact = ctx.services.redact
+    if redact is None:
+        return []
+    losing = []
+    for each in written:
+        old, new = _readable(_source_of(each, files).old), _readable(each.after)
+        marks = old.count(REDACTED)
+        # Files that only speak of the mark may do so more often.
+        if new.count(REDACTED) > marks and redact(old).count(REDACTED) > marks:
+            losing.append(each)
+    return losing
+
+
+def _sha256(content: FileContent | None) -> str:
+    return "" if content is None else content.identity.sha256 or ""
+
+
+def _text(content: bytes | None) -> str | None:
+    # Every byte comes back as it was, also of a file that is no text.
+    return None if content is None else content.decode(errors="surrogateescape")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode(errors="surrogateescape")
+
+
+def _readable(content: bytes | None) -> str:
+    return (content or b"").decode(errors="replace").removeprefix("\ufeff")

@@ -1,0 +1,447 @@
+"""What a patch makes of all its files: planned one operation after the other, and then done.
+
+Placing the hunks of a patch in a file.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from dirge_py.files.identity import FileContent
+from dirge_py.files.resolve import absolute, resolve
+from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.tools.editing.diff import FileDiff, diff_of_texts
+from dirge_py.tools.editing.document import (
+    Replacement,
+    TextDocument,
+    encode_text,
+    normalize_newlines,
+)
+from dirge_py.tools.editing.edits import (
+    MAX_LINES_SHOWN,
+    TextNotFound,
+    explain_repeated_miss,
+    find_nearest_line,
+    line_numbers,
+    number_lines,
+    plan_edits,
+    require_known,
+)
+from dirge_py.tools.editing.file_changes import PlannedChange
+from dirge_py.tools.editing.matching import (
+    EXACT,
+    STRATEGIES,
+    ChangedRun,
+    LineBlock,
+    Strategy,
+    TextMatch,
+    ViewLines,
+    find_block,
+)
+from dirge_py.tools.editing.patch import PatchHunk, PatchOperation
+from dirge_py.types.errors import DirgeError, FileError, ToolFailed
+
+_SNIFFED = 8192
+
+
+@dataclass(slots=True, kw_only=True)
+class _PlannedFile:
+    """A file as the operations before have left it. `content` None: it is not there.
+
+    `base` is the version on disk its content comes from, which the model must know to change it.
+    """
+
+    path: str
+    shown: str
+    real: str
+    before: FileContent | None
+    content: bytes | None
+    base: FileContent | None
+    moved_from: "_PlannedFile | None" = None
+    is_moved: bool = False
+    failed_at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchPlan:
+    """All files of a patch, and a line for each operation: what it will have done."""
+
+    files: Sequence[PlannedChange]
+    lines: Sequence[str]
+
+
+@dataclass(slots=True)
+class PatchPlanner:
+    """`is_call`: it will be done. Then it counts what found no place, and stale lines are shown."""
+
+    access: CallFiles
+    cwd: str
+    is_call: bool
+    _files: dict[str, _PlannedFile] = field(default_factory=dict)
+
+    def plan(self, operations: Sequence[PatchOperation]) -> PatchPlan:
+        """What the operations come to, each after the ones before.
+
+        Raises:
+            ToolFailed: one of them cannot be done; the words list all.
+        """
+        lines: list[str] = []
+        failures = 0
+        for number, operation in enumerate(operations, 1):
+            try:
+                lines.append(self._planned(operation))
+            except DirgeError as error:
+                failures += 1
+                lines.append(f"{operation}: FAILED: {error.message} {error.hint}".strip())
+                self._spoil(operation, number)
+        if failures:
+            raise _refusal(operations, lines, failures)
+        files = [each for file in self._files.values() for each in _final(file)]
+        return PatchPlan(files=files, lines=lines)
+
+    def _planned(self, operation: PatchOperation) -> str:
+        file = self._file(operation.path)
+        match operation.action:
+            case "create":
+                if file.content is not None:
+                    raise FileError(f"{file.shown} exists already.", hint="Update it instead.")
+                file.content = encode_text(operation.content or "")
+                return f"created {file.shown} ({_lines(file.content)} lines)"
+            case "update":
+                return self._update(file, operation)
+            case "delete":
+                self._require_movable(file, operation.path)
+                file.content = file.base = None
+                return f"deleted {file.shown}"
+            case "rename":
+                return self._move(file, operation.new_path or "")
+
+    def _update(self, file: _PlannedFile, operation: PatchOperation) -> str:
+        self._require_there(file)
+        old = file.content or b""
+        if file.base is not None and not self.is_call:
+            # Words about what fails go to the model before anybody is asked.
+            self.access.check_fresh(file.shown, file.base)
+        elif file.base is not None:
+            # Where it is stale, the lines are shown that it would change.
+            require_known(
+                self.access,
+                file.shown,
+                file.base,
+                lambda: diff_of_texts(old, _updated(old, operation, file.shown)[0], path="").spans,
+            )
+        try:
+            file.content, how = _updated(old, operation, file.shown)
+        except TextNotFound as miss:
+            times = self.access.ledger.missed(file.real) if self.is_call else 1
+            raise explain_repeated_miss(miss, file.shown, times) from None
+        if file.content == old:
+            raise FileError(f"This changes nothing in {file.shown}.")
+        diff = diff_of_texts(old, file.content, path=file.shown)
+        matched = f"; matched with {', '.join(how)}" if how else ""
+        said = f"updated {file.shown} (+{diff.added} -{diff.removed} lines{matched})"
+        if operation.new_path is None:
+            return said
+        return f"{said}, {self._move(file, operation.new_path)}"
+
+    def _move(self, file: _PlannedFile, new_path: str) -> str:
+        self._require_movable(file, file.shown)
+        target = self._file(new_path)
+        if target.content is not None:
+            raise FileError(f"{target.shown} exists already.", hint="Delete it first if so meant.")
+        target.content, target.base = file.content, file.base
+        target.moved_from = file.moved_from or file
+        file.content = file.base = None
+        file.is_moved = True
+        return f"renamed {file.shown} to {target.shown}"
+
+    def _require_there(self, file: _PlannedFile) -> None:
+        if file.content is None:
+            raise FileError(f"{file.shown} does not exist.")
+
+    def _require_movable(self, file: _PlannedFile, shown: str) -> None:
+        self._require_there(file)
+        path = absolute(shown, self.cwd)
+        if (
+            resolve(os.path.dirname(path)).real.rstrip("/") + "/" + os.path.basename(path)
+            != file.real
+        ):
+            raise FileError(
+                f"{shown} is a link to {file.real}.", hint="Name that file, or use a command."
+            )
+        # What goes must be known as well as what changes: nothing else says what is lost.
+        if file.base is not None:
+            self.access.check_fresh(shown, file.base)
+
+    def _file(self, shown: str) -> _PlannedFile:
+        """The file as it is by now.
+
+        Raises:
+            FileError: it is a folder or a link that would be moved, or cannot be read.
+            ToolFailed: an operation on it has failed before.
+        """
+        path = absolute(shown, self.cwd)
+        located = self.access.locate(path)
+        if located.kind == "dir":
+            raise FileError(f"{shown} is a folder.", hint="Give the path of a file.")
+        file = self._files.get(located.real)
+        if file is None:
+            before = self.access.read_if_there(path)
+            content = before.content if before else None
+            file = _PlannedFile(
+                path=path,
+                shown=shown,
+                real=located.real,
+                before=before,
+                content=content,
+                base=before,
+            )
+            self._files[located.real] = file
+        if file.failed_at:
+            raise ToolFailed(f"not tried, because operation {file.failed_at} failed.")
+        return file
+
+    def _spoil(self, operation: PatchOperation, number: int) -> None:
+        for path in (operation.path, operation.new_path):
+            for file in self._files.values():
+                if path is not None and file.path == absolute(path, self.cwd):
+                    file.failed_at = file.failed_at or number
+
+
+def _updated(old: bytes, operation: PatchOperation, shown: str) -> tuple[bytes, Sequence[str]]:
+    if operation.hunks:
+        return apply_hunks(old, operation.hunks, path=shown)
+    if operation.edits:
+        plan = plan_edits(old, operation.edits, path=shown)
+        return plan.content, plan.strategies
+    return encode_text(operation.content or ""), []
+
+
+def _final(file: _PlannedFile) -> list[PlannedChange]:
+    """What is to be done about one file after all operations; nothing if it is as it was."""
+    old = file.before.content if file.before else None
+    if file.content == old:
+        return []
+    source = file.moved_from if file.before is None else None
+    return [
+        PlannedChange(
+            path=file.path,
+            shown=file.shown,
+            before=file.before,
+            after=file.content,
+            diff=_diff(file, source),
+            moved_from=source.path if source is not None else None,
+        )
+    ]
+
+
+def _diff(file: _PlannedFile, source: _PlannedFile | None) -> FileDiff:
+    origin = source or file
+    old = origin.before.content if origin.before else None
+    if file.is_moved and file.content is None:
+        return FileDiff(text="", added=0, removed=0)
+    if source is not None and old == file.content:
+        return FileDiff(
+            text=f"rename from {source.shown}\nrename to {file.shown}", added=0, removed=0
+        )
+    if b"\0" in (old or b"")[:_SNIFFED] + (file.content or b"")[:_SNIFFED]:
+        return FileDiff(text=f"Binary file {file.shown} differs", added=0, removed=0)
+    return diff_of_texts(old, file.content, path=origin.shown, new_path=file.shown)
+
+
+def _refusal(
+    operations: Sequence[PatchOperation], lines: Sequence[str], failures: int
+) -> ToolFailed:
+    listed = [
+        f"{number}. {line if 'FAILED' in line else f'{operation}: could be done'}"
+        for number, (operation, line) in enumerate(zip(operations, lines, strict=True), 1)
+    ]
+    few = "The operation" if len(lines) == 1 else f"{failures} of {len(lines)} operations"
+    return ToolFailed("\n".join([f"Nothing was changed: {few} cannot be done.", *listed]))
+
+
+def _lines(content: bytes) -> int:
+    return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+
+
+@dataclass(frozen=True, slots=True)
+class _PlacedHunk:
+    """A hunk's changes, in positions of the view; `line` is its first, `end` behind its last."""
+
+    line: int
+    end: int
+    changes: Sequence[Replacement]
+    strategy: Strategy
+
+
+def apply_hunks(
+    content: bytes, hunks: Sequence[PatchHunk], *, path: str
+) -> tuple[bytes, list[Strategy]]:
+    """The new content, and the forgiving strategies that were needed.
+
+    Every hunk is looked for in the file as it is, behind the one before it.
+
+    Raises:
+        Missed: a hunk has not the one place it needs.
+        FileError: the file is no text.
+    """
+    document = TextDocument.parse(content, path)
+    lines = ViewLines(document.view)
+    placed: list[_PlacedHunk] = []
+    for number, hunk in enumerate(hunks, 1):
+        after = max((each.end for each in placed), default=0)
+        name = f"Hunk {number}" if len(hunks) > 1 else "The hunk"
+        placed.append(_HunkPlacer(document.view, lines, hunk, f"{name} for {path}").place(after))
+    placed.sort(key=lambda each: (each.line, each.end))
+    changes = [each for one in placed for each in one.changes]
+    if any(one.end > other.start for one, other in pairwise(changes)):
+        raise TextNotFound(
+            f"Two hunks for {path} change the same lines; nothing was changed.",
+            hint="Make one hunk of them.",
+            view=document.view,
+            line=placed[0].line,
+        )
+    used = dict.fromkeys(each.strategy for each in placed if each.strategy != EXACT)
+    return document.replaced(changes), list(used)
+
+
+class _HunkPlacer:
+    def __init__(self, view: bytes, lines: ViewLines, hunk: PatchHunk, name: str) -> None:
+        self._view = view
+        self._lines = lines
+        self._hunk = hunk
+        self._name = name
+        self._block = _block_of(hunk)
+
+    def place(self, after: int) -> _PlacedHunk:
+        """Where the hunk belongs; `after` is the line behind the hunk before it."""
+        if not self._block.old:
+            return self._insertion(after)
+        strategy, found = find_block(self._lines, self._block, STRATEGIES)
+        if not found:
+            raise self._not_found()
+        chosen = self._choose(found, after)
+        start = self._lines.start(chosen.line)
+        changes = [each.moved(start) for each in chosen.changes]
+        return _PlacedHunk(chosen.line, chosen.line + len(self._block.old), changes, strategy)
+
+    def _choose(self, found: Sequence[TextMatch], after: int) -> TextMatch:
+        if len(found) == 1:
+            return found[0]
+        for few in self._narrowed(found, after):
+            if len(few) == 1:
+                return few[0]
+        starts = [self._lines.start(each.line) for each in found]
+        raise TextNotFound(
+            f"{self._name} fits {len(found)} places: lines {line_numbers(self._view, starts)}; "
+            "nothing was changed.",
+            hint="Add context lines, or an `@@` line that says what it is in.",
+            view=self._view,
+            line=found[0].line,
+        )
+
+    def _narrowed(self, found: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
+        """What is left of the places by each thing that the hunk says of its own."""
+        count = len(self._block.old)
+        ahead = [each for each in found if each.line >= after]
+        if self._hunk.at_end:
+            ends = (len(self._lines.lines), len(self._lines.lines) - 1)
+            yield [each for each in found if each.line + count in ends][-1:]
+        if behind := self._anchored(after):
+            # Behind an anchor the first place is meant, whatever follows further down.
+            first = {next((each.line for each in ahead if each.line >= n), None) for n in behind}
+            yield [each for each in ahead if each.line in first]
+            return
+        if self._hunk.line is not None:
+            yield [each for each in found if each.line == self._hunk.line - 1]
+        yield ahead
+
+    def _anchored(self, after: int) -> list[int]:
+        """The lines behind each chain of anchors, from `after` on; none if one is not there."""
+        behind: list[int] = []
+        for number, anchor in enumerate(self._hunk.anchors):
+            places = self._like(_normal(normalize_newlines(anchor)), min(behind, default=after))
+            if number == 0:
+                behind = [line + 1 for line in places]
+            else:
+                first = {next((each for each in places if each >= line), None) for line in behind}
+                behind = sorted(each + 1 for each in first if each is not None)
+            if not behind:
+                return []
+        return behind
+
+    def _like(self, anchor: bytes, start: int) -> list[int]:
+        """The lines that are the anchor, else begin with it, else hold it."""
+        lines = [_normal(line) for line in self._lines.lines[start:]]
+        tests: Sequence[Callable[[bytes], bool]] = (
+            lambda line: line == anchor,
+            lambda line: line.startswith(anchor),
+            lambda line: anchor in line,
+        )
+        for test in tests:
+            places = [start + n for n, line in enumerate(lines) if test(line)]
+            if places:
+                return places
+        return []
+
+    def _insertion(self, after: int) -> _PlacedHunk:
+        """A hunk of nothing but new lines: behind its anchor, or at the end of the file."""
+        lines = self._lines.lines
+        behind = self._anchored(after)
+        if len(behind) == 1:
+            line = behind[0]
+        elif self._hunk.at_end or lines == [b""]:
+            line = len(lines)
+        else:
+            raise TextNotFound(
+                f"{self._name} has no lines that tell its place; nothing was changed.",
+                hint="Add context lines, an `@@` line of which there is one, or `*** End of File`.",
+                view=self._view,
+                line=None,
+            )
+        text = b"\n".join(self._block.new)
+        if line < len(lines) - 1 or (line < len(lines) and lines[-1]):
+            start = self._lines.start(line)
+            return _PlacedHunk(line, line, [Replacement(start, start, text + b"\n")], EXACT)
+        end = len(self._view)
+        text = b"\n" + text if lines[-1] else text + b"\n"
+        return _PlacedHunk(line, line, [Replacement(end, end, text)], EXACT)
+
+    def _not_found(self) -> TextNotFound:
+        old = b"\n".join(self._block.old)
+        line = find_nearest_line(self._view, old)
+        hint = "Nothing in the file resembles it."
+        if line is not None:
+            end = line + min(len(self._block.old), MAX_LINES_SHOWN)
+            hint = f"The nearest lines are:\n{number_lines(self._view, line, end)}"
+        return TextNotFound(
+            f"{self._name} was not found (tried: {', '.join(STRATEGIES)}); nothing was changed.",
+            hint=hint,
+            view=self._view,
+            line=line,
+        )
+
+
+def _block_of(hunk: PatchHunk) -> LineBlock:
+    """The hunk's old and new lines; what it calls context is no part of any run."""
+    old: list[bytes] = []
+    new: list[bytes] = []
+    runs: list[ChangedRun] = []
+    for each in hunk.lines:
+        text = normalize_newlines(each.text)
+        at, new_at = len(old), len(new)
+        old += [text] if each.sign != "+" else []
+        new += [text] if each.sign != "-" else []
+        if each.sign == " ":
+            continue
+        if runs and runs[-1].old_end == at and runs[-1].new_end == new_at:
+            at, new_at = runs[-1].old_start, runs[-1].new_start
+            runs.pop()
+        runs.append(ChangedRun(at, len(old), new_at, len(new)))
+    return LineBlock(old, new, runs)
+
+
+def _normal(line: bytes) -> bytes:
+    return b" ".join(line.split())

@@ -1,1 +1,0 @@
-"""What the todo tool works with."""

@@ -1,1 +1,0 @@
-"""Reading files: text in its encoding, and what is looked at as it is."""

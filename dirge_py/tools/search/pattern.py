@@ -1,0 +1,134 @@
+"""The regular expressions of `grep`: what ripgrep and Python understand alike.
+
+Both know literals, classes, groups, alternation, greedy and lazy repetition, anchors, the usual
+escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are refused, also
+where ripgrep is there, so that a pattern means the same on every machine. A brace or bracket that
+can only be meant literally is escaped. One difference is left, outside of ASCII: ripgrep counts
+combining marks to a word, Python `²` and `½`.
+"""
+
+import re
+from collections.abc import Iterator
+
+from dirge_py.types.errors import FileError
+
+_TOKEN = re.compile(
+    r"\\(?s:.)"
+    r"|\[\^?\]?(?:\\(?s:.)|\[:\w+:\]|[^\]\\])*\]"
+    r"|\{\d+(?:,\d*)?\}"
+    r"|\(\?(?:P<|P=|<[=!]|[=!>(]|[a-zA-Z-]*[:)])?"
+    r"|(?s:.)"
+)
+_NOT_SHARED = {
+    "(?=": "look-ahead",
+    "(?!": "look-ahead",
+    "(?<=": "look-behind",
+    "(?<!": "look-behind",
+    "(?P=": "a back-reference",
+    "(?(": "a condition",
+    "(?>": "an atomic group",
+}
+
+
+def portable_pattern(pattern: str) -> str:
+    """The pattern in the form that means the same to both programs.
+
+    Raises:
+        FileError: it is no regular expression, or uses what only one of them knows.
+    """
+    translated = "".join(_translated(pattern))
+    try:
+        re.compile(translated)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise FileError(
+            f"{pattern!r} is not a regular expression: {error}.",
+            hint="Escape characters that are meant literally with a backslash.",
+        ) from None
+    return translated
+
+
+def _translated(pattern: str) -> Iterator[str]:
+    if "\n" in pattern:
+        raise FileError(
+            "The pattern holds a line break; lines are searched one by one.",
+            hint="Search for one line and use context_lines.",
+        )
+    for match in _TOKEN.finditer(pattern):
+        token = match.group()
+        if token in _NOT_SHARED:
+            _refuse(pattern, _NOT_SHARED[token])
+        if re.fullmatch(r"\\[1-9]", token):
+            _refuse(pattern, "a back-reference")
+        if token in "{}":
+            yield "\\" + token
+        elif token.startswith("[") and len(token) > 1:
+            yield _class(token)
+        else:
+            yield _ESCAPES.get(token, token)
+
+
+# The end of the text is the end of the line here; the two programs spell it differently.
+# Nor does Python before 3.14 find `\B` in an empty line; and to it U+001C to U+001F are blanks.
+_BLANKS = r"\t\v\f \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_ESCAPES = {
+    r"\s": f"[{_BLANKS}]",
+    r"\S": f"[^{_BLANKS}]",
+    r"\B": r"(?:\B|^$)",
+    r"\Z": "$",
+    r"\z": "$",
+    r"\A": "^",
+    r"\<": r"\b",
+    r"\>": r"\b",
+}
+
+
+def guard_pattern(portable_pattern: str) -> str:
+    """The pattern with nothing in it that matches a line break, or a byte that is no UTF-8.
+
+    For Python and for lines that hold such characters: ripgrep matches them with nothing. It is
+    several times slower than the pattern itself.
+    """
+    return "".join(
+        rf"(?:(?![\r\udc80-\udcff]){token})" if _is_one_of_many(token) else token
+        for token in _TOKEN.findall(portable_pattern)
+    )
+
+
+def _is_one_of_many(token: str) -> bool:
+    """Whether it stands for one of several characters."""
+    return token in (".", r"\s", r"\S", r"\w", r"\W", r"\d", r"\D") or (
+        token.startswith("[") and len(token) > 1
+    )
+
+
+def _class(token: str) -> str:
+    """A character class in which no character is an operator to one program alone."""
+    opening = re.match(r"\[\^?\]?", token)
+    start = opening.end() if opening else 1
+    head = token[:start].replace("]", r"\]")
+    inside = re.sub(r"\[:(\w+):\]", lambda m: _POSIX.get(m[1], m[0]), token[start:-1])
+    inside = re.sub(r"\\(?s:.)", lambda m: _BLANKS if m[0] == r"\s" else m[0], inside)
+    inside = re.sub(r"(?<!\\)\[", r"\[", inside)
+    return (
+        head + re.sub(r"(&&|--|~~|\|\|)", lambda m: "\\" + m[0][0] + "\\" + m[0][1], inside) + "]"
+    )
+
+
+_POSIX = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "space": r"\s",
+    "blank": r" \t",
+    "xdigit": "0-9a-fA-F",
+    "word": r"\w",
+}
+
+
+def _refuse(pattern: str, what: str) -> None:
+    raise FileError(
+        f"{pattern!r} uses {what}, which `grep` does not know.",
+        hint="Search with a simpler pattern and look at the lines.",
+    )

@@ -1,1 +1,0 @@
-"""What source text means, as far as its syntax tells."""

@@ -1,0 +1,464 @@
+"""Whether a change breaks a file's syntax.
+
+Brackets and quotes that have no partner, in the tree of a text.
+
+Which grammar a file is written in. Each is imported when the first file of its kind comes.
+"""
+
+import ast
+import functools
+import json
+import os
+import re
+import threading
+import time
+import tomllib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+
+import tree_sitter
+
+from dirge_py.lib.lean_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A language, the module its grammar comes from, and the function there that gives it.
+
+    `is_exact` says that an error in its tree is one: the grammar knows all of the language.
+    """
+
+    language: str
+    module: str
+    function: str = "language"
+    is_exact: bool = False
+
+
+_GRAMMARS = {
+    "bash": Grammar("bash", "tree_sitter_bash"),
+    "c": Grammar("c", "tree_sitter_c"),
+    "cpp": Grammar("cpp", "tree_sitter_cpp"),
+    "css": Grammar("css", "tree_sitter_css"),
+    "go": Grammar("go", "tree_sitter_go", is_exact=True),
+    "html": Grammar("html", "tree_sitter_html"),
+    "java": Grammar("java", "tree_sitter_java"),
+    "javascript": Grammar("javascript", "tree_sitter_javascript", is_exact=True),
+    "json": Grammar("json", "tree_sitter_json", is_exact=True),
+    # JSON for people: with comments, and commas where JSON has none.
+    "jsonc": Grammar("jsonc", "tree_sitter_json"),
+    "python": Grammar("python", "tree_sitter_python", is_exact=True),
+    "ruby": Grammar("ruby", "tree_sitter_ruby", is_exact=True),
+    "rust": Grammar("rust", "tree_sitter_rust"),
+    "toml": Grammar("toml", "tree_sitter_toml", is_exact=True),
+    "tsx": Grammar("tsx", "tree_sitter_typescript", "language_tsx"),
+    "typescript": Grammar("typescript", "tree_sitter_typescript", "language_typescript"),
+    "yaml": Grammar("yaml", "tree_sitter_yaml", is_exact=True),
+}
+_ENDINGS: Mapping[str, str] = {
+    ".bash": "bash",
+    ".c": "c",
+    ".cc": "cpp",
+    ".cjs": "javascript",
+    ".cpp": "cpp",
+    ".css": "css",
+    ".cts": "typescript",
+    ".cxx": "cpp",
+    ".geojson": "json",
+    ".go": "go",
+    ".h": "cpp",
+    ".hh": "cpp",
+    ".hpp": "cpp",
+    ".htm": "html",
+    ".html": "html",
+    ".hxx": "cpp",
+    ".java": "java",
+    ".js": "javascript",
+    ".json": "json",
+    ".jsonc": "jsonc",
+    ".jsx": "javascript",
+    ".mjs": "javascript",
+    ".mts": "typescript",
+    ".py": "python",
+    ".pyi": "python",
+    ".rake": "ruby",
+    ".rb": "ruby",
+    ".rs": "rust",
+    ".sh": "bash",
+    ".toml": "toml",
+    ".ts": "typescript",
+    ".tsx": "tsx",
+    ".webmanifest": "json",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
+_NAMES: Mapping[str, str] = {
+    ".babelrc": "jsonc",
+    ".bash_profile": "bash",
+    ".bashrc": "bash",
+    ".eslintrc": "jsonc",
+    ".jshintrc": "jsonc",
+    ".profile": "bash",
+    "BUILD.bazel": "python",
+    "Cargo.lock": "toml",
+    "Gemfile": "ruby",
+    "Pipfile": "toml",
+    "Rakefile": "ruby",
+    "poetry.lock": "toml",
+    "uv.lock": "toml",
+}
+_COMMENTED_JSON = re.compile(
+    r"(ts|js|app)?config(\..*)?\.json|\.?eslintrc\.json|\.?devcontainer\.json|\.?swcrc|settings\.json"
+    r"|(launch|tasks|keybindings|extensions)\.json|\.?jshintrc|.*\.code-workspace|deno\.json"
+    r"|(turbo|nx|biome|api-extractor|angular|language-configuration|tslint|typedoc)\.json",
+)
+
+
+def grammar_of(path: str) -> Grammar | None:
+    """The grammar of the file with this name, None if we have none."""
+    name = os.path.basename(path)
+    ending = os.path.splitext(name)[1].lower()
+    language = _NAMES.get(name) or _ENDINGS.get(ending)
+    if language == "json" and (_COMMENTED_JSON.fullmatch(name) or "/.vscode/" in path):
+        language = "jsonc"
+    if ending == ".code-workspace":
+        language = "jsonc"
+    return None if language is None else _GRAMMARS[language]
+
+
+@functools.cache
+def load_grammar(grammar: Grammar) -> tree_sitter.Language:
+    """The grammar, ready for a parser.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    return tree_sitter.Language(getattr(import_module(grammar.module), grammar.function)())
+
+
+_CLOSERS = {
+    "(": ")",
+    "[": "]",
+    "{": "}",
+    "${": "}",
+    "#{": "}",
+    "$(": ")",
+    "<(": ")",
+    ">(": ")",
+}
+# Some languages have these as one sign, and take it for two in another place.
+_DOUBLE = {"[[": "[[", "]]": "]]", "((": "((", "))": "))", "$((": "(("}
+_CLOSING = frozenset(_CLOSERS.values())
+_QUOTES = frozenset(('"', "'", "`", '"""', "'''", "string_start"))
+_QUOTE_ENDS = frozenset(('"', "'", "`", '"""', "'''", "string_end"))
+# What stands where a macro is used need not be a string.
+_WITH_MACROS = frozenset(("c", "cpp"))
+_KEYWORDS = frozenset(("end", "fi", "done", "esac"))
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxFault:
+    """What is wrong at a place: `row` from 0, `column` in bytes from 0."""
+
+    row: int
+    column: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Bracket:
+    token: str
+    row: int
+    column: int
+
+    @property
+    def fault(self) -> SyntaxFault:
+        return SyntaxFault(self.row, self.column, f"`{self.token}` is never closed")
+
+
+def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator[tree_sitter.Node]:
+    """Every node in the order of the text; `only_faulty` leaves out whole subtrees without error.
+
+    Trees are deeper than Python calls.
+    """
+    cursor = root.walk()
+    while True:
+        node = cursor.node
+        assert node is not None
+        yield node
+        if not (only_faulty and not node.has_error) and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+
+
+def find_faults(root: tree_sitter.Node, source: bytes, language: str) -> list[SyntaxFault]:
+    """Delimiters without a partner, in the order of the text.
+
+    A quote that is open swallows the brackets behind it, so it comes before all that follow.
+    """
+    quotes = list(_quotes(root, source, language))
+    found = _brackets(root, source.split(b"\n"))
+    if quotes:
+        first = min(quotes, key=_fault_position)
+        found = [
+            fault for fault in found if _fault_position(fault) < _fault_position(first)
+        ] + quotes
+    return sorted(found, key=_fault_position)
+
+
+def _fault_position(fault: SyntaxFault) -> tuple[int, int]:
+    return fault.row, fault.column
+
+
+def _quotes(root: tree_sitter.Node, source: bytes, language: str) -> Iterator[SyntaxFault]:
+    for node in walk_nodes(root, only_faulty=True):
+        row, column = node.start_point
+        if node.is_missing and node.type in _QUOTE_ENDS and node.parent is not None:
+            if language not in _WITH_MACROS:
+                yield _open_string(node.parent.child(0) or node.parent, source)
+        elif node.is_missing and node.type in _KEYWORDS:
+            yield SyntaxFault(row, column, f"`{node.type}` is missing")
+        elif node.is_error:
+            if source.startswith(b"/*", node.start_byte):
+                yield SyntaxFault(row, column, "the comment that begins with `/*` is never closed")
+            lone = _lone_quote(node)
+            if lone is not None and _counts_as_quote(lone, language):
+                yield _open_string(lone, source)
+
+
+def _lone_quote(error: tree_sitter.Node) -> tree_sitter.Node | None:
+    """The quote of an error that has no second one in it."""
+    last: dict[str, tree_sitter.Node] = {}
+    for child in error.children:
+        token = child.type if child.type in _QUOTES else ""
+        if child.type == "string_end":
+            last.pop("string_start", None)
+        elif token and last.pop(token, None) is None:
+            last[token] = child
+    return min(last.values(), key=lambda node: node.start_byte, default=None)
+
+
+def _counts_as_quote(quote: tree_sitter.Node, language: str) -> bool:
+    """Whether it begins a string. In HTML only behind `=`: any other is an apostrophe."""
+    if language == "html":
+        return quote.prev_sibling is not None and quote.prev_sibling.type == "="
+    return language not in _WITH_MACROS
+
+
+def _open_string(quote: tree_sitter.Node, source: bytes) -> SyntaxFault:
+    opening = source[quote.start_byte : quote.end_byte].decode(errors="replace")
+    beginning = "here" if opening == "`" else f"with `{opening}`"
+    row, column = quote.start_point
+    return SyntaxFault(row, column, f"the string that begins {beginning} is never closed")
+
+
+def _brackets(root: tree_sitter.Node, lines: Sequence[bytes]) -> list[SyntaxFault]:
+    open_ones: list[_Bracket] = []
+    faults: list[SyntaxFault] = []
+    suspects: list[_Bracket] = []
+    for token in _tokens(root):
+        if token.token in _CLOSERS:
+            open_ones.append(token)
+        elif open_ones and _CLOSERS[open_ones[-1].token] == token.token:
+            opening = open_ones.pop()
+            if _stands_further_left(token, opening, lines):
+                suspects.append(opening)
+        elif any(_CLOSERS[each.token] == token.token for each in open_ones):
+            while _CLOSERS[open_ones[-1].token] != token.token:
+                faults.append(open_ones.pop().fault)
+            open_ones.pop()
+        else:
+            faults.append(SyntaxFault(token.row, token.column, f"`{token.token}` closes nothing"))
+    return faults + [_likelier_culprit(each, suspects).fault for each in open_ones]
+
+
+def _tokens(root: tree_sitter.Node) -> Iterator[_Bracket]:
+    for node in walk_nodes(root):
+        if node.child_count or node.is_missing:
+            continue
+        if node.type in _CLOSERS or node.type in _CLOSING:
+            yield _Bracket(node.type, *node.start_point)
+        for token in _DOUBLE.get(node.type, ""):
+            yield _Bracket(token, *node.start_point)
+
+
+def _stands_further_left(closing: _Bracket, opening: _Bracket, lines: Sequence[bytes]) -> bool:
+    """Whether a closing bracket opens its line further left than the line it would close began."""
+    begins_line = not lines[closing.row][: closing.column].strip()
+    return begins_line and closing.column < _indent(lines[opening.row])
+
+
+def _indent(line: bytes) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _likelier_culprit(outer: _Bracket, suspects: Sequence[_Bracket]) -> _Bracket:
+    """The bracket that people forgot to close: what follows it took the closing one of `outer`."""
+    within = [
+        each
+        for each in suspects
+        if each.token == outer.token and (each.row, each.column) > (outer.row, outer.column)
+    ]
+    return within[0] if within else outer
+
+
+MAX_BYTES = 1 << 20
+MAX_SECONDS = 1.0
+_PIECE = 1 << 16
+_SHOWN_CHARS = 40
+_TEMPLATE = re.compile(r"\{%.*%\}|<%.*%>|\{\{#|@flow\b")
+_FILLED_IN = re.compile(r"(?<!\$)\{\{")
+_MARKUP = frozenset(("css", "html", "json", "jsonc", "toml", "yaml"))
+_ALTERNATIVES = re.compile(r"^[ \t]*#[ \t]*(else|elif)", re.MULTILINE)
+_ENDED_BY_END = frozenset(("begin", "class", "def", "module"))
+_CASES = re.compile(r"\bcase\b")
+
+
+def check_syntax(path: str, before: str, after: str) -> str:
+    """What a change breaks in a file's syntax, such as "line 12, column 5: `(` is never closed".
+
+    "" if the text has no more errors than it had, so that a broken file can be mended step by step;
+    and whenever that is not certain: an unknown language, a template, a file over 1 MiB, one that
+    takes too long, a construct that the grammar may not know. Columns count characters from 1.
+    """
+    grammar = grammar_of(path)
+    if grammar is None or before == after or max(len(before), len(after)) > MAX_BYTES:
+        return ""
+    try:
+        if _is_doubtful(grammar, path, after):
+            return ""
+        deadline = time.monotonic() + MAX_SECONDS
+        new = _parsed(grammar, after, deadline)
+        if not new.root.has_error:
+            return ""
+        old = _parsed(grammar, before, deadline)
+        return _growth(grammar, old, new, after)
+    # Nobody is kept from writing a file because the check itself had trouble.
+    except (ImportError, OSError, RecursionError, MemoryError, TypeError, ValueError):
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    root: tree_sitter.Node
+    source: bytes
+
+
+def _parsed(grammar: Grammar, text: str, deadline: float) -> _Parsed:
+    """The tree of `text`.
+
+    Raises:
+        ValueError: it took too long, or the text is too large or no Unicode.
+    """
+    source = text.encode()
+    if len(source) > MAX_BYTES:
+        raise ValueError("too large")
+    # Only a text that is fetched piece by piece can be given up on.
+    tree = tree_sitter.Parser(load_grammar(grammar)).parse(
+        lambda offset, point: source[offset : offset + _PIECE],
+        progress_callback=lambda offset, has_error: time.monotonic() > deadline,
+    )
+    return _Parsed(tree.root_node, source)
+
+
+def _is_doubtful(grammar: Grammar, path: str, text: str) -> bool:
+    """Whether the text may be right though its tree has errors."""
+    if "{{" in path or _TEMPLATE.search(text):
+        return True
+    match grammar.language:
+        case "bash":
+            # Such characters can end the process inside the grammar's own code; and the brackets
+            # of a `case` have no partners.
+            return max(text, default="") > "\uffff" or _CASES.search(text) is not None
+        case "c" | "cpp":
+            return _ALTERNATIVES.search(text) is not None
+        case language:
+            return language in _MARKUP and _FILLED_IN.search(text) is not None
+
+
+def _growth(grammar: Grammar, old: _Parsed, new: _Parsed, text: str) -> str:
+    wrong = [node for node in walk_nodes(new.root, only_faulty=True) if _is_wrong(node)]
+    if len(wrong) <= sum(_is_wrong(node) for node in walk_nodes(old.root, only_faulty=True)):
+        return ""
+    opinion = _second_opinion(grammar.language, text)
+    if opinion == "":
+        return ""
+    known = find_faults(old.root, old.source, grammar.language)
+    faults = find_faults(new.root, new.source, grammar.language)
+    if len(faults) > len(known):
+        return _described(_first_new(faults, known, old, new), new.source)
+    if not grammar.is_exact or (grammar.language == "json" and _has_comments(new.root)):
+        return ""
+    return opinion or _described(_fault_of(wrong[0], new.source), new.source)
+
+
+def _is_wrong(node: tree_sitter.Node) -> bool:
+    return node.is_error or node.is_missing
+
+
+def _has_comments(root: tree_sitter.Node) -> bool:
+    return any(node.type == "comment" for node in walk_nodes(root))
+
+
+_OTHERS: Mapping[str, Callable[[str], object]] = {
+    "python": ast.parse,
+    "json": json.loads,
+    "toml": tomllib.loads,
+}
+_QUIET = threading.Lock()
+
+
+def _second_opinion(language: str, text: str) -> str | None:
+    """What somebody who knows the language better finds wrong: "" is nothing, None no opinion."""
+    read = _OTHERS.get(language)
+    if read is None:
+        return None
+    # Python tells the terminal about odd escapes in the text it reads.
+    with _QUIET, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            read(text)
+        except SyntaxError as error:
+            return f"line {error.lineno or 1}, column {error.offset or 1}: {error.msg}"
+        except json.JSONDecodeError as error:
+            return f"line {error.lineno}, column {error.colno}: {error.msg}"
+        except ValueError:
+            return None
+    return ""
+
+
+def _first_new(
+    faults: list[SyntaxFault], known: list[SyntaxFault], old: _Parsed, new: _Parsed
+) -> SyntaxFault:
+    """The first fault that was not there before, told by its words and its line."""
+    seen = {(fault.words, _line(old.source, fault.row)) for fault in known}
+    fresh = (each for each in faults if (each.words, _line(new.source, each.row)) not in seen)
+    return next(fresh, faults[0])
+
+
+def _fault_of(node: tree_sitter.Node, source: bytes) -> SyntaxFault:
+    row, column = node.start_point
+    if node.is_missing:
+        what = "a name" if node.type == "identifier" else f"`{node.type}`"
+        return SyntaxFault(row, column, f"{what} is missing")
+    first = node.child(0) if node.child_count else None
+    if first is not None and first.type in _ENDED_BY_END:
+        return SyntaxFault(row, column, f"`{first.type}` has no `end`")
+    text = source[node.start_byte : node.end_byte].decode(errors="replace")
+    first_line = text.strip().split("\n")[0].rstrip()
+    shown = first_line[:_SHOWN_CHARS] + ("…" if len(first_line) > _SHOWN_CHARS else "")
+    return SyntaxFault(
+        row, column, f"`{shown}` does not belong here" if shown else "the line ends early"
+    )
+
+
+def _described(fault: SyntaxFault, source: bytes) -> str:
+    before = _line(source, fault.row)[: fault.column].decode(errors="replace")
+    return f"line {fault.row + 1}, column {len(before) + 1}: {fault.words}"
+
+
+def _line(source: bytes, row: int) -> bytes:
+    lines = source.split(b"\n")
+    return lines[row] if row < len(lines) else b""

@@ -1,0 +1,252 @@
+"""What of the net may be reached: names looked up once, and every address of the answer judged.
+
+Which addresses may be connected to: those of the public internet, and what the person listed.
+
+Work that blocks, in a thread that nobody has to wait for.
+"""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+from dirge_py.tools.web.url import IPAddress, ParsedUrl, parse_url
+from dirge_py.types.errors import ToolFailed
+
+PORTS = frozenset((80, 443, 8080, 8443))
+_MAX_ADDRESSES = 64
+_LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".intranet", ".home.arpa", ".lan")
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Host name and port → addresses as text. Raises OSError where there are none."""
+
+
+class DnsGuard:
+    """Judges targets. `private_hosts` are what the person lists of their own network.
+
+    An entry `host` excepts the usual ports of that host from the rule that addresses are public,
+    `host:port` that port alone. With `is_proxied` a name that is not known here is left to the
+    proxy; one that is known here must be public.
+    """
+
+    def __init__(
+        self,
+        private_hosts: Sequence[str] = (),
+        *,
+        resolve: Resolve | None = None,
+        is_proxied: bool = False,
+    ) -> None:
+        self._listed = {_parse_listed_host(entry) for entry in private_hosts}
+        self._resolve = resolve or resolve_host
+        self._is_proxied = is_proxied
+
+    def is_private(self, target: ParsedUrl) -> bool:
+        """Whether the person listed this host as one of their own."""
+        if (target.host, target.port) in self._listed:
+            return True
+        return target.port in PORTS and (target.host, None) in self._listed
+
+    def admit(self, target: ParsedUrl) -> None:
+        """Refuse what can be refused without asking anybody.
+
+        Raises:
+            ToolFailed: the port is unusual, or the host an address that is not public.
+        """
+        if self.is_private(target):
+            return
+        if target.port not in PORTS:
+            raise ToolFailed(
+                f"{target} is not fetched: port {target.port} is none of "
+                f"{', '.join(map(str, sorted(PORTS)))}. {_EXCEPTION}"
+            )
+        if target.address is not None:
+            _check_public(target, [target.address])
+        elif self._is_proxied and is_local_target(target):
+            raise ToolFailed(f"{target} is not fetched: it names a local host. {_EXCEPTION}")
+
+    async def addresses(self, target: ParsedUrl) -> Sequence[IPAddress]:
+        """Where to connect to, best first; all of them have been judged.
+
+        Empty only when proxied, for a name that is not known here.
+
+        Raises:
+            ToolFailed: the target may not be reached, or nobody knows it.
+        """
+        self.admit(target)
+        if target.address is not None:
+            return (target.address,)
+        try:
+            texts = await self._resolve(target.host, target.port)
+            found = [ip_address(text) for text in dict.fromkeys(texts)]
+        except (OSError, ValueError):
+            found = []
+        if not found:
+            if self._is_proxied and not self.is_private(target):
+                return ()
+            raise ToolFailed(f"The host {target.host} is not known. Check its spelling.")
+        if not self.is_private(target):
+            # More than any site has; each costs a look at the routing table.
+            _check_public(target, found[:_MAX_ADDRESSES])
+        return found[:_MAX_ADDRESSES]
+
+
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """The addresses that the system knows for `host`. Raises OSError."""
+
+    def ask() -> list[str]:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [str(place[4][0]) for place in found]
+
+    return await run_in_daemon_thread(ask)
+
+
+def is_own_address(address: IPAddress) -> bool:
+    """Whether `address` is one of this machine's. Sends nothing.
+
+    A service that listens on every address would else be reached through the public one, past the
+    firewall in front of it.
+    """
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 9))
+            return str(ip_address(probe.getsockname()[0])) == str(address)
+    except OSError:
+        return False
+
+
+_EXCEPTION = "Only the user can except it: `private_hosts` under `[web]` in the settings."
+
+
+def _check_public(target: ParsedUrl, addresses: Sequence[IPAddress]) -> None:
+    for address in addresses:
+        refusal = why_not_public(address) or ("this machine" if is_own_address(address) else "")
+        if refusal:
+            leads = "" if target.address is not None else f"{target.host} leads to {address}: "
+            raise ToolFailed(
+                f"{target} is not fetched: {leads}not a public address ({refusal}). {_EXCEPTION}"
+            )
+
+
+def is_local_target(target: ParsedUrl) -> bool:
+    """Whether `target` is in the person's own network by its looks, without asking anybody."""
+    if target.address is not None:
+        return bool(why_not_public(target.address))
+    return "." not in target.host or target.host.endswith(_LOCAL_ENDINGS)
+
+
+def _parse_listed_host(entry: str) -> tuple[str, int | None]:
+    """(host, port or None) of one entry. Raises ToolFailed: it is none."""
+    try:
+        written = f"[{IPv6Address(entry)}]"
+    except ValueError:
+        written = entry
+    target = parse_url(f"http://{written}")
+    has_port = written.rpartition("]")[2].count(":") == 1
+    if target.path != "/" or written.endswith("/"):
+        raise ToolFailed(f"{entry!r} is no host: write `host` or `host:port`.")
+    return target.host, target.port if has_port else None
+
+
+# The IANA registries of special-purpose addresses, multicast, and the one address at which a cloud
+# (Azure) talks to its machines although it looks public. Written down here because
+# `is_global` of the standard library changes between patch releases.
+_SPECIAL_IPV4 = {
+    IPv4Network("0.0.0.0/8"): "this network",
+    IPv4Network("10.0.0.0/8"): "a private network",
+    IPv4Network("100.64.0.0/10"): "a provider's private network",
+    IPv4Network("127.0.0.0/8"): "this machine",
+    IPv4Network("168.63.129.16/32"): "a service of the cloud this machine may be in",
+    IPv4Network("169.254.0.0/16"): "the local link",
+    IPv4Network("172.16.0.0/12"): "a private network",
+    IPv4Network("192.0.0.0/24"): "reserved",
+    IPv4Network("192.0.2.0/24"): "for documentation",
+    IPv4Network("192.88.99.0/24"): "a relay",
+    IPv4Network("192.168.0.0/16"): "a private network",
+    IPv4Network("198.18.0.0/15"): "for benchmarks",
+    IPv4Network("198.51.100.0/24"): "for documentation",
+    IPv4Network("203.0.113.0/24"): "for documentation",
+    IPv4Network("224.0.0.0/4"): "multicast",
+    IPv4Network("240.0.0.0/4"): "reserved",
+}
+_GLOBAL_IPV6 = IPv6Network("2000::/3")
+_SPECIAL_IPV6 = {
+    IPv6Network("::1/128"): "this machine",
+    IPv6Network("fc00::/7"): "a private network",
+    IPv6Network("fe80::/10"): "the local link",
+    IPv6Network("ff00::/8"): "multicast",
+    IPv6Network("2001::/23"): "reserved",
+    IPv6Network("2001:db8::/32"): "for documentation",
+    IPv6Network("3fff::/20"): "for documentation",
+}
+
+# Prefixes behind which an IPv4 address is reached, and how far left of the end it stands, in bits.
+_CARRIERS = (
+    (IPv6Network("::ffff:0:0/96"), 0),  # mapped
+    (IPv6Network("64:ff9b::/96"), 0),  # NAT64
+    (IPv6Network("2002::/16"), 80),  # 6to4
+)
+_TEREDO = IPv6Network("2001::/32")
+_ISATAP = (0x00005EFE, 0x02005EFE)
+
+
+def why_not_public(address: IPAddress) -> str:
+    """What `address` is instead of a public one; empty if it may be connected to.
+
+    An IPv6 address that carries an IPv4 address is what it carries.
+    """
+    if isinstance(address, IPv4Address):
+        named = next((name for net, name in _SPECIAL_IPV4.items() if address in net), "")
+        return named or ("" if address.is_global else "not public")
+    carried = embedded_ipv4(address)
+    if any(why_not_public(each) for each in carried):
+        return next(refusal for each in carried if (refusal := why_not_public(each)))
+    if any(address in net for net, _ in _CARRIERS) or address in _TEREDO:
+        return ""
+    named = next((name for net, name in _SPECIAL_IPV6.items() if address in net), "")
+    return named or ("" if address in _GLOBAL_IPV6 and address.is_global else "not public")
+
+
+def embedded_ipv4(address: IPv6Address) -> Sequence[IPv4Address]:
+    """The IPv4 addresses that packets to `address` are handed on to."""
+    number = int(address)
+    if address in _TEREDO:
+        return (_low_32(number >> 64), _low_32(~number))
+    carried = [_low_32(number >> shift) for net, shift in _CARRIERS if address in net]
+    if (number >> 32) & 0xFFFFFFFF in _ISATAP:
+        carried.append(_low_32(number))
+    return carried
+
+
+def _low_32(number: int) -> IPv4Address:
+    return IPv4Address(number & 0xFFFFFFFF)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+async def run_in_daemon_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What `work` returns or raises. When cancelled, the thread is left behind.
+
+    A daemon of its own, not one of a pool: a name server that does not answer must neither keep
+    the program from ending nor take a place from other work.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[R] = loop.create_future()
+
+    def settle(setter: Callable[[Any], None], outcome: Any) -> None:
+        if not answer.done():
+            setter(outcome)
+
+    def body() -> None:
+        try:
+            setter, outcome = answer.set_result, work(*args, **kwargs)
+        except Exception as error:
+            setter, outcome = answer.set_exception, error  # type: ignore[assignment]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, setter, outcome)
+
+    threading.Thread(target=body, name=f"dirge-{work.__name__}", daemon=True).start()
+    return await answer

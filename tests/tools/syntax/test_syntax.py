@@ -1,0 +1,170 @@
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import dirge_py
+from dirge_py.tools.syntax_check import _GRAMMARS, check_syntax, grammar_of, load_grammar
+from tests.security.sizes import size
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        ("a.py", "def f(:\n  return 1\n", "line 1, column 6: `(` is never closed"),
+        ("a.py", "é = 'ü' + (1\n", "line 1, column 11: `(` is never closed"),
+        ("a.py", "x = {1: [2}\n", "line 1, column 9: `[` is never closed"),
+        (
+            "a.py",
+            "class A:\n    def x(self):\n        return 1)\n",
+            "column 17: `)` closes nothing",
+        ),
+        ("a.py", 'x = "abc\ny = 1\n', 'column 5: the string that begins with `"` is never'),
+        ("a.py", "if x\n    y\n", "line 1, column 5: expected ':'"),
+        (
+            "a.js",
+            "function a() {\n  if (x) {\n    y()\n}\nb()\n",
+            "line 2, column 10: `{` is never",
+        ),
+        ("a.js", "a = `x ${1} ;\nb = 2", "column 5: the string that begins here is never closed"),
+        ("a.jsx", "const a = <A b={{c: 1}>x</A>\n", "`{` is never closed"),
+        ("a.ts", "const x: number = f(1;\n", "column 20: `(` is never closed"),
+        ("a.tsx", "const x = <a>{f(}</a>;\n", "column 16: `(` is never closed"),
+        ("a.json", '{"a": 1,\n "b": [1,2}\n', "line 2, column 7: `[` is never closed"),
+        ("a.json", '{"a": 1;}', "column 8: Expecting ',' delimiter"),
+        ("tsconfig.json", '{"a": [1, // x\n}', "line 1, column 7: `[` is never closed"),
+        ("a.go", "package a\nfunc x() {\n  if a {\n}\nfunc y() {}\n", "line 3, column 8: `{`"),
+        ("a.rs", "fn main() {\n  let x = vec![1,2;\n}\n", "line 2, column 15: `[` is never"),
+        ("a.java", "class A { void x() { }\n", "`{` is never closed"),
+        ("a.c", "int main(void) {\n  if (x) {\n  return 0;\n}\n", "line 2, column 10: `{`"),
+        ("a.c", "/* abc\nint x;\n", "the comment that begins with `/*` is never closed"),
+        ("a.cpp", "int x() { return a[1; }", "column 19: `[` is never closed"),
+        ("a.css", "a { color: red;\nb { x: y }\n", "line 1, column 3: `{` is never closed"),
+        ("a.html", '<div><b class="x>a</b></div>', 'the string that begins with `"` is never'),
+        ("a.toml", "a = [1, 2\nb = 2\n", "line 1, column 5: `[` is never closed"),
+        ("a.yaml", "a: [1, 2\nb: c\n", "line 1, column 4: `[` is never closed"),
+        ("a.rb", "def a\n  if x\n  end\n", "`def` has no `end`"),
+        ("a.sh", "if x; then\n echo $(ls\nfi\n", "line 2, column 7: `$(` is never closed"),
+        ("a.sh", "if true; then\n echo a\n", "`fi` is missing"),
+    ],
+)
+def test_a_broken_text_is_told_with_place_and_delimiter(path, text, words):
+    assert words in check_syntax(path, "", text)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("tsconfig.json", '{"a": 1, // said\n}'),
+        (".vscode/settings.json", '{"a": [1, 2,], /* said */}'),
+        ("a.json", '{"a": 1, // said\n}'),
+        ("a.jsonc", '{"a": 1,}'),
+        ("lines.json", '{"a": 1}\n{"a": 2}\n'),
+        ("a.html", "<ul>{% for a in b %}<li {{ a }}>{% endfor %}</ul>"),
+        ("a.html", '<p>it\'s < 3 and "so" on'),
+        ("chart/values.yaml", "a: {{ .Values.x }}\n{{- if b }}\nc: d\n{{- end }}\n"),
+        ("{{cookiecutter.name}}/a.py", "x = (\n"),
+        ("a.py", "{% if x %}\nimport y\n{% endif %}\n"),
+        ("a.py", 'print "old"\n'),
+        ("a.c", "#ifdef A\nif (x) {\n#else\nif (y) {\n#endif\n}\n"),
+        ("a.h", "namespace [[deprecated]] a {}\nFOO(bar)\nBAZ\nint x;\n"),
+        ("a.sh", 'case "$1" in\n  a) x ;;\n  (b) y ;;\nesac\n'),
+        ("a.sh", "echo (" + "{\U00050700" * 3),
+        ("a.unknown", "((("),
+        ("Makefile", "((("),
+        ("a.py", "(" + "\ud800"),
+        ("a.py", "x = (" + " " * (1 << 20)),
+        ("a.py", "x = (" + "é" * (1 << 19)),
+        (".github/workflows/ci.yml", "on: push\nx: ${{ a.b }}\nrun: |\n  a: b: c\n"),
+    ],
+)
+def test_what_may_be_right_is_not_refused(path, text):
+    assert check_syntax(path, "", text) == ""
+
+
+def test_a_broken_file_may_be_edited_but_not_broken_further():
+    broken = "x = (1\ny = 2\n"
+
+    assert check_syntax("a.py", broken, "x = (1\ny = 3\n") == ""
+    assert check_syntax("a.py", broken, "x = 1\ny = 3\n") == ""
+
+
+def test_the_new_fault_is_named_and_not_the_old_one():
+    before = "function a() { b(1; }\nfunction c() { d(2); }\n"
+
+    words = check_syntax("a.js", before, before.replace("d(2)", "d(2"))
+
+    assert words == "line 2, column 17: `(` is never closed"
+
+
+def test_a_syntax_newer_than_the_grammar_is_believed_to_python():
+    assert (
+        check_syntax("a.py", "", "type X[T] = list[T]\nmatch x:\n    case {'a': b}: pass\n") == ""
+    )
+
+
+def test_a_text_that_takes_too_long_passes_in_time():
+    began = time.perf_counter()
+
+    assert check_syntax("a.js", "", "<a " * 340_000) == ""
+    assert time.perf_counter() - began < 4
+
+
+def test_every_language_has_its_grammar():
+    assert all(load_grammar(grammar) for grammar in _GRAMMARS.values())
+    assert grammar_of("x/Dockerfile") is None
+
+
+def test_one_language_is_imported_at_a_time():
+    program = (
+        "import sys; from dirge_py.tools.syntax_check import check_syntax;"
+        "check_syntax('a.json', '', '[');"
+        "print([m for m in sys.modules if m.startswith('tree_sitter_') and '.' not in m])"
+    )
+    folder = Path(dirge_py.__file__).parents[1]
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True)
+
+    assert done.stdout.decode().strip() == "['tree_sitter_json']", done.stderr
+
+
+PIECES = st.sampled_from(
+    [
+        *"()[]{}\"'`<>=:;,.#$\\/ \n\té",
+        "def ",
+        "if ",
+        "end",
+        "${",
+        "<<E\n",
+        "/*",
+        "//",
+        "0x",
+        "\U0001f600",
+    ]
+)
+
+
+@settings(max_examples=size(50, 150))
+@given(
+    st.sampled_from(sorted(_GRAMMARS)), st.lists(PIECES, max_size=30), st.lists(PIECES, max_size=9)
+)
+@example("yaml", [], ["`"])
+def test_no_text_makes_it_raise_and_nothing_to_complain_of_in_what_stays(language, pieces, more):
+    endings = {"bash": "sh", "javascript": "js", "python": "py", "ruby": "rb", "rust": "rs"}
+    path = f"a.{endings.get(language, language)}"
+    text = "".join(pieces)
+
+    assert check_syntax(path, text, text) == ""
+    assert isinstance(check_syntax(path, text, text + "".join(more)), str)
+
+
+@given(
+    st.recursive(st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x))
+)
+def test_valid_json_is_never_refused(value):
+    assert check_syntax("a.json", "[", json.dumps(value)) == ""
