@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from dirge_py.conversation.broadcaster import Detached
-    from dirge_py.extensions.guardrails.verdict import Pass, Trip, Warn
+    from dirge_py.extensions.guardrails.checks import Pass, Trip, Warn
     from dirge_py.plan.runner import PlanResult
     from dirge_py.sdk.agent import Agent
     from dirge_py.sdk.agent_inputs import Blocks, Continue, Resume, Text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "dirge_py.types.errors": ("DirgeError", "LoopError", "ModelRetry", "ToolFailed"),
-    "dirge_py.extensions.guardrails.verdict": ("Pass", "Trip", "Warn"),
+    "dirge_py.extensions.guardrails.checks": ("Pass", "Trip", "Warn"),
     "dirge_py.conversation.broadcaster": ("Detached",),
     "dirge_py.types.outcomes": (
         "AgentResult",

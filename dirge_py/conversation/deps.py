@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
-from dirge_py.extensions.memory.base import MemoryProvider
+from dirge_py.extensions.memory.provider import MemoryProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine

@@ -37,8 +37,8 @@ from dirge_py.conversation.deps import (
     SessionDeps,
     WorkEnvironment,
 )
+from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.hooks import Guardrails
-from dirge_py.extensions.guardrails.verdict import Guardrail, Verdict
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import Limits, SideUsage, limit_hooks

@@ -42,8 +42,8 @@ from dirge_py.conversation.durable import (
     durable_stream,
 )
 from dirge_py.extensions.guardrails.hooks import Guardrails
-from dirge_py.extensions.memory.base import MemoryProvider
-from dirge_py.extensions.memory.providers import at_run_end, open_memory
+from dirge_py.extensions.memory.provider import MemoryProvider
+from dirge_py.extensions.memory.store import open_memory, sync_at_run_end
 from dirge_py.extensions.plugins.loading import load_plugins
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
@@ -269,7 +269,7 @@ class _Builder:
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             prompts=self.prompt.prompts,
             prompt_checks=self._prompt_checks(),
-            on_run_end=at_run_end(self.memory, self.late_notices.append),
+            on_run_end=sync_at_run_end(self.memory, self.late_notices.append),
             on_waiting=continuation_reader(self.store, recorder.session_id) if recorder else None,
             watch=self.prompt.watch,
             steering_mode=self.config.loop.steering,

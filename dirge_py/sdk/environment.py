@@ -25,7 +25,7 @@ from dirge_py.context.prompts import follow_prompt
 from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.conversation.durable import DurableContext, Engine, open_durable
-from dirge_py.extensions.memory.base import MemoryProvider
+from dirge_py.extensions.memory.provider import MemoryProvider
 from dirge_py.extensions.plugins.loading import Plugins, plugin_tools
 from dirge_py.extensions.web.access import WebAccess, search_key_variables, web_access
 from dirge_py.files.assets import AssetStore

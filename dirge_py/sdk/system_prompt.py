@@ -12,8 +12,8 @@ from dirge_py.context.instructions import Instructions
 from dirge_py.context.prompt_sections import PromptEdit
 from dirge_py.context.prompts import PromptBook, open_prompts
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.extensions.memory.base import MemoryProvider
-from dirge_py.extensions.memory.providers import open_memory
+from dirge_py.extensions.memory.provider import MemoryProvider
+from dirge_py.extensions.memory.store import open_memory
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.protected import comparable_name
 from dirge_py.permission.settings import open_engine
@@ -95,7 +95,9 @@ def _guard_reads(
             roots = [root, own] if own.is_dir() else [root]
             workspace = Workspace(roots, root)
             stack.callback(workspace.close)
-            gate = open_engine(config, options, workspace, None, project_rules=options.project_rules)
+            gate = open_engine(
+                config, options, workspace, None, project_rules=options.project_rules
+            )
             gate.mode = "standard"
             return gate.withholds
 

@@ -2,7 +2,12 @@
 
 from typing import TYPE_CHECKING, get_args
 
-from dirge_py.extensions.memory.base import MemoryProvider, MemoryUpdate, StoreChanged, StoreName
+from dirge_py.extensions.memory.provider import (
+    MemoryConflict,
+    MemoryProvider,
+    MemoryUpdate,
+    StoreName,
+)
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
@@ -63,7 +68,7 @@ async def _edit(provider: MemoryProvider, store: StoreName, front: FrontEnd) -> 
     change = MemoryUpdate(store=store, action="replace", content=after, expected=before)
     try:
         done = await provider.update(change)
-    except StoreChanged:
+    except MemoryConflict:
         front.set_input(after)
         raise
     front.show(f"{done} {_LATER}", tone="good")

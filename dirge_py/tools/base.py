@@ -41,7 +41,7 @@ from dirge_py.types.tools import (
 )
 
 if TYPE_CHECKING:
-    from dirge_py.extensions.memory.base import MemoryUpdate, StoreName
+    from dirge_py.extensions.memory.provider import MemoryUpdate, StoreName
     from dirge_py.files.assets import AssetStore
     from dirge_py.processes.output import OutputStore
     from dirge_py.processes.runner import Runner

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from dirge_py.extensions.memory.base import MemoryUpdate
+from dirge_py.extensions.memory.provider import MemoryUpdate
 from dirge_py.lib.text import clean
 from dirge_py.tools.base import MemoryStore as Stores
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, rename_keys

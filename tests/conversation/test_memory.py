@@ -10,7 +10,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.extensions.memory.base import MemoryUpdate, Remembered, StoreName
+from dirge_py.extensions.memory.provider import MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import EventRecorder
@@ -33,9 +33,9 @@ class Remembering:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event | None = None
 
-    def prefetch(self) -> Remembered:
+    def prefetch(self) -> RecalledMemory:
         self.calls.append(("prefetch", len(self.events.events)))
-        return Remembered(project="- a fact")
+        return RecalledMemory(project="- a fact")
 
     async def read(self, store: StoreName) -> str:
         return ""

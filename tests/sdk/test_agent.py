@@ -12,7 +12,7 @@ import pytest
 import dirge_py
 from dirge_py import Agent, AgentResult, Blocks, LoopError, Text, tool
 from dirge_py.agent_loop import AbortSignal, Hooks, StreamOptions, TurnInfo
-from dirge_py.extensions.guardrails.verdict import Pass, Trip, Verdict
+from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.guards.limits import Limits
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.extensions.guardrails.verdict import Pass, Trip, Verdict
+from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.agent import Agent
 from dirge_py.testing import ScriptedModel, assert_balanced

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.extensions.memory.base import MemoryUpdate, StoreChanged
-from dirge_py.extensions.memory.files import FileMemory
+from dirge_py.extensions.memory.provider import MemoryConflict, MemoryUpdate
+from dirge_py.extensions.memory.store import FileMemory
 from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.base import NeedsScreen
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
-from tests.memory.test_files import add, kept_in
+from tests.extensions.memory.test_files import add, kept_in
 
 COMMANDS = discover(slash)
 
@@ -120,7 +120,7 @@ async def test_what_was_edited_while_another_process_wrote_comes_back_to_the_inp
         return "- mine"
 
     front = Screen(COMMANDS, edited)
-    with pytest.raises(StoreChanged):
+    with pytest.raises(MemoryConflict):
         await typed("/memory edit", Talk(memory), front)
 
     assert front.input == "- mine"

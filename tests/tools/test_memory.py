@@ -10,7 +10,7 @@ from dirge_py.tools.base import ToolServices
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.tools import Claim
-from tests.memory.test_files import kept_in
+from tests.extensions.memory.test_files import kept_in
 from tests.tools.conftest import Bench
 
 

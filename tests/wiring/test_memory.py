@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.extensions.memory.base import MemoryUpdate, Remembered, StoreName
-from dirge_py.extensions.memory.providers import at_run_end, open_memory
+from dirge_py.extensions.memory.provider import MemoryUpdate, RecalledMemory, StoreName
+from dirge_py.extensions.memory.store import open_memory, sync_at_run_end
 from dirge_py.session.ids import project_id
 from dirge_py.testing import EventRecorder
 from dirge_py.types.abort import AbortSignal
@@ -33,8 +33,8 @@ class Slow:
     hangs: bool = False
     synced: list[Sequence[Message]] = field(default_factory=list)
 
-    def prefetch(self) -> Remembered:
-        return Remembered()
+    def prefetch(self) -> RecalledMemory:
+        return RecalledMemory()
 
     async def read(self, store: StoreName) -> str:
         return ""
@@ -191,7 +191,7 @@ def test_no_repository_brings_a_memory_along(room: Room) -> None:
     memory = open_memory(load(environment=room._environment), room.project)
 
     assert memory is not None
-    assert memory.prefetch() == Remembered()
+    assert memory.prefetch() == RecalledMemory()
 
 
 # -- when a run is over
@@ -201,7 +201,7 @@ async def ended(memory: Slow, *, abort: bool = False, **limits: float) -> list[s
     """The notices of one end of a run."""
     notices: list[str] = []
     signal = AbortSignal()
-    tell = at_run_end(memory, notices.append, **limits)
+    tell = sync_at_run_end(memory, notices.append, **limits)
     assert tell is not None
     if abort:
         signal.abort()
@@ -242,6 +242,6 @@ async def test_a_memory_that_hangs_holds_a_run_up_for_a_bounded_time(
 
 
 def test_without_memory_nobody_is_told() -> None:
-    nobody: Any = at_run_end(None, lambda text: None)
+    nobody: Any = sync_at_run_end(None, lambda text: None)
 
     assert nobody is None

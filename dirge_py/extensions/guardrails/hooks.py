@@ -7,9 +7,16 @@ from typing import TypeAlias
 from dirge_py.agent_loop.model_call import on_complete
 from dirge_py.config.schema import GuardrailPlace
 from dirge_py.config.schema import GuardrailTable as Table
-from dirge_py.extensions.guardrails.checks import PatternGuardrail, SecretsGuardrail
-from dirge_py.extensions.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
-from dirge_py.extensions.guardrails.worst import worst
+from dirge_py.extensions.guardrails.checks import (
+    Guardrail,
+    Pass,
+    PatternGuardrail,
+    SecretsGuardrail,
+    Trip,
+    Verdict,
+    Warn,
+    run_guardrails,
+)
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import (
     AfterToolCallResult,
@@ -51,7 +58,7 @@ class Guardrails:
         self._notice = notice
         self._checks: Mapping[GuardrailPlace, Sequence[Guardrail]] = {
             place: [
-                _check(table, number, redact)
+                _make_guardrail(table, number, redact)
                 for number, table in enumerate(tables, start=1)
                 if place in ([table.on] if isinstance(table.on, str) else table.on)
             ]
@@ -81,13 +88,15 @@ class Guardrails:
         looks_at_answers = bool(self._checks["output"])
         return Hooks(
             name="guardrails",
-            transform_context=_Unfinished(self._judge).leave_out if looks_at_answers else None,
+            transform_context=_UnfinishedAnswers(self._judge).leave_out
+            if looks_at_answers
+            else None,
             after_tool_call=self._check_result if looks_at_results else None,
             prepare_next_turn=_end_if_withheld if looks_at_answers else None,
         )
 
     async def _judge(self, place: GuardrailPlace, text: str) -> Verdict:
-        return await worst(self._checks[place], text) if text else Pass()
+        return await run_guardrails(self._checks[place], text) if text else Pass()
 
     async def _check_prompt(self, message: UserMessage) -> str | None:
         verdict = await self._judge("input", message.text)
@@ -124,7 +133,7 @@ class Guardrails:
         )
 
 
-class _Unfinished:
+class _UnfinishedAnswers:
     """Answers that broke off were never whole, so they are looked at before they are sent again."""
 
     def __init__(self, judge: Callable[[GuardrailPlace, str], Awaitable[Verdict]]) -> None:
@@ -164,7 +173,7 @@ def _withheld(message: AssistantMessage, reason: str) -> AssistantMessage:
     return replace(message, content=(notice,), withheld=f"guardrail {reason}")
 
 
-def _check(table: Table, number: int, redact: Callable[[str], str]) -> Guardrail:
+def _make_guardrail(table: Table, number: int, redact: Callable[[str], str]) -> Guardrail:
     found: Callable[[str], Verdict] = Trip if table.action == "trip" else Warn
     if table.pattern is None:
         return SecretsGuardrail(name=table.name or "secrets", redact=redact, found=found)

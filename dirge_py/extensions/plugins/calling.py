@@ -1,29 +1,33 @@
-"""Calling code that may hang, raise anything, exit or print: it gets its time, and no more."""
+"""Calling code that may hang, raise anything, exit or print: it gets its time, and no more.
+
+What plugins print: it goes to stderr, because stdout belongs to whoever reads our results.
+"""
 
 import asyncio
 import contextlib
 import contextvars
 import inspect
+import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import IO, Any
 
-from dirge_py.extensions.plugins.output import as_plugin
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.hooks import TurnInfo
 
 # The event loop holds tasks weakly: without this an abandoned one could vanish half-way.
 _abandoned: set[asyncio.Task[Any]] = set()
+_CANCEL_GRACE_S = 0.1
 
-_LAST_WORDS_S = 0.1
 
-
-class Misbehaved(Exception):
+class PluginFailure(Exception):
     """It did what it must not; the words say what."""
 
 
-class TookTooLong(Misbehaved):
+class PluginTimeout(PluginFailure):
     """It was not done in time and has been abandoned."""
 
     def __init__(self, limit_s: float) -> None:
@@ -40,7 +44,7 @@ async def call(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any
         TookTooLong: it was not done within `limit_s`.
     """
     with as_plugin():
-        task = asyncio.get_running_loop().create_task(_answer(fn, args))
+        task = asyncio.get_running_loop().create_task(_run_either(fn, args))
     try:
         await asyncio.wait({task}, timeout=limit_s)
     finally:
@@ -48,10 +52,10 @@ async def call(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any
         abandon(task)
     if not is_done:
         assert limit_s is not None
-        raise TookTooLong(limit_s)
+        raise PluginTimeout(limit_s)
     if task.cancelled():
         # Raised as it is, it would look like a cancellation of whoever waits here.
-        raise Misbehaved("it cancelled itself")
+        raise PluginFailure("it cancelled itself")
     return task.result()
 
 
@@ -69,16 +73,16 @@ def call_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
             with as_plugin():
                 result = fn(*args)
                 is_work = inspect.iscoroutine(result)
-                answer.append(_run(_limited(result, limit_s)) if is_work else result)
+                answer.append(_run(_await_limited(result, limit_s)) if is_work else result)
         except BaseException as error:
             failure.append(error)
 
     # A coroutine ends by itself when its time is over, and gets a moment to say so.
-    _daemon(body, fn).join(limit_s + _LAST_WORDS_S)
+    _daemon_thread(body, fn).join(limit_s + _CANCEL_GRACE_S)
     if failure:
         raise as_exception(failure[0])
     if not answer:
-        raise TookTooLong(limit_s)
+        raise PluginTimeout(limit_s)
     return answer[0]
 
 
@@ -94,7 +98,7 @@ def is_async(fn: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(call_method)
 
 
-async def _answer(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+async def _run_either(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     try:
         if is_async(fn):
             return await fn(*args)
@@ -129,11 +133,11 @@ async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, failure)
 
-    _daemon(body, fn)
+    _daemon_thread(body, fn)
     return await answer
 
 
-def _daemon(body: Callable[[], None], fn: Callable[..., Any]) -> threading.Thread:
+def _daemon_thread(body: Callable[[], None], fn: Callable[..., Any]) -> threading.Thread:
     """Started. A daemon: code that hangs must not keep the program from ending."""
     name = getattr(fn, "__name__", "hook")
     thread = threading.Thread(target=body, name=f"dirge-plugin-{name}", daemon=True)
@@ -141,13 +145,13 @@ def _daemon(body: Callable[[], None], fn: Callable[..., Any]) -> threading.Threa
     return thread
 
 
-async def _limited(work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
+async def _await_limited(work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
     try:
         async with asyncio.timeout(limit_s) as time:
             return await work
     except TimeoutError:
         if time.expired():
-            raise TookTooLong(limit_s) from None
+            raise PluginTimeout(limit_s) from None
         raise
 
 
@@ -175,10 +179,10 @@ def _for_thread(arg: Any) -> Any:
 def as_exception(error: BaseException) -> Exception:
     """Exits and interruptions as an ordinary error, the rest as it is."""
     if isinstance(error, SystemExit):
-        return Misbehaved(f"it tried to exit ({error.code})")
+        return PluginFailure(f"it tried to exit ({error.code})")
     # A StopIteration cannot pass through a future.
     if isinstance(error, StopIteration) or not isinstance(error, Exception):
-        return Misbehaved(f"it raised {type(error).__name__}")
+        return PluginFailure(f"it raised {type(error).__name__}")
     return error
 
 
@@ -186,3 +190,39 @@ def _forget(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
         task.exception()  # looked at, so that asyncio does not report it as never retrieved
+
+
+_is_plugin: ContextVar[bool] = ContextVar("is_plugin", default=False)
+
+
+class _SplitStdout:
+    """Stands for `sys.stdout`: the real one, but stderr to code that runs for a plugin."""
+
+    def __init__(self, real: IO[str]) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr if _is_plugin.get() else self._real, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._real)
+
+
+def split_stdout() -> None:
+    """From now on what plugins print goes to stderr.
+
+    It stays so: a hook that was abandoned may print at any later time. What a plugin's child
+    processes write, or it itself to file descriptor 1, is out of reach.
+    """
+    if not isinstance(sys.stdout, _SplitStdout):
+        sys.stdout = _SplitStdout(sys.stdout)
+
+
+@contextmanager
+def as_plugin() -> Iterator[None]:
+    """Code in here, its tasks, and threads that run in a copy of its context speak for a plugin."""
+    token = _is_plugin.set(True)
+    try:
+        yield
+    finally:
+        _is_plugin.reset(token)

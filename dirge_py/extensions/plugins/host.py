@@ -7,16 +7,22 @@ from typing import Any
 
 from dirge_py.context.prompt_sections import PromptEdit, Section
 from dirge_py.context.summary import Summarise
-from dirge_py.extensions.plugins.around import around
-from dirge_py.extensions.plugins.asking import HookCaller, reason
-from dirge_py.extensions.plugins.calling import call_blocking, is_async
-from dirge_py.extensions.plugins.finding import Found, forget, in_order
-from dirge_py.extensions.plugins.hooking import bundles_of, order_of
-from dirge_py.extensions.plugins.observing import Mailbox, finish
-from dirge_py.extensions.plugins.output import split_stdout
-from dirge_py.extensions.plugins.plugin import Plugin, PluginApi
-from dirge_py.extensions.plugins.points import AROUND_TOOL, POINTS, PluginError, Registration
-from dirge_py.extensions.plugins.prompting import edited, refusal_of, summarising
+from dirge_py.extensions.plugins.api import Plugin, PluginApi
+from dirge_py.extensions.plugins.calling import call_blocking, is_async, split_stdout
+from dirge_py.extensions.plugins.discovery import PluginSource, unique_by_name, unload_module
+from dirge_py.extensions.plugins.hooks import (
+    EventQueue,
+    HookCaller,
+    call_around_tool,
+    describe_error,
+    drain_queues,
+    edit_prompt,
+    first_refusal,
+    hook_bundles,
+    hook_order,
+    plugin_summariser,
+)
+from dirge_py.extensions.plugins.registration import AROUND_TOOL, POINTS, PluginError, Registration
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
@@ -36,7 +42,7 @@ class PluginHost:
 
     def __init__(
         self,
-        found: Iterable[Found],
+        found: Iterable[PluginSource],
         *,
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         off: Collection[str] = (),
@@ -50,9 +56,9 @@ class PluginHost:
         self._notify = self._notices.append
         self._caller = HookCaller(limit_s, self._tell)
         self._plugins: list[Plugin] = []
-        self._mailboxes: dict[str, Mailbox] = {}
+        self._mailboxes: dict[str, EventQueue] = {}
         self._run_order: Sequence[tuple[str, Sequence[str]]] | None = None
-        chosen, clashes = in_order(found)
+        chosen, clashes = unique_by_name(found)
         unknown = {*self._settings} - {*off} - {each.name for each in chosen}
         self._notices += clashes
         self._notices += [f"[plugins.{name}]: there is no such plugin." for name in sorted(unknown)]
@@ -74,7 +80,7 @@ class PluginHost:
         hooks = [
             bundle
             for plugin in self._plugins
-            for bundle in bundles_of(self._caller, plugin.name, plugin.hooks)
+            for bundle in hook_bundles(self._caller, plugin.name, plugin.hooks)
         ]
         if not any(plugin.tools for plugin in self._plugins):
             return hooks
@@ -110,13 +116,13 @@ class PluginHost:
 
     def summarising(self, otherwise: Summarise) -> Summarise:
         """A summariser that takes the first that a plugin has, at `on_compact`, else asks on."""
-        return summarising(self._caller, partial(self._at, "on_compact"), otherwise)
+        return plugin_summariser(self._caller, partial(self._at, "on_compact"), otherwise)
 
     def on_event(self, event: LoopEvent) -> None:
         """The sink: tells whoever watches, and waits for nobody."""
         for plugin in self._plugins:
             if watchers := plugin.at(event.type):
-                box = self._mailboxes.setdefault(plugin.name, Mailbox(self._caller))
+                box = self._mailboxes.setdefault(plugin.name, EventQueue(self._caller))
                 box.put(watchers, event)
 
     # -- what commands ask
@@ -126,10 +132,10 @@ class PluginHost:
 
     def note_order(self, bundles: Iterable[Hooks]) -> None:
         """Remember who is asked in a run, the harness included, for `order` to tell."""
-        self._run_order = order_of(bundles)
+        self._run_order = hook_order(bundles)
 
     def order(self) -> Sequence[tuple[str, Sequence[str]]]:
-        hooks = self._run_order if self._run_order is not None else order_of(self.bundles())
+        hooks = self._run_order if self._run_order is not None else hook_order(self.bundles())
         around_tools = [f"{h.label} ({h.tool or 'every tool'})" for h in self._standing_around()]
         others = [
             (point, [hook.label for hook in self._at(point)])
@@ -156,13 +162,13 @@ class PluginHost:
 
     async def aclose(self) -> None:
         """Let watchers finish with what they heard, and let the modules go."""
-        await finish(self._mailboxes.values(), self._caller.limit_s)
+        await drain_queues(self._mailboxes.values(), self._caller.limit_s)
         for plugin in self._plugins:
-            forget(plugin.name)
+            unload_module(plugin.name)
 
     # -- inside
 
-    def _load(self, found: Found, *, is_wanted: bool) -> Plugin:
+    def _load(self, found: PluginSource, *, is_wanted: bool) -> Plugin:
         plugin = Plugin(found.name, found.where, self._settings.get(found.name, {}))
         if not is_wanted:
             plugin.drop("off", "`enabled = false`")
@@ -178,8 +184,8 @@ class PluginHost:
         try:
             call_blocking(register, limit_s=self._caller.limit_s)
         except Exception as error:
-            plugin.drop("failed", _why(error, found.where))
-            forget(plugin.name)
+            plugin.drop("failed", _describe_load_error(error, found.where))
+            unload_module(plugin.name)
             self._tell(f"plugin `{plugin.name}` is not loaded: {plugin.problem} ({found.where})")
         api.end_registering()
         self._taken |= {tool.name: f"the plugin `{plugin.name}`" for tool in plugin.live_tools}
@@ -195,7 +201,7 @@ class PluginHost:
         return sorted(self._at(AROUND_TOOL), key=lambda hook: bool(hook.tool))
 
     async def _around(self, hook: Registration, call: ToolCall, proceed: Proceed) -> LoopToolResult:
-        return await around(self._caller, hook, call, proceed)
+        return await call_around_tool(self._caller, hook, call, proceed)
 
     def _without_dropped_tools(self, info: TurnInfo) -> Context | None:
         ours = {tool.name for plugin in self._plugins for _, tool in plugin.tools}
@@ -204,11 +210,11 @@ class PluginHost:
         return replace(info.context, tools=tools) if len(tools) < len(info.context.tools) else None
 
     async def _check_prompt(self, message: UserMessage) -> str | None:
-        return await refusal_of(self._caller, self._at("before_prompt"), message)
+        return await first_refusal(self._caller, self._at("before_prompt"), message)
 
     def _edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
         allowed = {p.name for p in self._plugins if p.settings.get("allow_override") is True}
-        return edited(
+        return edit_prompt(
             self._caller,
             self._at("before_prompt_build"),
             sections,
@@ -216,7 +222,7 @@ class PluginHost:
         )
 
 
-def _why(error: Exception, where: str) -> str:
+def _describe_load_error(error: Exception, where: str) -> str:
     if isinstance(error, PluginError):
         return f"{error.message} {error.hint}".strip()
-    return f"{reason(error, where)}."
+    return f"{describe_error(error, where)}."

@@ -1,22 +1,39 @@
-"""The plugins of a conversation, as the settings want them."""
+"""The plugins of a conversation, as the settings want them.
+
+What stands in for plugins where there are none: most starts load nothing for them.
+"""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
-from dirge_py.extensions.plugins.absent import NoPlugins
-from dirge_py.extensions.plugins.finding import Found, find_files, find_in_bytes, find_installed
+from dirge_py.extensions.plugins.discovery import (
+    PluginSource,
+    find_files,
+    find_in_bytes,
+    find_installed,
+)
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Tool
 from dirge_py.tools.registry import names
+from dirge_py.types.errors import UsageError
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import Command, KeyBinding, PluginReport
+from dirge_py.types.hooks import Hooks
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.tools import Interceptor
 
 if TYPE_CHECKING:
+    from dirge_py.context.prompt_sections import PromptEdit
+    from dirge_py.context.summary import Summarise
+    from dirge_py.extensions.plugins.hooks import hook_order
     from dirge_py.extensions.plugins.host import PluginHost
     from dirge_py.permission.project_trust import ProjectTrust
 else:
     PluginHost = late("dirge_py.extensions.plugins.host", "PluginHost")
+    hook_order = late("dirge_py.extensions.plugins.hooks", "hook_order")
 
 Plugins: TypeAlias = "PluginHost | NoPlugins"
 
@@ -36,10 +53,10 @@ def load_plugins(
     folder = config_dir(config.origin.environment) / "plugins"
     found = [*find_files(folder), *find_installed()]
     taken = {each.name for each in found}
-    brought = _plugins_of(project)
+    brought = _project_plugins(project)
     found += brought
     own = {each.name for each in brought} - taken
-    settings, refused = _settings(config, project, own)
+    settings, refused = _plugin_settings(config, project, own)
     for notice in refused:
         notify(notice)
     if not found and not config.plugins:
@@ -67,22 +84,22 @@ def plugin_tools(config: Config, host: Plugins) -> list[Tool[Any]]:
     ]
 
 
-def _plugins_of(project: "ProjectTrust | None") -> list[Found]:
+def _project_plugins(project: "ProjectTrust | None") -> list[PluginSource]:
     """Those in its plugin folder itself; what lies deeper is theirs to use."""
     if project is None:
         return []
     files = {
         os.path.join(project.root, path): content
         for path, content in project.trusted("plugin").items()
-        if path.count("/") == _DEPTH
+        if path.count("/") == _PLUGIN_DEPTH
     }
     return find_in_bytes(files)
 
 
-_DEPTH = ".dirge/plugins/<name>.py".count("/")
+_PLUGIN_DEPTH = ".dirge/plugins/<name>.py".count("/")
 
 
-def _settings(
+def _plugin_settings(
     config: Config, project: "ProjectTrust | None", own: set[str]
 ) -> tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]:
     """The table of each plugin with `enabled`, and what to tell of those a project may not have."""
@@ -100,3 +117,45 @@ def _settings(
         chosen = entry.model_dump(exclude_unset=name in tables)
         tables[name] = {**tables.get(name, {}), **chosen}
     return tables, notices
+
+
+class NoPlugins:
+    """A `PluginHost` without a plugin."""
+
+    notices: Sequence[str] = ()
+    interceptors: Sequence[Interceptor] = ()
+    tools: "Sequence[Tool[Any]]" = ()
+    commands: Sequence[Command] = ()
+    keys: Sequence[KeyBinding] = ()
+    prompt_edits: "tuple[PromptEdit, ...]" = ()
+    prompt_checks: Sequence[Callable[[UserMessage], Awaitable[str | None]]] = ()
+
+    def __init__(self) -> None:
+        self._bundles: tuple[Hooks, ...] = ()
+
+    def bundles(self) -> Sequence[Hooks]:
+        return ()
+
+    def summarising(self, otherwise: "Summarise") -> "Summarise":
+        return otherwise
+
+    def on_event(self, event: LoopEvent) -> None:
+        """Nobody watches."""
+
+    def report(self) -> Sequence[PluginReport]:
+        return ()
+
+    def note_order(self, bundles: Iterable[Hooks]) -> None:
+        self._bundles = tuple(bundles)
+
+    def order(self) -> Sequence[tuple[str, Sequence[str]]]:
+        return [(point, labels) for point, labels in hook_order(self._bundles) if labels]
+
+    def chain(self, tool: str) -> Sequence[str]:
+        return ()
+
+    def remove(self, name: str) -> None:
+        raise UsageError(f"there is no plugin `{name}` that is on.", hint="None is.")
+
+    async def aclose(self) -> None:
+        """There is nothing to let go."""

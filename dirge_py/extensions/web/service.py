@@ -24,8 +24,8 @@ def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
     table = config.web
     if table.proxy is not None:
         keep_secret(_proxy_password(table.proxy))
-    reach = _reach(table, table.private_hosts, "private_hosts")
-    search, problem = _search(table, reach, config.origin.environment, keep_secret)
+    reach = _make_guard(table, table.private_hosts, "private_hosts")
+    search, problem = _make_search(table, reach, config.origin.environment, keep_secret)
     return WebService(
         reach,
         limits=WebLimits(timeout_s=table.timeout_s, max_bytes=table.max_bytes),
@@ -35,7 +35,7 @@ def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
     )
 
 
-def _search(
+def _make_search(
     table: WebTable,
     reach: DnsGuard,
     environment: Mapping[str, str],
@@ -58,7 +58,7 @@ def _search(
         keep_secret(key)
     if table.search_url and (table.proxy is None or is_local_target(endpoint)):
         # The person named this address, so it may be in their own network. Only for searching.
-        reach = _reach(table, [endpoint.place], "search_url")
+        reach = _make_guard(table, [endpoint.place], "search_url")
     if key and endpoint.scheme == "http" and not _is_loopback(endpoint):
         raise ConfigError(
             f"`search_url` {endpoint} would send the key unencrypted.", hint="Use https."
@@ -81,7 +81,7 @@ def _endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
     return endpoint
 
 
-def _reach(table: WebTable, hosts: list[str], key: str) -> DnsGuard:
+def _make_guard(table: WebTable, hosts: list[str], key: str) -> DnsGuard:
     try:
         return DnsGuard(hosts, is_proxied=table.proxy is not None)
     except ToolFailed as error:

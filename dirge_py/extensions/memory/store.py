@@ -1,0 +1,354 @@
+"""Memory in two Markdown files that a person can read and edit.
+
+A store as a list of entries: an item with the indented lines below it, or any other line.
+
+What is remembered, as the settings want it, and the end of a run, of which it hears.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.config.paths import config_dir, state_dir
+from dirge_py.config.schema import Config
+from dirge_py.conversation.deps import OnRunEnd
+from dirge_py.extensions.memory.provider import (
+    ENTRY_CHARS,
+    MemoryConflict,
+    MemoryProvider,
+    MemoryUpdate,
+    RecalledMemory,
+    StoreName,
+)
+from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.lazy import late
+from dirge_py.lib.text import clean
+from dirge_py.session.ids import project_id, project_root
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError, FileError
+from dirge_py.types.messages import Message
+
+if TYPE_CHECKING:
+    from dirge_py.files.atomic import atomic_write
+else:
+    atomic_write = late("dirge_py.files.atomic", "atomic_write")
+
+MAX_CHARS = 20_000
+FILE_BYTES = 1024 * 1024
+"""A file that is larger is neither read nor written: nobody keeps that many notes by hand."""
+_LOCK_TIMEOUT_S = 5.0
+
+
+class FileMemory:
+    """A file per store. Each is written whole, one process at a time, from what it says then.
+
+    `read(path, limit)` gives at most so many bytes of a regular file or raises OSError;
+    `write(path, content)` replaces one for its owner alone. `redact` takes secrets out of what
+    is written and of what is told.
+    """
+
+    def __init__(
+        self,
+        *,
+        project_file: Path,
+        user_file: Path,
+        read: Callable[[Path, int], bytes],
+        write: Callable[[Path, bytes], None],
+        max_chars: int = MAX_CHARS,
+        redact: Callable[[str], str] = lambda text: text,
+    ) -> None:
+        self._files: dict[StoreName, Path] = {"memory": project_file, "user": user_file}
+        self._read = read
+        self._write = write
+        self._max_chars = max_chars
+        self._redact = redact
+
+    def prefetch(self) -> RecalledMemory:
+        notices: list[str] = []
+        told: list[str] = []
+        for path in self._files.values():
+            try:
+                text = self._text(path)
+            except FileError as error:
+                notices.append(f"{error.message} {error.hint}")
+                text = ""
+            # The patterns of secrets are compiled when they are first needed, which takes its time.
+            text = self._redact(clean(text)).strip() if text else ""
+            told.append(keep_tail(text, self._max_chars))
+        return RecalledMemory(project=told[0], user=told[1], notices=tuple(notices))
+
+    async def read(self, store: StoreName) -> str:
+        return await asyncio.to_thread(self._text, self._files[store])
+
+    async def update(self, change: MemoryUpdate) -> str:
+        # In one thread from the lock to the end: a call that is given up lets nobody in too early.
+        return await asyncio.to_thread(self._update, change)
+
+    async def sync(self, messages: Sequence[Message]) -> None:
+        """Nothing is left to do: every update was on disk when it returned."""
+
+    def where(self, store: StoreName) -> str:
+        return str(self._files[store])
+
+    def _update(self, change: MemoryUpdate) -> str:
+        path = self._files[change.store]
+        content = self._redact(clean(change.content)).strip()
+        _check_change(change, content)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A lock of its own: the file is replaced.
+            with hold_lock(path.with_name(f".{path.name}.lock"), _LOCK_TIMEOUT_S):
+                old = self._text(path)
+                if change.expected is not None and old != change.expected:
+                    raise MemoryConflict(
+                        f"{path.name} was changed meanwhile; nothing was written.",
+                        hint="Look at what it says now.",
+                    )
+                new = _apply_change(old, change, content, path.name)
+                if new == old:
+                    return f"{path.name} says that already."
+                if len(encoded := new.encode()) > FILE_BYTES:
+                    raise FileError(f"{path.name} is full.", hint="Remove what no longer holds.")
+                self._write(path, encoded)
+        except OSError as error:
+            raise _unusable(path, error, "written") from error
+        is_redacted = content != clean(change.content).strip()
+        told = _describe_change(change, path.name, len(matching_entries(old, change.match)))
+        return told + (" A secret was left out." if is_redacted else "")
+
+    def _text(self, path: Path) -> str:
+        """The file as it is, "" if there is none. Raises FileError."""
+        try:
+            content = self._read(path, FILE_BYTES + 1)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise _unusable(path, error, "read") from error
+        if len(content) > FILE_BYTES:
+            raise FileError(
+                f"{path} was not read: it is larger than {FILE_BYTES // 1024} KiB.",
+                hint="Shorten it in an editor.",
+            )
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise FileError(
+                f"{path} was not read: byte {error.start} is not UTF-8.",
+                hint="Save it as UTF-8, or move it away.",
+            ) from error
+
+
+def keep_tail(text: str, max_chars: int) -> str:
+    """The last `max_chars` of a text, below a line that says how much is missing."""
+    missing = len(text) - max_chars
+    if missing <= 0:
+        return text
+    return f"[{missing} characters at the beginning left off]\n{text[missing:]}"
+
+
+def _check_change(change: MemoryUpdate, content: str) -> None:
+    is_whole = change.action == "replace" and not change.match
+    is_blank = not change.match.strip() and not is_whole
+    if change.action != "add" and is_blank:
+        raise DirgeError("`match` is missing.", hint="Give words of the entry that is meant.")
+    if change.action != "remove" and not content and not is_whole:
+        raise DirgeError("`content` is missing.", hint="Give what is to be remembered.")
+    if change.action != "remove" and not is_whole and len(content) > ENTRY_CHARS:
+        raise DirgeError(
+            f"An entry has at most {ENTRY_CHARS:,} characters, this one {len(content):,}.",
+            hint="Say it in fewer words, or as several entries.",
+        )
+
+
+def _apply_change(old: str, change: MemoryUpdate, content: str, name: str) -> str:
+    if change.action == "add":
+        return add_entry(old, content)
+    if not change.match:
+        return f"{content}\n" if content else ""
+    if not matching_entries(old, change.match):
+        raise _no_match(old, change.match, name)
+    if change.action == "remove":
+        return remove_entries(old, change.match)
+    return replace_entries(old, change.match, content)
+
+
+def _no_match(text: str, match: str, name: str) -> DirgeError:
+    shown = clean(" ".join(match.split()))[:80]
+    lines = [f"`{clean(line)}`" for line in nearest_entries(text, match)]
+    hint = f"Nearest: {'; '.join(lines)}." if lines else f"{name} has nothing like it."
+    return DirgeError(f"No entry of {name} holds `{shown}`; nothing was changed.", hint=hint)
+
+
+def _describe_change(change: MemoryUpdate, name: str, count: int) -> str:
+    entries = "1 entry" if count == 1 else f"{count} entries"
+    match change.action:
+        case "add":
+            return f"Added to {name}."
+        case "remove":
+            return f"Removed {entries} from {name}."
+        case _:
+            return f"Replaced {entries} in {name}." if change.match else f"{name} was rewritten."
+
+
+def _unusable(path: Path, error: OSError, done: str) -> FileError:
+    reason = error.strerror or str(error)
+    hint = f"Make {path.parent} yours to read and write, or set `enabled = false` under [memory]."
+    return FileError(f"{path} was not {done}: {reason}.", hint=hint)
+
+
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_ITEM = re.compile(r"[-*+] ")
+_OPENING = re.compile(r"[-*+] |#")
+_MAX_NEAREST = 3
+_COMPARED_ENTRIES = 500
+_NEAR_CHARS = 120
+
+
+def split_entries(text: str) -> list[str]:
+    """The entries in order, line ends included; joined they are `text` again."""
+    entries: list[str] = []
+    for line in _LINES.findall(text):
+        is_deeper = line[0] in " \t" and not line.isspace()
+        if is_deeper and entries and _ITEM.match(entries[-1]):
+            entries[-1] += line
+        else:
+            entries.append(line)
+    return entries
+
+
+def as_entry(content: str) -> str:
+    """`content` as it is written down: an item of a list, unless it is a heading or one already."""
+    lines = [line.rstrip() for line in content.strip().split("\n") if line.strip()]
+    if not lines or _OPENING.match(lines[0]):
+        return "\n".join(lines)
+    return "\n  ".join([f"- {lines[0]}", *lines[1:]])
+
+
+def add_entry(text: str, content: str) -> str:
+    """`text` with an entry more at its end; unchanged if it has that one already."""
+    entry = as_entry(content)
+    if entry in (old.rstrip() for old in split_entries(text)):
+        return text
+    gap = "" if not text or text.endswith("\n") else "\n"
+    return f"{text}{gap}{entry}\n"
+
+
+def matching_entries(text: str, match: str) -> list[int]:
+    """The positions of the entries that hold `match`."""
+    return [at for at, entry in enumerate(split_entries(text)) if match in entry]
+
+
+def replace_entries(text: str, match: str, content: str) -> str:
+    """`content` in the place of the first entry that holds `match`; the others that do are gone."""
+    found = matching_entries(text, match)
+    entries = split_entries(text)
+    kept = [entry for at, entry in enumerate(entries) if at not in found[1:]]
+    kept[found[0]] = f"{as_entry(content)}\n"
+    return "".join(kept)
+
+
+def remove_entries(text: str, match: str) -> str:
+    """`text` without the entries that hold `match`."""
+    return "".join(entry for entry in split_entries(text) if match not in entry)
+
+
+def nearest_entries(text: str, match: str) -> Sequence[str]:
+    """Up to three entries that are most like what was looked for, shortened, the nearest first."""
+    wanted = match.lower()
+    rated = []
+    for entry in split_entries(text)[-_COMPARED_ENTRIES:]:
+        line = " ".join(entry.split())[:_NEAR_CHARS]
+        likeness = _similarity(wanted, line.lower())
+        if likeness > 0:
+            rated.append((-likeness, line))
+    return [line for _, line in sorted(rated)[:_MAX_NEAREST]]
+
+
+def _similarity(wanted: str, line: str) -> float:
+    """The share of the words of `wanted` that the line has, or nearly the whole line."""
+    words = set(re.findall(r"\w+", wanted))
+    shared = len(words & set(re.findall(r"\w+", line))) / len(words) if words else 0.0
+    whole = SequenceMatcher(None, wanted[:_NEAR_CHARS], line).ratio()
+    return max(shared, whole if whole >= 0.5 else 0.0)
+
+
+SYNC_S = 5.0
+ABORTED_SYNC_S = 2.0
+"""Who pressed Escape waits less; the rest of the memory's work is given up."""
+_logger = logging.getLogger(__name__)
+
+
+def open_memory(
+    config: Config, cwd: Path, redact: Callable[[str], str] = lambda text: text
+) -> MemoryProvider | None:
+    """The memory of the project around `cwd` and of the person; None where it is turned off.
+
+    That of the project is kept with the person's own state, so that no repository brings it along.
+    Nothing is made before something is remembered.
+    """
+    if not config.memory.enabled:
+        return None
+    environment = config.origin.environment
+    own = state_dir(environment) / "memory" / project_id(project_root(cwd))
+    return FileMemory(
+        project_file=own / "MEMORY.md",
+        user_file=config_dir(environment) / "USER.md",
+        read=read_regular,
+        write=partial(atomic_write, mode=0o600),
+        max_chars=config.memory.max_chars,
+        redact=redact,
+    )
+
+
+def sync_at_run_end(
+    provider: MemoryProvider | None,
+    notify: Callable[[str], None],
+    *,
+    limit_s: float = SYNC_S,
+    aborted_limit_s: float = ABORTED_SYNC_S,
+) -> OnRunEnd | None:
+    """Has `provider` told of the end of a run; what goes wrong with that is one notice.
+
+    It gets `limit_s`, but only `aborted_limit_s` from an abort on.
+    """
+    if provider is None:
+        return None
+
+    async def sync(messages: Sequence[Message], signal: AbortSignal) -> None:
+        task = asyncio.ensure_future(provider.sync(messages))
+        try:
+            if not await _is_done(task, signal, limit_s, aborted_limit_s):
+                notify("Memory was not brought up to date: it took too long.")
+            elif task.cancelled():
+                notify("Memory was not brought up to date: it gave up.")
+            elif error := task.exception():
+                _logger.error("memory was not brought up to date", exc_info=error)
+                reason = error.message if isinstance(error, DirgeError) else repr(error)
+                notify(f"Memory was not brought up to date: {reason}")
+        finally:
+            task.cancel()
+
+    return sync
+
+
+async def _is_done(
+    task: "asyncio.Future[None]", signal: AbortSignal, limit_s: float, aborted_limit_s: float
+) -> bool:
+    """Wait for the task, and tell whether it ended. It is not cancelled here."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + limit_s
+    waiting = asyncio.ensure_future(signal.wait(unless=task))
+    try:
+        await asyncio.wait({waiting}, timeout=limit_s)
+    finally:
+        waiting.cancel()
+    if not task.done() and signal.aborted:
+        left_s = min(aborted_limit_s, max(0.0, deadline - loop.time()))
+        await asyncio.wait({task}, timeout=left_s)
+    return task.done()

@@ -1,0 +1,342 @@
+"""One plugin, and the `dirge` that its `register` is given.
+
+A plugin's function as the body of a slash command.
+
+A plugin's function as a tool.
+"""
+
+import asyncio
+import functools
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+from dirge_py.extensions.plugins.calling import as_exception, as_plugin, call, is_async
+from dirge_py.extensions.plugins.hooks import PluginStop, PromptChange, describe_error
+from dirge_py.extensions.plugins.registration import (
+    AROUND_TOOL,
+    PluginError,
+    Registration,
+    check_point,
+)
+from dirge_py.tools.base import Tool
+from dirge_py.tools.function_tool import FunctionTool, ToolOptions
+from dirge_py.types.errors import DirgeError, ToolFailed
+from dirge_py.types.extensions import Command, CommandBody, HookReport, KeyBinding, PluginReport
+from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
+from dirge_py.types.tools import Operation, ToolExecutionMode
+
+_COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+Fn = Callable[..., Any]
+
+
+class Plugin:
+    """What one plugin added, and what became of it. Its `dirge` writes here."""
+
+    def __init__(self, name: str, where: str, settings: Mapping[str, Any]) -> None:
+        self.name = name
+        self.where = where
+        self.settings: Mapping[str, Any] = MappingProxyType(dict(settings))
+        self.state: Literal["on", "off", "failed"] = "on"
+        self.problem = ""
+        self.hooks: list[Registration] = []
+        self.tools: list[tuple[Registration, Tool[Any]]] = []
+        self.commands: list[tuple[Registration, Command]] = []
+        self.keys: list[KeyBinding] = []
+
+    def at(self, point: str) -> list[Registration]:
+        """Who stands at `point`, in the order of registration."""
+        return [hook for hook in self.hooks if hook.point == point and hook.is_on]
+
+    @property
+    def live_tools(self) -> Sequence[Tool[Any]]:
+        return [tool for handle, tool in self.tools if handle.is_on]
+
+    @property
+    def live_commands(self) -> Sequence[Command]:
+        return [command for handle, command in self.commands if handle.is_on]
+
+    @property
+    def live_keys(self) -> Sequence[KeyBinding]:
+        """Keys of commands that were not taken away again."""
+        gone = {command.name for handle, command in self.commands if not handle.is_on}
+        return [key for key in self.keys if key.id not in gone] if self.state == "on" else []
+
+    def drop(self, state: Literal["off", "failed"], problem: str = "") -> None:
+        """Take everything away that it added."""
+        self.state, self.problem = state, problem
+        for handle in (*self.hooks, *(handle for handle, _ in (*self.tools, *self.commands))):
+            handle.close()
+        if state == "failed":
+            # What it added half-way is of no interest, and no name of it is taken.
+            self.hooks, self.tools, self.commands, self.keys = [], [], [], []
+
+    def report(self) -> PluginReport:
+        return PluginReport(
+            name=self.name,
+            where=self.where,
+            state=self.state,
+            problem=self.problem,
+            hooks=tuple(
+                HookReport(point=h.point, name=h.name, failures=h.failures, is_on=h.is_on)
+                for h in self.hooks
+            ),
+            tools=tuple(tool.name for tool in self.live_tools),
+            commands=tuple(command.name for command in self.live_commands),
+        )
+
+
+class PluginApi:
+    """The `dirge` of `register(dirge)`. What it registers returns a handle with `close()`.
+
+    Every registering method takes the function as its last argument, or is a decorator without it.
+    `taken` are tool names that belong to others already.
+    """
+
+    def __init__(
+        self, plugin: Plugin, notify: Callable[[str], None], taken: Mapping[str, str]
+    ) -> None:
+        self._plugin = plugin
+        self._notify = notify
+        self._taken = taken
+        self._is_registering = True
+        self.log = logging.getLogger(f"dirge.plugin.{plugin.name}")
+
+    @property
+    def name(self) -> str:
+        return self._plugin.name
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What stands under `[plugins.NAME]`, without `enabled`."""
+        return self._plugin.settings
+
+    def notify(self, text: str) -> None:
+        """Tell the person something; no model reads it. From any thread."""
+        self._notify(f"{self.name}: {text}")
+
+    # -- being asked
+
+    def on(self, point: str, fn: Fn | None = None) -> Any:
+        """Be asked, or told, at `point`. Also later than in `register`."""
+        check_point(point)
+        return self._hook(fn, lambda f: Registration(self.name, point, f))
+
+    def around_tool(self, tool: str | Fn, fn: Fn | None = None) -> Any:
+        """Stand around the calls of `tool`, or of all: `async def fn(call, proceed)`."""
+        if not isinstance(tool, str):
+            return self.around_tool("", tool)
+
+        def make(f: Fn) -> Registration:
+            if not is_async(f):
+                raise PluginError("what stands around a tool has to be an `async def`.")
+            return Registration(self.name, AROUND_TOOL, f, tool=tool)
+
+        return self._hook(fn, make)
+
+    def _hook(self, fn: Fn | None, make: Callable[[Fn], Registration]) -> Any:
+        def register(function: Fn) -> Registration:
+            if not callable(function):
+                raise PluginError(f"{function!r} is no function.")
+            self._check_loaded()
+            handle = make(function)
+            self._plugin.hooks.append(handle)
+            return handle
+
+        return register if fn is None else register(fn)
+
+    # -- adding tools and commands
+
+    def tool(
+        self,
+        fn: Fn | None = None,
+        *,
+        name: str | None = None,
+        op: Operation = "plugin",
+        resource: str | None = None,
+        mode: ToolExecutionMode = "sequential",
+        **manner: Any,
+    ) -> Any:
+        """Offer a typed function to the model; its docstring is what the model reads.
+
+        Whether it may run is decided like for every tool, by what it claims: `op` on its own name,
+        or on what the parameter `resource` holds. `manner` is what `tools.function_tool.tool` takes
+        besides: `description`, `timeout_s`, `hints`, `available`, `around`.
+        """
+
+        def register(function: Fn) -> Registration:
+            self._check_registering("tool")
+            handle = Registration(self.name, "tool", function)
+            known = ToolOptions(name=name, op=op, resource=resource, mode=mode, **manner)
+            made = plugin_tool(handle, known)
+            owner = self._taken.get(made.name) or self._own_tools.get(made.name)
+            if owner:
+                raise PluginError(
+                    f"the tool `{made.name}` cannot be added: {owner} has that name.",
+                    hint="Give it another name: `dirge.tool(name=…)`.",
+                )
+            self._plugin.tools.append((handle, made))
+            return handle
+
+        return register if fn is None else register(fn)
+
+    @property
+    def _own_tools(self) -> Mapping[str, str]:
+        return {tool.name: "this plugin" for _, tool in self._plugin.tools}
+
+    def command(
+        self,
+        name: str,
+        help: str = "",  # noqa: A002
+        fn: Fn | None = None,
+        *,
+        usage: str = "",
+        while_running: Literal["yes", "listing", "no"] = "yes",
+        headless: bool = False,
+    ) -> Any:
+        """Add the slash command `/name`: `fn(args, conversation, front)`; text it returns is shown.
+
+        A plain function runs in a thread; one that talks to the front end is an `async def`.
+        """
+        if not _COMMAND_NAME.fullmatch(name):
+            raise PluginError(f"`{name}` cannot be a command: a to z, 0 to 9, `-` and `_`.")
+
+        def register(function: Fn) -> Registration:
+            self._check_registering("command")
+            handle = Registration(self.name, "command", function)
+            command = Command(
+                name=name,
+                summary=help or f"of the plugin {self.name}",
+                run=command_body(handle, name),
+                usage=usage,
+                while_running=while_running,
+                headless=headless,
+            )
+            self._plugin.commands.append((handle, command))
+            return handle
+
+        return register if fn is None else register(fn)
+
+    def key(
+        self,
+        keys: str | Sequence[str],
+        command: str | Fn | None = None,
+        *,
+        help: str = "",  # noqa: A002
+    ) -> Any:
+        """Have a key, or two after each other (`"ctrl+x j"`), run a slash command.
+
+        `command` is its line, `"/model fast"`; a function instead becomes a command of its own,
+        named after it: `fn(args, conversation, front)`.
+        """
+        self._check_registering("key")
+        names = (keys,) if isinstance(keys, str) else tuple(keys)
+        if isinstance(command, str):
+            line = command.removeprefix("/")
+            binding = KeyBinding(id=f"{self.name}: {line}", keys=names, command=line, summary=help)
+            self._plugin.keys.append(binding)
+            return binding
+
+        def register(function: Fn) -> Registration:
+            name = getattr(function, "__name__", "").replace("_", "-").strip("-")
+            handle: Registration = self.command(name, help, function)
+            self._plugin.keys.append(KeyBinding(id=name, keys=names, command=name, summary=help))
+            return handle
+
+        return register if command is None else register(command)
+
+    # -- answers
+
+    def refuse(self, text: str) -> ToolOverride:
+        """Do not run the call: the model reads `text`. Of a prompt: do not send it."""
+        return ToolOverride(text, details={"outcome": "denied"})
+
+    def edit(self, args: Mapping[str, Any]) -> EditArgs:
+        """Run the call with these arguments; they are validated and judged as if the model's."""
+        return EditArgs(args)
+
+    def defer(self, description: str) -> Defer:
+        """Leave the call open and end the run: somebody else has to decide."""
+        return Defer(description)
+
+    def stop(self, reason: str) -> PluginStop:
+        """End the run. Return it or raise it."""
+        return PluginStop(reason)
+
+    def prompt(self, *, prepend: str = "", append: str = "", override: str = "") -> PromptChange:
+        """Change the system prompt; `override` needs `allow_override = true` in the settings."""
+        return PromptChange(prepend=prepend, append=append, override=override)
+
+    # -- inside
+
+    def end_registering(self) -> None:
+        self._is_registering = False
+
+    def _check_loaded(self) -> None:
+        if self._plugin.state != "on":
+            raise PluginError(f"the plugin `{self.name}` is off.")
+
+    def _check_registering(self, what: str) -> None:
+        self._check_loaded()
+        if not self._is_registering:
+            raise PluginError(f"a {what} can be added in `register` only.")
+
+
+def command_body(handle: Registration, name: str) -> CommandBody:
+    """Runs the function without a time limit: a person asked for it and may be asked back."""
+
+    async def run(args: str, conversation: Any, front: Any) -> None:
+        if not handle.is_on:
+            raise PluginError(f"/{name}: the plugin `{handle.plugin}` is off.")
+        try:
+            answer = await call(handle.fn, args, conversation, front, limit_s=None)
+        except (DirgeError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            handle.failures += 1
+            raise PluginError(
+                f"/{name} of the plugin `{handle.plugin}` failed: {describe_error(error, handle.path)}."
+            ) from error
+        if isinstance(answer, str):
+            front.show(answer)
+
+    return run
+
+
+def plugin_tool(handle: Registration, manner: ToolOptions) -> Tool[Any]:
+    """The function as `tools.function_tool.tool` would make one, with the manners of a plugin.
+
+    Raises:
+        TypeError: the function cannot be a tool.
+    """
+    return FunctionTool(_guard_function(handle), manner)
+
+
+def _guard_function(handle: Registration) -> Callable[..., Any]:
+    """The function, heard on stderr, unable to end the program, and refused once it was closed."""
+    fn = handle.fn
+
+    async def as_coroutine(*args: Any, **kwargs: Any) -> Any:
+        _check_is_on(handle)
+        with as_plugin():
+            try:
+                return await fn(*args, **kwargs)
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise as_exception(error) from None
+
+    def as_function(*args: Any, **kwargs: Any) -> Any:
+        _check_is_on(handle)
+        with as_plugin():
+            try:
+                return fn(*args, **kwargs)
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise as_exception(error) from None
+
+    return functools.wraps(fn)(as_coroutine if is_async(fn) else as_function)
+
+
+def _check_is_on(handle: Registration) -> None:
+    if not handle.is_on:
+        raise ToolFailed(f"The plugin `{handle.plugin}` was turned off. Go on without this tool.")

@@ -1,0 +1,120 @@
+"""Where plugins come from: the user's files, a trusted project's, and packages that declare one."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import metadata
+from importlib.util import decode_source
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from dirge_py.extensions.plugins.registration import PluginError
+from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.own_file import UnsafeFile
+
+GROUP = "dirge.plugins"
+_MAX_BYTES = 1024 * 1024
+_MODULES = "dirge_plugins"
+
+Register: TypeAlias = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSource:
+    """A plugin that could be loaded. `where` is its file, or the package it is part of.
+
+    `load` runs its code and returns its `register`; it may do and raise anything.
+    """
+
+    name: str
+    where: str
+    load: Callable[[], Register]
+
+
+def find_files(folder: Path) -> list[PluginSource]:
+    """The plugins in a folder: every `<name>.py` whose name begins with a letter.
+
+    One that another user could have written is not loaded.
+    """
+    paths = sorted(folder.glob("*.py"))
+    return [_of_file(path) for path in paths if path.stem[:1].isalpha()]
+
+
+def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
+    """The plugins among files that were read before, by path: `<name>.py` as in `find_files`.
+
+    What is loaded are these bytes, whatever stands at the path by then.
+    """
+    named = [(Path(path), files[path]) for path in sorted(files)]
+    return [
+        PluginSource(name=path.stem, where=str(path), load=partial(_load, path, content))
+        for path, content in named
+        if path.suffix == ".py" and path.stem[:1].isalpha()
+    ]
+
+
+def find_installed() -> list[PluginSource]:
+    """The plugins that installed packages declare as entry points."""
+    return [_of_entry_point(entry) for entry in metadata.entry_points(group=GROUP)]
+
+
+def unique_by_name(found: Iterable[PluginSource]) -> tuple[list[PluginSource], list[str]]:
+    """One plugin per name, by name, and what to tell about the others. The first of a name wins."""
+    kept: dict[str, PluginSource] = {}
+    notices = []
+    for each in found:
+        first = kept.setdefault(each.name, each)
+        if first is not each:
+            notices.append(
+                f"plugin `{each.name}` of {each.where} is not loaded: {first.where} has that name."
+            )
+    return [kept[name] for name in sorted(kept)], notices
+
+
+def unload_module(name: str) -> None:
+    """Let the module of a file that was loaded go."""
+    sys.modules.pop(f"{_MODULES}.{name}", None)
+
+
+def _of_file(path: Path) -> PluginSource:
+    def load() -> Register:
+        try:
+            content = read_regular(path, _MAX_BYTES, is_own=True)
+        except UnsafeFile as error:
+            raise PluginError(f"it {error.strerror}. Run `{error.fix}`.") from error
+        return _load(path, content)
+
+    return PluginSource(name=path.stem, where=str(path), load=load)
+
+
+def _load(path: Path, content: bytes) -> Register:
+    source = decode_source(content)
+    module = ModuleType(f"{_MODULES}.{path.stem}")
+    module.__file__ = str(path)
+    # Not through an import: that would write byte code beside the file.
+    sys.modules[module.__name__] = module
+    exec(compile(source, str(path), "exec"), module.__dict__)
+    return _register_of(module)
+
+
+def _of_entry_point(entry: metadata.EntryPoint) -> PluginSource:
+    where = f"package {entry.dist.name}" if entry.dist is not None else entry.value
+
+    def load() -> Register:
+        loaded = entry.load()
+        return _register_of(loaded) if isinstance(loaded, ModuleType) else _checked(loaded)
+
+    return PluginSource(name=entry.name, where=where, load=load)
+
+
+def _register_of(module: ModuleType) -> Register:
+    return _checked(getattr(module, "register", None))
+
+
+def _checked(register: Any) -> Register:
+    if not callable(register):
+        raise PluginError("it has no `def register(dirge)`.")
+    checked: Register = register
+    return checked

@@ -1,0 +1,102 @@
+"""What each guardrail looks for, and what several of them say together."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.extensions.guardrails.checks import (
+    Guardrail,
+    Pass,
+    PatternGuardrail,
+    SecretsGuardrail,
+    Trip,
+    Verdict,
+    Warn,
+    run_guardrails,
+)
+from dirge_py.lib.redaction import Redactor
+
+KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
+
+
+@dataclass
+class Saying:
+    """A guardrail that always says the same, or raises it."""
+
+    name: str
+    verdict: Any
+    asked: int = 0
+
+    def check(self, text: str) -> Verdict:
+        self.asked += 1
+        if isinstance(self.verdict, Exception):
+            raise self.verdict
+        verdict: Verdict = self.verdict
+        return verdict
+
+
+class Waiting(Saying):
+    async def check(self, text: str) -> Verdict:  # type: ignore[override]
+        return super().check(text)
+
+
+def test_a_pattern_is_looked_for_anywhere() -> None:
+    check = PatternGuardrail(name="prod", pattern=r"prod-db-\d+", found=Trip)
+    assert check.check("psql -h prod-db-7 now") == Trip(r"it matches `prod-db-\d+`")
+    assert check.check("psql -h test-db-7") == Pass()
+
+
+@pytest.mark.parametrize(
+    "text", [f"use {KEY}", "export AWS=AKIAIOSFODNN7EXAMPLE", "my-own-secret!"]
+)
+def test_secrets_are_known_by_their_form_or_because_they_are_ours(text: str) -> None:
+    check = SecretsGuardrail(name="secrets", redact=Redactor(["my-own-secret!"]).redact, found=Warn)
+    assert check.check(text) == Warn("it holds a key, token or password")
+    assert check.check("an ordinary sk-etch of a task") == Pass()
+
+
+@pytest.mark.parametrize("kind", [Saying, Waiting])
+async def test_t9_a_warning_does_not_hide_a_trip_behind_it(kind: type[Saying]) -> None:
+    checks = [kind("a", Warn("hm")), kind("b", Pass()), kind("c", Trip("no")), kind("d", Pass())]
+    assert await run_guardrails(checks, "x") == Trip("`c`: no")
+    assert [check.asked for check in checks] == [1, 1, 1, 0]
+
+
+async def test_all_warnings_are_told() -> None:
+    checks = [Saying("a", Warn("hm")), Saying("b", Pass()), Saying("c", Warn("oh"))]
+    assert await run_guardrails(checks, "x") == Warn("`a`: hm; `c`: oh")
+
+
+async def test_without_guardrails_all_passes() -> None:
+    assert await run_guardrails([], "x") == Pass()
+
+
+@pytest.mark.parametrize("kind", [Saying, Waiting])
+@pytest.mark.parametrize("bad", [ValueError(f"cannot look at {KEY}"), None, "fine", True])
+async def test_a_guardrail_that_fails_has_tripped_and_quotes_nothing(
+    kind: type[Saying], bad: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        verdict = await run_guardrails([Saying("a", Pass()), kind("b", bad)], KEY)
+    assert isinstance(verdict, Trip) and verdict.reason.startswith("`b`: the check")
+    assert KEY not in verdict.reason + caplog.text
+
+
+verdicts = st.sampled_from([Pass(), Warn("w"), Trip("t"), ValueError("x")])
+
+
+@given(st.lists(verdicts, max_size=6))
+def test_the_worst_wins_in_any_order(said: list[Any]) -> None:
+    checks: list[Guardrail] = [Saying(f"g{n}", verdict) for n, verdict in enumerate(said)]
+    verdict = asyncio.run(run_guardrails(checks, "x"))
+    if any(isinstance(each, Trip | ValueError) for each in said):
+        assert isinstance(verdict, Trip)
+    elif any(isinstance(each, Warn) for each in said):
+        assert isinstance(verdict, Warn)
+    else:
+        assert verdict == Pass()

@@ -1,0 +1,198 @@
+"""Commands of plugins, and the commands about plugins, in the registry of a front end."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dirge_py import slash
+from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.frontend.print.front import PrintFront
+from dirge_py.slash.registry import Registry, discover
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.hooks import Hooks
+from tests.extensions.plugins.desk import Desk, run_with
+
+CONVERSATION: Any = SimpleNamespace(
+    is_running=False,
+    is_compacting=False,
+    exclusive_owner=None,
+    tool_names=["echo", "read"],
+    tools=[SimpleNamespace(name="echo"), SimpleNamespace(name="read")],
+)
+
+
+def front_with(host: PluginHost) -> PrintFront:
+    registry = discover(slash)
+    assert registry.use_plugins(host) == []
+    return PrintFront(registry)
+
+
+async def typed(front: PrintFront, line: str) -> str:
+    front.shown.clear()
+    read = front.commands.read(line)
+    assert read is not None
+    await front.commands.run(read, CONVERSATION, front)
+    return "\n".join(front.shown)
+
+
+def greeting(dirge: Any) -> None:
+    @dirge.command("greet", help="say hello", usage="NAME")
+    def greet(args: str, conversation: Any, front: Any) -> str:
+        assert threading.current_thread() is not threading.main_thread()
+        return f"Hello, {args}."
+
+    @dirge.command("wave", "wave", while_running="no")
+    async def wave(args: str, conversation: Any, front: Any) -> None:
+        front.show(f"waving at {conversation.tool_names[0]}")
+
+
+async def test_a_command_of_a_plugin_is_run_listed_and_completed(desk: Desk):
+    front = front_with(desk.add("a", greeting).host())
+    assert await typed(front, "/greet you") == "Hello, you."
+    assert await typed(front, "/wave") == "waving at echo"
+    assert ("greet", "say hello") in front.commands.complete("gr")
+    assert "/greet NAME" in await typed(front, "/help")
+
+
+async def test_a_command_that_fails_says_whose_it_is_and_where(desk: Desk):
+    def register(dirge: Any) -> None:
+        @dirge.command("odd", "fails")
+        def odd(args: str, conversation: Any, front: Any) -> None:
+            raise LookupError("nothing")
+
+        @dirge.command("leave", "exits")
+        async def leave(args: str, conversation: Any, front: Any) -> None:
+            raise SystemExit
+
+    front = front_with(desk.add("a", register).host())
+    words = r"/odd of the plugin `a` failed: LookupError: nothing \(test_commands.py, line \d+\)"
+    with pytest.raises(DirgeError, match=words):
+        await typed(front, "/odd")
+    with pytest.raises(DirgeError, match="it tried to exit"):
+        await typed(front, "/leave")
+
+
+def test_a_command_cannot_take_a_name_that_is_taken(desk: Desk):
+    def register(dirge: Any) -> None:
+        dirge.command("help", "mine", print)
+        dirge.command("q", "mine", print)
+
+    registry = discover(slash)
+    built_in = registry.find("help")
+    warnings = registry.use_plugins(desk.add("a", register).host())
+    assert registry.find("help") is built_in
+    assert warnings == [
+        "/help of a plugin is left out: the name is taken.",
+        "/q of a plugin is left out: the name is taken.",
+    ]
+
+
+def test_the_commands_of_another_conversation_take_the_place_of_those_before(desk: Desk):
+    registry = discover(slash)
+    registry.use_plugins(desk.add("a", greeting).host())
+    assert registry.find("greet")
+    registry.use_plugins(None)
+    assert registry.find("greet") is None
+    assert [name for name, _ in registry.complete("gr")] == []
+    desk.found.clear()
+    desk.add("b", lambda dirge: dirge.command("greet", "again", print))
+    registry.use_plugins(desk.host())
+    again = registry.find("greet")
+    assert again and again.summary == "again"
+
+
+def test_an_own_name_may_stand_for_the_command_of_a_plugin(desk: Desk):
+    registry = Registry()
+    registry.use_own_names({"/hi": "/greet all"})
+    registry.use_plugins(desk.add("a", greeting).host())
+    read = registry.read("/hi")
+    assert read and (read.name, read.args) == ("greet", "all")
+
+
+async def test_plugins_lists_what_each_added_and_why_one_is_not_there(desk: Desk):
+    def everything(dirge: Any) -> None:
+        greeting(dirge)
+        dirge.on("before_tool_call", lambda info, call: None)
+
+        @dirge.tool
+        def lookup(key: str) -> str:
+            """Look up."""
+            return key
+
+    desk.add("a", everything).add("b", lambda dirge: 1 / 0).add("c", greeting)
+    front = front_with(desk.host(off={"c"}))
+    assert (await typed(front, "/plugins")).splitlines() == [
+        "a  test a",
+        "  hooks     before_tool_call <lambda>",
+        "  tools     lookup",
+        "  commands  /greet, /wave",
+        "b (failed)  test b",
+        *[line for line in front.shown[0].splitlines() if "ZeroDivisionError" in line],
+        "c (off)  test c",
+        "  why       `enabled = false`",
+    ]
+    assert "ZeroDivisionError" in front.shown[0]
+
+
+async def test_failures_are_told_where_the_hook_is_listed(desk: Desk):
+    def fails(info: Any) -> None:
+        raise LookupError
+
+    host = desk.add("a", lambda dirge: dirge.on("transform_context", fails)).host()
+    model = ScriptedModel()
+    for _ in range(3):
+        model.will_say("done")
+    for _ in range(3):
+        await run_with(host, model)
+    assert "transform_context fails (3 failed, off)" in await typed(front_with(host), "/plugins")
+
+
+async def test_plugins_off_takes_one_away(desk: Desk):
+    front = front_with(desk.add("a", greeting).host())
+    assert await typed(front, "/plugins off a") == "The plugin a is off for this session."
+    assert front.commands.find("greet") is None
+    with pytest.raises(UsageError, match="there is no plugin `a` that is on"):
+        await typed(front, "/plugins off a")
+    with pytest.raises(UsageError, match="no such thing"):
+        await typed(front, "/plugins on a")
+
+
+async def test_without_plugins_the_commands_say_so(desk: Desk):
+    front = PrintFront(discover(slash))
+    assert "There are no plugins." in await typed(front, "/plugins")
+    assert await typed(front, "/hooks") == "Nobody stands at any hook yet."
+    assert await typed(front, "/tools") == "echo\nread"
+
+
+async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(desk: Desk):
+    def guard(info: Any, call: Any) -> None: ...
+
+    host = desk.add("a", lambda dirge: dirge.on("before_tool_call", guard)).host()
+    first = Hooks(name="storm", before_tool_call=guard)
+    last = Hooks(name="permission", before_tool_call=guard, transform_context=guard)
+    host.note_order([first, *host.bundles(), last])
+    assert (await typed(front_with(host), "/hooks")).splitlines() == [
+        "Who is asked at each hook, in order",
+        "  transform_context  permission",
+        "  before_tool_call   storm → a.guard → permission",
+    ]
+
+
+async def test_case_a14_the_chain_of_a_tool_is_shown(desk: Desk):
+    async def g1(call: Any, proceed: Any) -> Any: ...
+
+    async def t1(call: Any, proceed: Any) -> Any: ...
+
+    def register(dirge: Any) -> None:
+        dirge.around_tool("echo", t1)
+        dirge.around_tool(g1)
+
+    front = front_with(desk.add("a", register).host())
+    assert await typed(front, "/tools echo --chain") == "a.g1 → a.t1 → echo"
+    assert await typed(front, "/tools read") == "a.g1 → read"
+    assert "around_tool  a.g1 (every tool) → a.t1 (echo)" in await typed(front, "/hooks")
+    with pytest.raises(UsageError, match="There is no tool ech"):
+        await typed(front, "/tools ech")

@@ -1,0 +1,131 @@
+"""Taking back: single registrations, and whole plugins, within a session."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.context.prompt_sections import Section, build_prompt
+from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.files.workspace import Workspace
+from dirge_py.testing import ScriptedModel
+from dirge_py.tools.base import ToolServices
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.errors import UsageError
+from tests.agent_loop.kit import Tool
+from tests.extensions.plugins.desk import Desk, run_with
+
+
+async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function(desk: Desk):
+    handles: list[Any] = []
+    asked: list[str] = []
+
+    def register(dirge: Any) -> None:
+        @dirge.on("transform_context")
+        def look(info: Any) -> None:
+            asked.append("look")
+
+        handles.append(look)
+        handles.append(dirge.on("turn_start", lambda event: asked.append("heard")))
+
+    host = desk.add("a", register).host()
+    model = ScriptedModel().will_say("one").will_say("two")
+    await run_with(host, model)
+    handles[0](None)
+    assert sorted(asked) == ["heard", "look", "look"]
+    for handle in handles:
+        handle.close()
+        handle.close()
+    await run_with(host, model)
+    await host.aclose()
+    assert len(asked) == 3
+    assert host.order() == []
+
+
+async def test_a_hook_closed_in_the_middle_of_a_run_is_asked_no_more(desk: Desk):
+    asked: list[int] = []
+
+    def register(dirge: Any) -> None:
+        @dirge.on("transform_context")
+        def once(info: Any) -> None:
+            asked.append(info.turn)
+            once.close()
+
+    model = ScriptedModel().will_call("echo").will_say("done")
+    await run_with(desk.add("a", register).host(), model)
+    assert asked == [1]
+
+
+async def test_a_hook_registered_later_takes_part_from_the_next_run_on(desk: Desk):
+    asked: list[str] = []
+
+    def register(dirge: Any) -> None:
+        @dirge.on("agent_start")
+        def begin(event: Any) -> None:
+            dirge.on("transform_context", lambda info: asked.append("late"))
+            begin.close()
+
+    host = desk.add("a", register).host()
+    model = ScriptedModel().will_say("one").will_say("two")
+    await run_with(host, model)
+    await run_with(host, model)
+    assert asked == ["late"]
+
+
+def everything(asked: list[str]) -> Any:
+    def register(dirge: Any) -> None:
+        @dirge.on("transform_context")
+        def look(info: Any) -> None:
+            asked.append("hook")
+
+        @dirge.around_tool
+        async def around(call: Any, proceed: Any) -> Any:
+            asked.append("around")
+            return await proceed()
+
+        @dirge.tool
+        def lookup(key: str) -> str:
+            """Look up."""
+            return key
+
+        dirge.command("look", "look", lambda args, conversation, front: "looked")
+        dirge.on("before_prompt_build", lambda sections: dirge.prompt(append="look first"))
+        dirge.on("turn_start", lambda event: asked.append("event"))
+
+    return register
+
+
+def toolbox(host: PluginHost, cwd: Path) -> Toolbox:
+    return Toolbox(host.tools, ToolServices(files=Workspace([cwd], cwd)), str(cwd))
+
+
+async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(desk: Desk, tmp_path: Path):
+    asked: list[str] = []
+    host = desk.add("a", everything(asked)).add("b", lambda dirge: None).host()
+    tools = [Tool(), *toolbox(host, tmp_path).loop_tools]
+    host.remove("a")
+
+    model = ScriptedModel().will_call("lookup", key="x").will_call("echo").will_say("done")
+    came = await run_with(host, model, tools=tools)
+    await host.aclose()
+    assert asked == []
+    assert came.outcomes == ["unknown_tool", "ok"]
+    assert [tool.name for tool in model.seen[0].tools] == ["echo"]
+    assert (host.tools, host.commands, host.chain("echo")) == ([], [], [])
+    assert build_prompt([Section(name="a", priority=0, text="hello")], host.prompt_edits) == "hello"
+    assert [(plugin.name, plugin.state) for plugin in host.report()] == [("a", "off"), ("b", "on")]
+
+
+async def test_what_is_registered_after_the_removal_is_refused(desk: Desk):
+    kept: list[Any] = []
+    host = desk.add("a", kept.append).host()
+    host.remove("a")
+    with pytest.raises(Exception, match="the plugin `a` is off"):
+        kept[0].on("turn_start", print)
+
+
+def test_removing_what_is_not_there_lists_what_is(desk: Desk):
+    host = desk.add("a", lambda dirge: None).host()
+    with pytest.raises(UsageError, match="there is no plugin `b` that is on") as raised:
+        host.remove("b")
+    assert raised.value.hint == "On: a."

@@ -1,0 +1,256 @@
+"""Finding and loading plugins: what is loaded, what is not, and what people are told of it."""
+
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.extensions.plugins import discovery
+from dirge_py.extensions.plugins.calling import as_plugin, split_stdout
+from dirge_py.extensions.plugins.discovery import find_files, find_installed
+from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.tools.registry import names
+from tests.extensions.plugins.desk import SHORT_S, Desk
+
+
+def loaded(desk: Desk, **options: Any) -> PluginHost:
+    desk.found = find_files(desk.folder)
+    return desk.host(**options)
+
+
+def states(host: PluginHost) -> dict[str, str]:
+    return {plugin.name: plugin.state for plugin in host.report()}
+
+
+def test_files_are_loaded_by_name_and_nothing_is_written_beside_them(desk: Desk):
+    for name in ("zebra", "ant", "_hidden", ".dot"):
+        desk.write(name, "def register(dirge): dirge.on('turn_start', print)")
+    (desk.folder / "notes.txt").write_text("no plugin")
+    host = loaded(desk)
+    assert [plugin.name for plugin in host.report()] == ["ant", "zebra"]
+    assert host.notices == ()
+    assert not (desk.folder / "__pycache__").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def register(dirge):\n    x = = 1\n", ["invalid syntax", "odd.py, line 2"]),
+        ("import nowhere_to_be_found\n", ["ModuleNotFoundError", "odd.py, line 1"]),
+        (
+            "def register(dirge):\n    x = 1\n    raise KeyError('x')\n",
+            ["KeyError: 'x'", "odd.py, line 3"],
+        ),
+        ("import sys\nsys.exit(3)\n", ["it tried to exit (3)"]),
+        ("def register(dirge):\n    raise SystemExit\n", ["it tried to exit"]),
+        ("register = 3\n", ["has no `def register(dirge)`"]),
+        ("", ["has no `def register(dirge)`"]),
+        ("async def register(dirge): pass\n", ["has to be a plain `def`"]),
+        ("def register(): pass\n", ["TypeError"]),
+        ("def register(dirge): dirge.on('turn_start', 3)\n", ["3 is no function"]),
+        ("def register(dirge): dirge.tool(lambda x: x, name='odd')\n", ["has no annotation"]),
+        ("def register(dirge): dirge.command('No Name', 'x', print)\n", ["cannot be a command"]),
+        ("\0", ["null bytes"]),
+        ("# coding: nonsense\n", ["unknown encoding"]),
+        ("import json\njson.loads('{')\n", ["JSONDecodeError", "odd.py, line 2"]),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named_with_its_line_and_the_rest_works(
+    desk: Desk, source: str, words: list[str]
+):
+    desk.write("odd", source)
+    desk.write("well", "def register(dirge): dirge.on('turn_start', print)")
+    host = loaded(desk)
+    [notice] = host.notices
+    assert notice.startswith("plugin `odd` is not loaded: ")
+    assert [word for word in [*words, str(desk.folder / "odd.py")] if word not in notice] == []
+    assert states(host) == {"odd": "failed", "well": "on"}
+
+
+def test_what_a_plugin_added_before_it_failed_is_taken_away(desk: Desk):
+    desk.write(
+        "odd",
+        """
+        def register(dirge):
+            dirge.on("before_tool_call", print)
+            dirge.tool(lookup)
+            dirge.command("odd", "x", print)
+            1 / 0
+
+        def lookup(key: str) -> str:
+            "Look up."
+        """,
+    )
+    host = loaded(desk)
+    assert (host.bundles(), host.tools, host.commands, host.order()) == ([], [], [], [])
+
+
+def test_what_cannot_be_read_is_told(desk: Desk):
+    (desk.folder / "folder.py").mkdir()
+    (desk.folder / "gone.py").symlink_to(desk.folder / "nothing")
+    host = loaded(desk)
+    assert states(host) == {"folder": "failed", "gone": "failed"}
+    assert len(host.notices) == 2
+
+
+def test_a_plugin_that_hangs_while_loading_is_skipped(desk: Desk):
+    released = threading.Event()
+
+    def hangs(dirge: Any) -> None:
+        released.wait()
+        late.append(refusal_of(dirge))
+
+    late: list[str] = []
+    done = threading.Event()
+
+    def refusal_of(dirge: Any) -> str:
+        try:
+            dirge.on("turn_start", print)
+        except Exception as error:
+            return str(error)
+        finally:
+            done.set()
+        return "accepted"
+
+    host = desk.add("slow", hangs).add("well", lambda dirge: None).host(limit_s=SHORT_S)
+    assert states(host) == {"slow": "failed", "well": "on"}
+    assert "it took longer than 0.05 s" in host.notices[0]
+    released.set()
+    assert done.wait(20)
+    assert host.order() == []
+
+
+def test_case_i05_a_built_in_name_is_refused(desk: Desk):
+    def register(dirge: Any) -> None:
+        @dirge.tool(name="read")
+        def read_all(path: str) -> str:
+            """Read."""
+            return ""
+
+    host = desk.add("greedy", register).host(built_in=names())
+    assert "the tool `read` cannot be added: a built-in tool has that name" in host.notices[0]
+    assert host.tools == []
+
+
+def test_two_plugins_cannot_have_one_tool(desk: Desk):
+    def register(dirge: Any) -> None:
+        @dirge.tool
+        def lookup(key: str) -> str:
+            """Look up."""
+            return key
+
+    host = desk.add("a", register).add("b", register).host()
+    assert "the plugin `a` has that name" in host.notices[0]
+    assert [tool.name for tool in host.tools] == ["lookup"]
+    assert states(host) == {"a": "on", "b": "failed"}
+
+
+def test_one_that_is_not_wanted_is_not_run(desk: Desk):
+    desk.write("odd", "raise SystemExit('it was run')")
+    host = loaded(desk, off={"odd"}, settings={"odd": {}})
+    assert host.notices == ()
+    assert states(host) == {"odd": "off"}
+
+
+def test_settings_reach_their_plugin_and_those_of_none_are_told(desk: Desk):
+    seen: list[Any] = []
+    desk.add("a", lambda dirge: seen.append((dirge.name, dict(dirge.settings))))
+    host = desk.host(settings={"a": {"n": 1}, "b": {}})
+    assert seen == [("a", {"n": 1})]
+    assert host.notices == ("[plugins.b]: there is no such plugin.",)
+
+
+def test_tools_and_commands_cannot_be_added_later(desk: Desk):
+    kept: list[Any] = []
+    desk.add("late", kept.append).host()
+    for add in (lambda d: d.tool(print), lambda d: d.command("x", "y", print)):
+        with pytest.raises(Exception, match="in `register` only"):
+            add(kept[0])
+
+
+# -- installed packages
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package on the path with an entry point, as an installer leaves it."""
+    site = tmp_path / "site"
+    folder = site / "songs-1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: songs\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(
+        "[dirge.plugins]\nsongs = songs_plugin\nverse = songs_plugin:register_verse\n"
+    )
+    (site / "songs_plugin.py").write_text(
+        "def register(dirge): dirge.on('turn_start', print)\n"
+        "def register_verse(dirge): dirge.on('turn_end', print)\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    yield site
+    sys.modules.pop("songs_plugin", None)
+
+
+@pytest.mark.usefixtures("package")
+def test_an_installed_package_brings_plugins_as_module_or_function(desk: Desk):
+    assert {each.name for each in metadata.entry_points(group=discovery.GROUP)} >= {
+        "songs",
+        "verse",
+    }
+    desk.found = find_installed()
+    host = desk.host()
+    report = {plugin.name: plugin for plugin in host.report()}
+    assert report["songs"].where == "package songs"
+    assert [hook.point for hook in report["verse"].hooks] == ["turn_end"]
+
+
+@pytest.mark.usefixtures("package")
+def test_a_file_wins_over_a_package_of_its_name(desk: Desk):
+    path = desk.write("songs", "def register(dirge): dirge.on('turn_end', print)")
+    desk.found = [*find_files(desk.folder), *find_installed()]
+    host = desk.host()
+    [songs] = [plugin for plugin in host.report() if plugin.name == "songs"]
+    assert songs.where == str(path)
+    assert "plugin `songs` of package songs is not loaded" in host.notices[0]
+
+
+# -- what they print
+
+
+def test_what_plugins_print_goes_to_stderr_whoever_they_call(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    desk.write(
+        "loud",
+        """
+        import sys, pprint
+        print("importing")
+        def register(dirge):
+            sys.stdout.write("registering\\n")
+            pprint.pprint(["library"])
+        """,
+    )
+    loaded(desk)
+    sys.stdout.write("ours\n")
+    assert out.getvalue() == "ours\n"
+    assert err.getvalue() == "importing\nregistering\n['library']\n"
+
+
+def test_stdout_is_split_once(monkeypatch: pytest.MonkeyPatch):
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    split_stdout()
+    first = sys.stdout
+    split_stdout()
+    assert sys.stdout is first
+    with as_plugin():
+        sys.stdout.write("theirs\n")
+    assert (out.getvalue(), err.getvalue()) == ("", "theirs\n")

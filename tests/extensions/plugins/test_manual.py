@@ -1,0 +1,40 @@
+"""The page about plugins tells what there is, and its examples load."""
+
+import re
+
+import pytest
+
+from dirge_py.extensions.plugins.api import PluginApi
+from dirge_py.extensions.plugins.registration import PROMPT_POINTS
+from dirge_py.types.hooks import HOOK_NAMES
+from tests.extensions.plugins.desk import Desk
+from tests.extensions.plugins.test_loading import loaded
+from tests.house.source import ROOT
+
+PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_every_hook_and_every_point_around_the_loop_has_its_row() -> None:
+    rows = set(re.findall(r"^\| `(\w+)` \| `", PAGE, re.MULTILINE))
+    assert rows == {*HOOK_NAMES, *PROMPT_POINTS}
+
+
+def test_everything_that_a_plugin_is_offered_is_described() -> None:
+    offered = {name for name in vars(PluginApi) if not name.startswith("_")} | {"log"}
+    told = set(re.findall(r"`dirge\.(\w+)", PAGE))
+    assert offered - {"end_registering"} == told - {"plugins"}
+
+
+def test_every_example_file_is_described() -> None:
+    files = {path.name for path in (ROOT / "plugins").glob("*.py")}
+    assert set(re.findall(r"^\| `(\w+\.py)` \|", PAGE, re.MULTILINE)) == files
+
+
+@pytest.mark.parametrize("source", EXAMPLES)
+def test_the_examples_of_the_page_load(desk: Desk, source: str) -> None:
+    desk.write("example", source)
+    host = loaded(desk)
+    assert host.notices == ()
+    [report] = host.report()
+    assert report.hooks or report.tools

@@ -1,0 +1,94 @@
+"""Plugins that watch: they hold nothing up, and their failures concern nobody else."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from dirge_py.extensions.plugins.hooks import MAX_QUEUED
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import MessageUpdate
+from dirge_py.types.outcomes import Done
+from tests.extensions.plugins.desk import SHORT_S, Desk, run_with
+
+
+async def test_case_a68_a_run_waits_for_no_watcher(desk: Desk, caplog: pytest.LogCaptureFixture):
+    heard: list[str] = []
+
+    def register(dirge: Any) -> None:
+        @dirge.on("agent_end")
+        def fine(event: Any) -> None:
+            heard.append(event.type)
+
+        @dirge.on("agent_end")
+        def raises(event: Any) -> None:
+            raise LookupError("nothing")
+
+        @dirge.on("agent_end")
+        async def hangs(event: Any) -> None:
+            await asyncio.Event().wait()
+
+    host = desk.add("watch", register).host(limit_s=SHORT_S)
+    with caplog.at_level(logging.INFO, logger="dirge_py.extensions.plugins"):
+        came = await run_with(host, ScriptedModel().will_say("done"))
+        assert isinstance(came.outcome, Done)
+        assert desk.told == []
+        await host.aclose()
+    assert heard == ["agent_end"]
+    [raised] = [told for told in desk.told if "`raises`" in told]
+    assert "LookupError: nothing" in raised
+    failures = [record for record in caplog.records if "failed" in record.message]
+    assert "LookupError" in str(failures[0].exc_info)
+    assert len(failures) + len([told for told in desk.told if "took longer" in told]) >= 2
+
+
+async def test_a_plugin_hears_events_in_order_wherever_it_stands(desk: Desk):
+    heard: list[str] = []
+
+    def register(dirge: Any) -> None:
+        for event in ("agent_start", "turn_start", "turn_end", "tool_execution_end", "agent_end"):
+            dirge.on(event, lambda event: heard.append(event.type))
+
+        @dirge.on("turn_start")
+        async def slow(event: Any) -> None:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            seen.append(event.turn)
+
+    seen: list[int] = []
+    host = desk.add("watch", register).host()
+    await run_with(host, ScriptedModel().will_call("echo").will_call("echo").will_say("done"))
+    await host.aclose()
+    assert seen == [1, 2, 3]
+    turn = ["turn_start", "tool_execution_end", "turn_end"]
+    assert heard == ["agent_start", *turn, *turn, "turn_start", "turn_end", "agent_end"]
+
+
+async def test_a_watcher_cannot_stop_a_run(desk: Desk):
+    host = desk.add("watch", lambda d: d.on("turn_start", lambda e: d.stop("enough"))).host()
+    came = await run_with(host, ScriptedModel().will_call("echo").will_say("done"))
+    await host.aclose()
+    assert isinstance(came.outcome, Done)
+    assert "a run cannot be stopped from here" in desk.told[0]
+
+
+async def test_a_slow_watcher_misses_pieces_and_nothing_else(desk: Desk):
+    """Far more pieces come while it waits than may queue up; the end of the message is heard."""
+    may_go_on = asyncio.Event()
+    heard: list[str] = []
+
+    def register(dirge: Any) -> None:
+        async def slow(event: Any) -> None:
+            await may_go_on.wait()
+            heard.append(event.type)
+
+        dirge.on("message_update", slow)
+
+    host = desk.add("watch", register).host()
+    piece = MessageUpdate(phase="text_delta", delta="x", index=0)
+    for _ in range(5 * MAX_QUEUED):
+        host.on_event(piece)
+    may_go_on.set()
+    await host.aclose()
+    assert len(heard) == MAX_QUEUED
