@@ -1,16 +1,18 @@
-"""A plan as the planning model wrote it: its name, its steps, and how the work is verified."""
+"""A plan as the planning model wrote it: its name, its steps, and how the work is verified.
+
+The shell commands that a passage of Markdown tells to run, one by one.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.plan.commands import commands_in
 
-_MOST_OF_PLAN = 100_000
-_MOST_OF_NAME = 80
-_MOST_OF_STEP = 400
-_MOST_STEPS = 100
+_MAX_PLAN_CHARS = 100_000
+_MAX_NAME_CHARS = 80
+_MAX_STEP_CHARS = 400
+_MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,6 @@ class PlanDocument:
 
 
 _Section: TypeAlias = Literal["", "name", "steps", "verify", "other"]
-
 _TITLES: tuple[tuple[_Section, re.Pattern[str]], ...] = (
     ("name", re.compile(r"(?:plan )?(?:name|title)(?::.*)?\Z")),
     ("steps", re.compile(r"(?:the |implementation |ordered )?(?:steps|tasks)(?: \(.*| to \w+)?\Z")),
@@ -62,14 +63,14 @@ def read_plan(text: str) -> PlanDocument:
 
     Behind its first 100 000 characters nothing is looked at.
     """
-    lines = _read_lines(_unwrapped(text[:_MOST_OF_PLAN]))
+    lines = _read_lines(_unwrapped(text[:_MAX_PLAN_CHARS]))
     steps = _steps([line for line in lines if line.section == "steps"])
     if not steps:
         steps = _steps([line for line in lines if not line.section], only_numbered=True)
     verify = commands_in([line.text for line in lines if line.section == "verify"])
     if not verify and steps:
         verify = commands_in([line.text for line in steps[-1]])
-    told = (_step_text(step) for step in steps[:_MOST_STEPS])
+    told = (_step_text(step) for step in steps[:_MAX_STEPS])
     return PlanDocument(
         name=_name(lines), steps=tuple(each for each in told if each), verify=verify, text=text
     )
@@ -138,9 +139,9 @@ def _plain(text: str) -> str:
 def _name(lines: Sequence[_Line]) -> str:
     for line in lines:
         if line.section == "name" and not line.is_code and line.text.strip():
-            return _short(_ITEM.sub(r"\3", _plain(line.text)).strip("`\"' "), _MOST_OF_NAME)
+            return _short(_ITEM.sub(r"\3", _plain(line.text)).strip("`\"' "), _MAX_NAME_CHARS)
     title = next((line.title for line in lines if line.level == 1), "")
-    return _short(re.sub(r"(?i)\Aplan\b[ \t]*[:—–-]?[ \t]*", "", title), _MOST_OF_NAME)
+    return _short(re.sub(r"(?i)\Aplan\b[ \t]*[:—–-]?[ \t]*", "", title), _MAX_NAME_CHARS)
 
 
 def _steps(lines: Sequence[_Line], *, only_numbered: bool = False) -> list[list[_Line]]:
@@ -182,8 +183,8 @@ def _step_text(step: Sequence[_Line]) -> str:
     """Its first paragraph in one line."""
     first = step[0]
     if first.level:
-        return _short(_NUMBER.sub("", first.title, count=1), _MOST_OF_STEP)
-    return _short(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MOST_OF_STEP)
+        return _short(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
+    return _short(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MAX_STEP_CHARS)
 
 
 def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
@@ -198,3 +199,107 @@ def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
 def _short(text: str, most: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+_MAX_COMMAND_CHARS = 500
+_MAX_COMMANDS = 20
+_MAX_COMMAND_LINES = 100
+_SHELL_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
+_SHELLS = frozenset(("", "sh", "bash", "shell", "zsh", "console", "shell-session", "terminal"))
+_PROMPT = re.compile(r"[$%][ \t]+")
+_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`]+)\1(?!`)")
+_GOES_ON = re.compile(r"(?:\\|\||&&|[({]|\b(?:do|then|else|in))\Z")
+_BLOCK = re.compile(r"(?:for|while|until|if|case|select|function)\b")
+_BLOCK_END = re.compile(r"(?:\A|[;\s])(?:done|fi|esac|\})\s*\Z")
+_DOCUMENT = re.compile(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
+_STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
+
+# A span in a sentence is more often a name than a command: it must look like one.
+_PROGRAM = re.compile(r"(?:[A-Za-z_]\w*=\S*[ \t]+)*(?:\.{0,2}/)?[a-z0-9][\w.+/-]*[ \t]+\S")
+_ALONE = re.compile(
+    r"(?:make|pytest|tox|nox|ctest|ninja|just|rake|rspec|phpunit|jest|vitest|tsc|mypy|ruff|gradle"
+    r"|\./[\w./-]+)\Z"
+)
+_CODE = re.compile(
+    r"(?:def|class|import|from|return|if|for|while|with|async|await|let|const|var|fn|func|function"
+    r"|type|interface|struct|enum|public|private|static|void|int|exit|raise|assert|not|in)\b"
+)
+
+
+def commands_in(lines: Sequence[str]) -> tuple[str, ...]:
+    """The commands of its fenced blocks; of its `code spans` where no block holds any.
+
+    One whole command each, as it stands there: without prompt signs, no comments, nothing that
+    goes over several lines, is longer than 500 characters or holds what cannot be printed.
+    """
+    fenced, prose = _split_blocks(lines)
+    found = [command for block in fenced for command in _block_commands(block)]
+    if not found:
+        found = [command for line in prose for command in _prose_commands(line)]
+    fitting = (each for each in found if len(each) <= _MAX_COMMAND_CHARS and each.isprintable())
+    return tuple(dict.fromkeys(fitting))[:_MAX_COMMANDS]
+
+
+def _split_blocks(lines: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """(the lines of each block that is for a shell, the lines outside of all blocks)."""
+    blocks: list[list[str]] = []
+    prose: list[str] = []
+    fence, is_shell = "", False
+    for line in lines:
+        mark = _SHELL_FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+            elif is_shell:
+                blocks[-1].append(line)
+        elif mark:
+            fence, is_shell = mark[1], mark[2].casefold() in _SHELLS
+            blocks += [[]] if is_shell else []
+        else:
+            prose.append(line)
+    return blocks, prose
+
+
+def _block_commands(lines: Sequence[str]) -> Iterator[str]:
+    """Where lines begin with prompt signs, the others are what commands printed."""
+    has_prompts = any(_PROMPT.match(line.strip()) for line in lines)
+    opened: list[str] = []
+    for line in lines:
+        text = line.strip()
+        if not opened:
+            prompt = _PROMPT.match(text)
+            if not text or text.startswith("#") or (has_prompts and not prompt):
+                continue
+            text = text[prompt.end() :].strip() if prompt else text
+        opened.append(text)
+        if len(opened) > _MAX_COMMAND_LINES:
+            return
+        if _is_complete_command(opened):
+            if len(opened) == 1:
+                yield _strip_comment(text)
+            opened = []
+
+
+def _is_complete_command(lines: Sequence[str]) -> bool:
+    """Whether a command that began with the first of these lines ends with the last one."""
+    found = _DOCUMENT.search(lines[0])
+    if found:
+        return lines[-1] == found[1]
+    if _BLOCK.match(lines[0]):
+        return bool(_BLOCK_END.search(lines[-1]))
+    bare = _STRINGS.sub("", "\n".join(lines))
+    return not ('"' in bare or "'" in bare or _GOES_ON.search(lines[-1]))
+
+
+def _strip_comment(command: str) -> str:
+    """Without a comment at its end. One that stands in a string is none."""
+    hidden = _STRINGS.sub(lambda string: "x" * len(string[0]), command)
+    found = re.search(r"[ \t]#", hidden)
+    return command[: found.start()].rstrip() if found else command
+
+
+def _prose_commands(line: str) -> Iterator[str]:
+    for span in _SPAN.finditer(line[:5_000]):
+        text = _PROMPT.sub("", span[2].strip(), count=1).strip()
+        if not _CODE.match(text) and (_PROGRAM.match(text) or _ALONE.match(text)):
+            yield text

@@ -1,18 +1,21 @@
-"""The phases of a plan: what each is told, which tools it has, and what follows on a review."""
+"""The phases of a plan: what each is told, which tools it has, and what follows on a review.
+
+Texts with places in them, `{{NAME}}`, where values are put.
+"""
 
 import functools
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.context.prompt_text import quote_text
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle
-from dirge_py.plan.judgement import Judgement
-from dirge_py.plan.template import fill
+from dirge_py.plan.verdict_check import CheckedVerdict
 from dirge_py.types.events import PhaseName
 
 _FOLDER = Path(__file__).parent / "prompts"
-
 _LOOKING = ("read", "read_minified", "grep", "glob", "find_files", "list_dir", "lsp")
 _SYMBOLS = ("list_symbols", "get_symbol_body", "find_definition", "find_callers", "find_callees")
 
@@ -20,13 +23,11 @@ _SYMBOLS = ("list_symbols", "get_symbol_body", "find_definition", "find_callers"
 EXPLORE_TOOLS: tuple[str, ...] = (*_LOOKING, "repo_overview", *_SYMBOLS, "bash")
 PLAN_TOOLS: tuple[str, ...] = EXPLORE_TOOLS
 REVIEW_TOOLS: tuple[str, ...] = (*_LOOKING, "bash")
-
-_MOST_FINDINGS = 60_000
-_MOST_CHANGES = 24_000
-_MOST_CLAIMS = 8_000
-_MOST_FEEDBACK = 24_000
+_MAX_FINDINGS_CHARS = 60_000
+_MAX_CHANGES_CHARS = 24_000
+_MAX_CLAIMS_CHARS = 8_000
+_MAX_FEEDBACK_CHARS = 24_000
 """Characters of what one phase hands to the next. Requests and plans are handed on whole."""
-
 _CUT = "\n[… left out: it is too long …]\n"
 
 
@@ -50,7 +51,7 @@ class Exhausted:
 NextStep: TypeAlias = Approved | Retry | Exhausted
 
 
-def next_review_step(judgement: Judgement, text: str, cycles_left: int) -> NextStep:
+def next_review_step(judgement: CheckedVerdict, text: str, cycles_left: int) -> NextStep:
     """What follows on a review whose report was `text`. A retry is always told something."""
     if judgement.is_approved:
         return Approved()
@@ -59,7 +60,7 @@ def next_review_step(judgement: Judgement, text: str, cycles_left: int) -> NextS
     return Retry(_feedback(judgement, text))
 
 
-def _feedback(judgement: Judgement, text: str) -> str:
+def _feedback(judgement: CheckedVerdict, text: str) -> str:
     if judgement.missing.strip():
         return judgement.missing
     unmet = [f"- {requirement}: {why}" for requirement, why in judgement.not_verified]
@@ -84,7 +85,7 @@ def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str
     return _prompt(
         "plan",
         REQUEST=quote_text("request", request),
-        FINDINGS=quote_text("findings", _cut(findings, _MOST_FINDINGS)),
+        FINDINGS=quote_text("findings", _cut(findings, _MAX_FINDINGS_CHARS)),
         AGAIN=f"\n{again}\n" if again else "",
     )
 
@@ -106,7 +107,7 @@ def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
 
 
 def retry_prompt(missing: str) -> str:
-    return _prompt("retry", MISSING=quote_text("review", _cut(missing, _MOST_FEEDBACK)))
+    return _prompt("retry", MISSING=quote_text("review", _cut(missing, _MAX_FEEDBACK_CHARS)))
 
 
 def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
@@ -115,8 +116,8 @@ def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
         "review",
         REQUEST=quote_text("request", request),
         PLAN=quote_text("plan", plan),
-        CLAIMS=quote_text("claims", _cut(claims, _MOST_CLAIMS)),
-        CHANGES=quote_text("changes", _cut(changes, _MOST_CHANGES)),
+        CLAIMS=quote_text("claims", _cut(claims, _MAX_CLAIMS_CHARS)),
+        CHANGES=quote_text("changes", _cut(changes, _MAX_CHANGES_CHARS)),
     )
 
 
@@ -135,9 +136,21 @@ def _cut(text: str, most: int) -> str:
 
 
 def _prompt(name: str, **values: str) -> str:
-    return fill(_text(name), values)
+    return fill_template(_text(name), values)
 
 
 @functools.cache
 def _text(name: str) -> str:
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+_PLACE = re.compile(r"\{\{([A-Z][A-Z0-9_]*)\}\}")
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """`template` with each `{{NAME}}` replaced by its value, in one pass from left to right.
+
+    What a value holds is never looked at again, so a request that speaks of `{{PLAN}}` stays as it
+    was typed. Names that have no value, and places that are not closed, stay too.
+    """
+    return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Any
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.plan import acceptance, phases
-from dirge_py.plan.allowance import Allowance
-from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Edited, Later, PlanAgain, PlanDesk
+from dirge_py.plan import implementation, phases
+from dirge_py.plan.approval import (
+    Accept,
+    AcceptEdited,
+    AutoApprove,
+    DeferPlan,
+    PlanApprover,
+    Reject,
+    Revise,
+)
+from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
 from dirge_py.plan.document import read_plan
-from dirge_py.plan.evidence import EvidenceLedger
-from dirge_py.plan.forked import PhaseEnded, PhaseFork, came_to_nothing, in_a_line
-from dirge_py.plan.implementing import implement
-from dirge_py.plan.interruption import Interrupted, Interruption
-from dirge_py.plan.recording import Recording
-from dirge_py.plan.reviewing import Review, Reviewer
+from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
+from dirge_py.plan.implementation import implement
+from dirge_py.plan.phase_fork import PhaseEnded, PhaseFork, phase_failed, summary_line
+from dirge_py.plan.project_guard import ProjectChanges, ProjectGuard, ReviewerWrites
+from dirge_py.plan.review import Review, Reviewer
 from dirge_py.plan.state import NAME, PlanState, load_state
-from dirge_py.plan.strays import Strays
-from dirge_py.plan.untouched import Touched, Untouched
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import EvidenceTaken, PhaseName, PlanPhase, SystemNotice
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
@@ -36,7 +41,7 @@ from dirge_py.types.outcomes import (
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
-_DOING: dict[PhaseName, str] = {
+_PHASE_LABELS: dict[PhaseName, str] = {
     "explore": "the plan's exploration is going on",
     "plan": "a plan is being made",
     "implement": "a plan is being implemented",
@@ -56,7 +61,7 @@ class PlanResult:
     plan: str = ""
 
 
-async def start(request: str, conversation: "Conversation", desk: PlanDesk) -> PlanResult:
+async def start_plan(request: str, conversation: "Conversation", desk: PlanApprover) -> PlanResult:
     """Work through a request. `desk` is asked about the plan before anything is changed.
 
     Raises:
@@ -69,8 +74,8 @@ async def start(request: str, conversation: "Conversation", desk: PlanDesk) -> P
     return await PlanRun(conversation, desk, state).to_its_end()
 
 
-async def go_on(
-    conversation: "Conversation", desk: PlanDesk, *, is_accepted: bool = False
+async def resume_plan(
+    conversation: "Conversation", desk: PlanApprover, *, is_accepted: bool = False
 ) -> PlanResult:
     """Go on with the plan that the session keeps; `is_accepted` takes a waiting one as it is.
 
@@ -89,14 +94,14 @@ async def go_on(
         left = max(1, state.cycles_left)
         state = replace(state, step=state.step + 1, cycles_left=left - 1)
         state = replace(state, has_begun=False, is_implemented=False)
-    desk = AcceptsAll() if is_accepted else desk
+    desk = AutoApprove() if is_accepted else desk
     return await PlanRun(conversation, desk, replace(state, status="active")).to_its_end()
 
 
 class PlanRun:
     """One request on its way through the phases. The conversation's occupant meanwhile."""
 
-    def __init__(self, conversation: "Conversation", desk: PlanDesk, state: PlanState) -> None:
+    def __init__(self, conversation: "Conversation", desk: PlanApprover, state: PlanState) -> None:
         self._conversation = conversation
         self._desk = desk
         self._terms = conversation.plan_terms
@@ -104,8 +109,8 @@ class PlanRun:
         self._ledger = EvidenceLedger.load(state.evidence)
         self._attached: Sequence[UserBlock] = ()
         self._fork: PhaseFork | None = None
-        self._interruption = Interruption(self._stop_run)
-        self._allowance = Allowance(self._terms, stop=lambda: self.interrupt(_TIME))
+        self._interruption = PlanInterruption(self._stop_run)
+        self._allowance = PlanBudget(self._terms, stop=lambda: self.interrupt(_TIME))
         self._notes: list[str] = []
         self._report = ""
 
@@ -113,7 +118,7 @@ class PlanRun:
 
     @property
     def description(self) -> str:
-        return _DOING[self._state.phase]
+        return _PHASE_LABELS[self._state.phase]
 
     def interrupt(self, reason: str = "user") -> None:
         self._interruption(reason)
@@ -157,7 +162,7 @@ class PlanRun:
             message = await self._interruption.wait(conversation.attach(self._state.request))
             self._attached = message.content[1:]
             outcome = await self._phases()
-        except Interrupted:
+        except PlanInterrupted:
             outcome = Cancelled(reason=self._interruption.reason)
         except PhaseEnded as ended:
             outcome = ended.outcome
@@ -170,9 +175,11 @@ class PlanRun:
     async def _phases(self) -> Outcome:
         if not self._state.findings:
             await self._explore()
-        if self._state.is_accepted and isinstance(self._desk, AcceptsAll):
+        if self._state.is_accepted and isinstance(self._desk, AutoApprove):
             # What was allowed for the session has ended with the program that began it.
-            self._say(acceptance.allow_checks(read_plan(self._state.plan), self._conversation))
+            self._say(
+                implementation.grant_verifications(read_plan(self._state.plan), self._conversation)
+            )
         while not self._state.is_accepted:
             if not self._state.plan or self._state.comment:
                 await self._plan()
@@ -224,7 +231,7 @@ class PlanRun:
     async def _looked(self, history: str, tools: Sequence[str], prompt: str) -> str:
         """What a fork that can only look has to say. Raises PhaseEnded where that is nothing."""
         phase = self._state.phase
-        watch = Untouched(self._conversation)
+        watch = ProjectGuard(self._conversation)
         await self._interruption.wait(watch.look(needs_way_back=False))
         spec = ForkOptions(
             history="frozen" if history == "frozen" else "empty",
@@ -236,31 +243,31 @@ class PlanRun:
         async with self._opened(spec) as fork:
             text = await fork.ask(UserMessage(content=self._with_attached(prompt)))
             self._note(await self._interruption.wait(watch.compare()))
-            self._tell(fork.ended(in_a_line(phase, text), text))
+            self._tell(fork.ended(summary_line(phase, text), text))
         if not text:
-            raise came_to_nothing(phase, "produced nothing")
+            raise phase_failed(phase, "produced nothing")
         return text
 
     async def _decide(self) -> Outcome | None:
         """Put the plan to whoever decides; an outcome where it goes no further."""
         plan = read_plan(self._state.plan)
-        grants = acceptance.grants_for(plan, self._conversation)
+        grants = implementation.verification_grants(plan, self._conversation)
         self._keep(status="waiting")
         with self._allowance.paused():
             answer = await self._interruption.wait(self._desk.decide(plan, grants))
         match answer:
-            case Accept(text=text) | Edited(text=text) if not text.strip():
+            case Accept(text=text) | AcceptEdited(text=text) if not text.strip():
                 raise DirgeError("an empty plan cannot be carried out.", hint="/plan drop ends it.")
             case Accept(text=text):
                 await self._interruption.wait(self._accept(text))
-            case Edited(text=text):
+            case AcceptEdited(text=text):
                 self._keep(plan=text)
-            case PlanAgain(comment=comment):
+            case Revise(comment=comment):
                 self._keep(status="active", comment=comment)
-            case Drop():
+            case Reject():
                 self._keep(status="dropped", why="It was dropped before anything was changed.")
                 return Cancelled(reason="dropped")
-            case Later():
+            case DeferPlan():
                 self._keep(status="waiting", why="It waits to be accepted.")
                 return AwaitingConfirmation(call_ids=(), description="The plan waits for a yes.")
         return None
@@ -268,7 +275,7 @@ class PlanRun:
     async def _accept(self, text: str) -> None:
         snapshots = self._conversation.session.snapshots
         taken = await snapshots.take() if snapshots is not None else None
-        self._say(acceptance.take_up(read_plan(text), self._conversation))
+        self._say(implementation.prepare_implementation(read_plan(text), self._conversation))
         base = taken.tree if taken is not None else ""
         self._keep(status="active", plan=text, is_accepted=True, base_tree=base)
 
@@ -289,7 +296,7 @@ class PlanRun:
 
     async def _review(self) -> Review:
         self._enter("review")
-        watch = Untouched(self._conversation)
+        watch = ProjectGuard(self._conversation)
         reviewer = Reviewer(self._conversation, self._ledger, self._state)
         # Which sandbox there is, if any, is known only once the fork is there.
         await self._interruption.wait(watch.look(needs_way_back=True))
@@ -309,7 +316,7 @@ class PlanRun:
             prompt = await self._interruption.wait(reviewer.prompt(self._attached))
             try:
                 text = await reviewer.ask(fork, prompt, bundles)
-            except (PhaseEnded, Interrupted):
+            except (PhaseEnded, PlanInterrupted):
                 if not fork.opened.environment.sandbox and reviewer.has_acted:
                     self._note(await watch.compare())
                 raise
@@ -349,14 +356,14 @@ class PlanRun:
             self._fork = None
             await fork.close()
 
-    def _recording(self, of: "Conversation") -> Recording:
-        return Recording(
+    def _recording(self, of: "Conversation") -> EvidenceCollector:
+        return EvidenceCollector(
             of,
             self._ledger,
             phase="review",
             step=self._state.step,
             tell=self._tell,
-            strays=Strays(of.cwd),
+            strays=ReviewerWrites(of.cwd),
         )
 
     def _with_attached(self, prompt: str) -> tuple[UserBlock, ...]:
@@ -369,7 +376,7 @@ class PlanRun:
         for line in lines:
             self._conversation.report(SystemNotice(line))
 
-    def _note(self, touched: Touched) -> None:
+    def _note(self, touched: ProjectChanges) -> None:
         if touched.words:
             self._notes.append(touched.words)
             self._say([touched.words])
@@ -390,5 +397,5 @@ class PlanRun:
         """Have the model know of the report with the next prompt."""
         words = f"The plan was reviewed. The report:\n\n{clean(self._report)}"
         telling = self._conversation.inserts.put_in(user_text(words, "harness"))
-        with suppress(DirgeError, Interrupted):
+        with suppress(DirgeError, PlanInterrupted):
             await self._interruption.wait(telling)

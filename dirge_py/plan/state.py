@@ -10,11 +10,11 @@ from dirge_py.types.events import PhaseName
 NAME = "plan"
 """What it is called among the things that a session keeps."""
 
-Status = Literal["active", "waiting", "stopped", "verified", "not_verified", "dropped"]
+PlanStatus = Literal["active", "waiting", "stopped", "verified", "not_verified", "dropped"]
 """Under way (or left so by a crash); for somebody to accept it; ended early; reviewed and found
 done, or not; given up."""
 
-RESUMABLE: frozenset[Status] = frozenset(("active", "waiting", "stopped", "not_verified"))
+RESUMABLE: frozenset[PlanStatus] = frozenset(("active", "waiting", "stopped", "not_verified"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class PlanState:
     has_begun: bool = False
     is_implemented: bool = False
     feedback: str = ""
-    status: Status = "active"
+    status: PlanStatus = "active"
     why: str = ""
     report: str = ""
     base_tree: str = ""
@@ -67,7 +67,7 @@ def load_state(stored: Any) -> PlanState | None:
             found["evidence"] = [entry for entry in entries if isinstance(entry, Mapping)]
         elif type(value) is type(getattr(blank, each.name)):
             found[each.name] = value
-    if found.get("status") not in get_args(Status):
+    if found.get("status") not in get_args(PlanStatus):
         found["status"] = "stopped"
     if found.get("phase") not in get_args(PhaseName):
         found["phase"] = "explore"
@@ -78,7 +78,7 @@ def load_state(stored: Any) -> PlanState | None:
     return PlanState(**found)
 
 
-def words_at_start(stored: Any) -> str:
+def notice_at_start(stored: Any) -> str:
     """What a person who opens a session should know of its plan; "" where there is nothing."""
     state = load_state(stored)
     if state is None or state.status not in ("active", "waiting", "stopped"):
@@ -90,7 +90,7 @@ def words_at_start(stored: Any) -> str:
     return f"{stands}: /plan resume goes on with it, /plan drop gives it up."
 
 
-def standing(stored: Any) -> str:
+def describe_progress(stored: Any) -> str:
     """The plan that is being carried out, for a model whose context was folded; or "".
 
     One that was stopped is nothing that other runs need to know: who goes on with it is told anew.

@@ -1,17 +1,21 @@
-"""The reviewer's verdict, read with caution: whatever is not plainly DONE is not done."""
+"""The reviewer's verdict, read with caution: whatever is not plainly DONE is not done.
+
+The shape of a verdict, for services that can hold an answer to one.
+"""
 
 import json
 import re
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
 from dirge_py.lib.lean_dataclass import dataclass
 
 Status: TypeAlias = Literal["verified", "not_verified", "cannot_verify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class ChecklistItem:
     """One requirement, what the reviewer says of it, and which commands or ids it names for it."""
 
     requirement: str
@@ -21,11 +25,11 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ReviewVerdict:
     """`is_itemised`: the checklist told the evidence of each item; otherwise it was plain text."""
 
     is_done: bool
-    checklist: tuple[Item, ...] = ()
+    checklist: tuple[ChecklistItem, ...] = ()
     is_itemised: bool = True
     missing: str = ""
 
@@ -42,7 +46,7 @@ _UNCHECKED = re.compile(r"\A(?:\[ ?\]|[✗✘❌])\ufe0f?\s*")
 _NOTHING = frozenset(("none", "nothing", "n/a", "na", "-", "--", "[]", "empty", "no"))
 
 
-def parse_verdict(text: str) -> Verdict | str:
+def parse_verdict(text: str) -> ReviewVerdict | str:
     """The verdict at the end of `text`, or why it cannot be read, in words for the reviewer.
 
     It is one block of JSON, tagged `json`, with nothing behind it. Earlier blocks that hold a
@@ -56,7 +60,7 @@ def parse_verdict(text: str) -> Verdict | str:
         return "its JSON is nested too deeply"
 
 
-def _parsed(text: str) -> Verdict:
+def _parsed(text: str) -> ReviewVerdict:
     openings = list(_OPENING.finditer(text))
     if not openings:
         raise _Unreadable(
@@ -116,7 +120,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
-def _read(value: object) -> Verdict:
+def _read(value: object) -> ReviewVerdict:
     if not isinstance(value, dict):
         raise _Unreadable("its JSON is not an object")
     verdict = value.get("verdict")
@@ -135,7 +139,7 @@ def _read(value: object) -> Verdict:
     items = tuple(_itemised(entries, is_done) if is_itemised else _plain(told, is_done))
     if is_done and not items:
         raise _Unreadable('DONE needs a "checklist" with one entry for each requirement')
-    return Verdict(is_done=is_done, checklist=items, is_itemised=is_itemised, missing=missing)
+    return ReviewVerdict(is_done=is_done, checklist=items, is_itemised=is_itemised, missing=missing)
 
 
 def _missing(value: object) -> str:
@@ -152,10 +156,12 @@ def _as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _itemised(entries: list[object], is_done: bool) -> Iterator[Item]:
+def _itemised(entries: list[object], is_done: bool) -> Iterator[ChecklistItem]:
     for entry in entries:
         if isinstance(entry, str) and entry.strip():
-            yield Item(requirement=entry.strip(), status="not_verified", note="no evidence is told")
+            yield ChecklistItem(
+                requirement=entry.strip(), status="not_verified", note="no evidence is told"
+            )
             continue
         requirement = entry.get("requirement") if isinstance(entry, dict) else None
         if (
@@ -173,7 +179,7 @@ def _itemised(entries: list[object], is_done: bool) -> Iterator[Item]:
                 raise _Unreadable(f'the "status" of an entry of its "checklist" is not {words}')
             status = "not_verified"
         note = entry.get("note")
-        yield Item(
+        yield ChecklistItem(
             requirement=requirement.strip(),
             status=cast(Status, status),
             evidence=_texts(entry.get("evidence")),
@@ -186,7 +192,7 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(each.strip() for each in entries if isinstance(each, str) and each.strip())
 
 
-def _plain(value: object, is_done: bool) -> Iterator[Item]:
+def _plain(value: object, is_done: bool) -> Iterator[ChecklistItem]:
     """The lines of a checklist that is a text or a list of texts, with what a tick says of each."""
     for text in _texts(value):
         for line in text.splitlines():
@@ -196,4 +202,51 @@ def _plain(value: object, is_done: bool) -> Iterator[Item]:
                 if mark.match(bare):
                     bare, status = mark.sub("", bare), cast(Status, meaning)
             if bare:
-                yield Item(requirement=bare, status=status)
+                yield ChecklistItem(requirement=bare, status=status)
+
+
+_ITEM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "requirement": {"type": "string"},
+        "status": {"type": "string", "enum": list(get_args(Status))},
+        "evidence": {"type": "array", "items": {"type": "string"}},
+        "note": {"type": "string"},
+    },
+    "required": ["requirement", "status", "evidence", "note"],
+    "additionalProperties": False,
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "verdict": {"type": "string", "enum": ["DONE", "NEEDS_FIX"]},
+        "checklist": {"type": "array", "items": _ITEM},
+        "missing": {"type": "string"},
+    },
+    "required": ["verdict", "checklist", "missing"],
+    "additionalProperties": False,
+}
+"""Every member is required, as the strictest services want it."""
+
+
+class _VerdictAnswer(AnswerSchema):
+    """What the answer of a reviewer has to be who is asked for nothing but the verdict.
+
+    One in a block of JSON, with words before it, is read as well: it is what other services send.
+    """
+
+    __slots__ = ()
+
+    def of_text(self, text: str) -> CheckedValue:
+        verdict = parse_verdict(as_json_block(text))
+        return CheckedValue(None, [verdict]) if isinstance(verdict, str) else CheckedValue(text)
+
+
+def verdict_answer_schema() -> AnswerSchema:
+    """A verdict, for services that can hold an answer to its schema."""
+    return _VerdictAnswer(told=SCHEMA, is_wrapped=False, check=lambda value: ())
+
+
+def as_json_block(text: str) -> str:
+    """A verdict that came bare, after the schema, as `parse_verdict` wants it."""
+    return f"```json\n{text.strip()}\n```" if text.lstrip().startswith("{") else text

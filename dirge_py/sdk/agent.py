@@ -23,9 +23,9 @@ from dirge_py.conversation.run import Run
 from dirge_py.guards.limits import Limits
 from dirge_py.permission.project_trust import inspect_project
 from dirge_py.permission.rules import Mode
-from dirge_py.plan.desk import Accept, AcceptsAll, Drop, KeepsAll, PlanAnswer, PlanDesk
+from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, PlanApprover, Reject
 from dirge_py.plan.document import PlanDocument
-from dirge_py.plan.runner import PlanResult, start
+from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.sdk.agent_inputs import (
     AgentInput,
     Asking,
@@ -92,16 +92,16 @@ async def work_through(
         )
     forget = conversation.subscribe(on_event) if on_event is not None else None
     try:
-        return await start(request, conversation, _desk(accept, terms))
+        return await start_plan(request, conversation, _desk(accept, terms))
     finally:
         if forget is not None:
             forget()
 
 
-def _desk(accept: AcceptFunction | None, terms: PlanTerms) -> PlanDesk:
+def _desk(accept: AcceptFunction | None, terms: PlanTerms) -> PlanApprover:
     if accept is not None:
         return _Asked(accept)
-    return KeepsAll() if terms.auto_accept is False else AcceptsAll()
+    return DeferAll() if terms.auto_accept is False else AutoApprove()
 
 
 class _Asked:
@@ -114,7 +114,7 @@ class _Asked:
         if isinstance(answer, PlanAnswer):
             return answer
         # Nothing but a plain True is a yes, as with questions about calls.
-        return Accept(plan.text) if answer is True else Drop()
+        return Accept(plan.text) if answer is True else Reject()
 
 
 class Agent:

@@ -56,7 +56,7 @@ from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.llm_judge import model_judge
 from dirge_py.permission.settings import rule_keeper
-from dirge_py.plan.state import NAME, standing
+from dirge_py.plan.state import NAME, describe_progress
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
@@ -528,7 +528,7 @@ def stands(todo: TodoList, kept: SessionMetadata) -> str:
 
     The plan itself comes first, as the list was made of its steps.
     """
-    return "\n\n".join(part for part in (standing(kept.get(NAME)), todo.as_text()) if part)
+    return "\n\n".join(part for part in (describe_progress(kept.get(NAME)), todo.as_text()) if part)
 
 
 def _spec(config: Config, role: str) -> str:

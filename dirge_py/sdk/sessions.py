@@ -17,7 +17,7 @@ from dirge_py.files.read_log import ReadLog
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.version import __version__
 from dirge_py.plan.state import NAME as PLAN
-from dirge_py.plan.state import words_at_start
+from dirge_py.plan.state import notice_at_start
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.drafts import decode_draft, decode_queue, decode_stash
 from dirge_py.session.history import LoadedSession
@@ -156,7 +156,7 @@ def queued_again(loaded: LoadedSession) -> Iterator[str]:
 
 def plan_left(loaded: LoadedSession) -> Iterator[str]:
     """What a person who resumes should know of a plan that did not come to its end."""
-    words = words_at_start(loaded.settings.get(PLAN))
+    words = notice_at_start(loaded.settings.get(PLAN))
     if words:
         yield words
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
-from dirge_py.plan.desk import (
+from dirge_py.plan.approval import (
     Accept,
-    AcceptsAll,
-    Drop,
-    Edited,
-    Later,
-    PlanAgain,
+    AcceptEdited,
+    AutoApprove,
+    DeferPlan,
     PlanAnswer,
-    PlanDesk,
+    PlanApprover,
+    Reject,
+    Revise,
 )
-from dirge_py.plan.state import NAME, Status, load_state, words_at_start
+from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.slash.base import FrontEnd, NeedsScreen, TakesOutcome, Tone
 from dirge_py.types.errors import UsageError
@@ -34,14 +34,14 @@ from dirge_py.types.questions import Question, QuestionOption
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.document import PlanDocument
-    from dirge_py.plan.runner import PlanResult, go_on, start
+    from dirge_py.plan.runner import PlanResult, resume_plan, start_plan
 else:
-    go_on = late("dirge_py.plan.runner", "go_on")
-    start = late("dirge_py.plan.runner", "start")
+    resume_plan = late("dirge_py.plan.runner", "resume_plan")
+    start_plan = late("dirge_py.plan.runner", "start_plan")
 
 _VERBS = ("status", "stop", "resume", "accept", "drop")
 _OFF = "Plans are switched off: `[plan] enabled` is false in the settings."
-_STANDS: dict[Status, str] = {
+_STANDS: dict[PlanStatus, str] = {
     "active": "It is being worked on.",
     "waiting": "It waits to be accepted.",
     "stopped": "It is stopped.",
@@ -67,7 +67,7 @@ class FrontDesk:
             try:
                 answers = await self._front.form([question])
             except NeedsScreen:
-                return Accept(plan.text) if self._accepts_alone else Later()
+                return Accept(plan.text) if self._accepts_alone else DeferPlan()
             chosen = answers[0].chosen if answers else ()
             said = answers[0].text.strip() if answers else ""
             match chosen[:1]:
@@ -76,17 +76,17 @@ class FrontDesk:
                 case (label,) if label == _EDIT:
                     edited = await self._edit(plan.text)
                     if edited != plan.text:
-                        return Edited(edited)
+                        return AcceptEdited(edited)
                 case (label,) if label == _DROP:
-                    return Drop()
+                    return Reject()
                 case (label,) if label == _AGAIN:
                     said = said or await self._comment()
                     if said:
-                        return PlanAgain(said)
+                        return Revise(said)
                 case _ if said:
-                    return PlanAgain(said)
+                    return Revise(said)
                 case _:
-                    return Later()
+                    return DeferPlan()
 
     async def _edit(self, text: str) -> str:
         """The text as the person left it; as it was where they could not, or emptied it."""
@@ -122,20 +122,22 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
     elif verb == "drop":
         _drop(conversation, front)
     elif verb in ("resume", "accept"):
-        result = await go_on(conversation, _desk(conversation, front), is_accepted=verb == "accept")
+        result = await resume_plan(
+            conversation, _desk(conversation, front), is_accepted=verb == "accept"
+        )
         _tell(result, conversation, front)
     else:
         conversation.check_idle()
-        if left := words_at_start(conversation.session.metadata.get(NAME)):
+        if left := notice_at_start(conversation.session.metadata.get(NAME)):
             front.show(f"{left.partition(':')[0]}; this request takes its place.")
-        _tell(await start(verb, conversation, _desk(conversation, front)), conversation, front)
+        _tell(await start_plan(verb, conversation, _desk(conversation, front)), conversation, front)
 
 
-def _desk(conversation: "Conversation", front: FrontEnd) -> PlanDesk:
+def _desk(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
     accept = conversation.plan_terms.auto_accept
     if accept is None and isinstance(front, TakesOutcome):
         accept = True  # Nobody sits there.
-    return AcceptsAll() if accept else FrontDesk(front, accepts_alone=accept is None)
+    return AutoApprove() if accept else FrontDesk(front, accepts_alone=accept is None)
 
 
 def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -> Question:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dirge_py.plan.runner import go_on
-from dirge_py.plan.strays import Strays
+from dirge_py.plan.project_guard import ReviewerWrites
+from dirge_py.plan.runner import resume_plan
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.outcomes import Done, NotVerified
 from dirge_py.types.questions import PermissionAnswer
@@ -86,12 +86,12 @@ async def test_a_review_does_not_count_what_one_before_it_ran(room: Workroom) ->
         ids = [each["id"] for each in kept(talk).evidence]
 
         room.model.will_say(verdict()).will_say(verdict())
-        result = await go_on(talk, room.desk)
+        result = await resume_plan(talk, room.desk)
 
         assert isinstance(result.outcome, NotVerified)
         room.will_write("yes")
         room.will_review(verdict())
-        await go_on(talk, room.desk)
+        await resume_plan(talk, room.desk)
         assert [each["id"] for each in kept(talk).evidence][: len(ids)] == ids
         assert len({each.id for each in room.evidence}) == len(room.evidence)
 
@@ -142,7 +142,7 @@ async def test_only_after_what_may_write_files_by_hand_files_are_looked_for(
     room: Workroom, command: str, is_looked_at: bool
 ) -> None:
     top = room.project
-    strays = Strays(top)
+    strays = ReviewerWrites(top)
     await strays.begin("call", command.format(top=top))
     (top / "new").touch()
     (top / "__pycache__").mkdir()

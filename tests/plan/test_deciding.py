@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from dirge_py.frontend.print.front import PrintFront
-from dirge_py.plan.desk import Accept, Drop, Later
-from dirge_py.plan.runner import go_on
-from dirge_py.plan.state import PlanState, load_state, standing
+from dirge_py.plan.approval import Accept, DeferPlan, Reject
+from dirge_py.plan.runner import resume_plan
+from dirge_py.plan.state import PlanState, describe_progress, load_state
 from dirge_py.slash.base import NeedsScreen
 from dirge_py.slash.plan import FrontDesk
 from dirge_py.types.messages import UserMessage
@@ -111,7 +111,7 @@ async def test_what_is_stored_of_a_plan_holds_no_secret_and_what_is_large_fits(
     (room.project / "more.txt").write_text("attached words")
     request = f"{secret} \x1b]0;title\x07 {{{{PLAN}}}} @more.txt {'word ' * 40_000}"
     room.will_look()
-    room.desk.answers = [Later()]
+    room.desk.answers = [DeferPlan()]
     async with room.open() as talk:
         await room.plan(talk, request)
     assert "attached words" in room.heard(0)[0]
@@ -123,7 +123,7 @@ async def test_what_is_stored_of_a_plan_holds_no_secret_and_what_is_large_fits(
     room.will_write("yes")
     room.will_review(verdict())
     async with room.open("newest") as talk:
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
         prompt = next(m for m in talk.messages if isinstance(m, UserMessage))
         assert "{{PLAN}}" in prompt.text and "Answer yes" in prompt.text
 
@@ -142,7 +142,7 @@ async def test_a_report_is_told_to_the_model_once(room: Workroom) -> None:
             talk.exclusive_owner.interrupt()
 
         room.model.will_say("On it.", hold=interrupt)
-        result = await go_on(talk, room.desk)
+        result = await resume_plan(talk, room.desk)
 
         told = [m for m in talk.messages if isinstance(m, UserMessage) and "The report:" in m.text]
         assert (result.outcome, result.report) == (Cancelled(reason="user"), "")
@@ -161,7 +161,9 @@ async def test_an_implementation_that_others_followed_is_told_where_it_stands(
 
         room.model.will_say("On it.", hold=interrupt)
         await room.plan(talk)
-        assert standing(talk.session.metadata.get("plan")) == "", "other runs need not know of it"
+        assert describe_progress(talk.session.metadata.get("plan")) == "", (
+            "other runs need not know of it"
+        )
 
         async def abort() -> None:
             talk.abort()
@@ -171,7 +173,7 @@ async def test_an_implementation_that_others_followed_is_told_where_it_stands(
 
         room.will_write("yes")
         room.will_review(verdict())
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
         said = [m.text for m in talk.messages if isinstance(m, UserMessage)]
         told = next(text for text in said if "Carry on" in text)
     assert "Answer yes" in told
@@ -191,17 +193,17 @@ async def test_a_plan_that_was_rewound_begins_its_implementation_anew(room: Work
         assert "cut off in its implement phase" in screen.text
         room.will_write("yes")
         room.will_review(verdict())
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
         assert REQUEST in str(talk.messages[0])
 
 
 async def test_another_request_tells_of_the_plan_whose_place_it_takes(room: Workroom) -> None:
     room.will_look()
     room.will_look()
-    room.desk.answers = [Later()]
+    room.desk.answers = [DeferPlan()]
     async with room.open() as talk:
         await room.plan(talk)
-        room.desk.answers = [Drop()]
+        room.desk.answers = [Reject()]
         screen = Seat("drop")
         command = COMMANDS.read("/plan Write `no` instead.")
         assert command is not None
@@ -213,7 +215,7 @@ async def test_another_request_tells_of_the_plan_whose_place_it_takes(room: Work
 
 async def test_a_plan_that_waits_says_so_once(room: Workroom) -> None:
     room.will_look()
-    room.desk.answers = [Later()]
+    room.desk.answers = [DeferPlan()]
     async with room.open() as talk:
         await room.plan(talk)
         screen = await typed("/plan status", talk)

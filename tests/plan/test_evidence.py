@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.plan.evidence import Evidence, EvidenceLedger, code_span, ending
+from dirge_py.plan.evidence import Evidence, EvidenceLedger, code_span, describe_ending
 from dirge_py.types.events import EvidenceTaken
 from tests.plan.kit import ran
 
@@ -89,8 +89,11 @@ def test_only_exit_code_0_is_a_pass(changes: dict[str, object], has_passed: bool
 
 def test_an_end_is_told_with_its_exit_code_or_what_happened_instead() -> None:
     ledger = EvidenceLedger()
-    assert ending(ran(ledger, "make", code=2)) == "`make` (E1): exit code 2"
-    assert ending(ran(ledger, "make", outcome="denied")) == "`make` (E2): was not allowed to run"
+    assert describe_ending(ran(ledger, "make", code=2)) == "`make` (E1): exit code 2"
+    assert (
+        describe_ending(ran(ledger, "make", outcome="denied"))
+        == "`make` (E2): was not allowed to run"
+    )
 
 
 def test_a_command_cannot_end_its_own_code_span() -> None:

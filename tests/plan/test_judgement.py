@@ -5,27 +5,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.plan.evidence import Evidence, EvidenceLedger
-from dirge_py.plan.judgement import Judgement, judge
-from dirge_py.plan.verdict import Item, Verdict
+from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict
+from dirge_py.plan.verdict_check import CheckedVerdict, check_verdict
 from tests.plan.kit import ran
 
 
-def item(*evidence: str, requirement: str = "it adds") -> Item:
-    return Item(requirement=requirement, status="verified", evidence=evidence)
+def item(*evidence: str, requirement: str = "it adds") -> ChecklistItem:
+    return ChecklistItem(requirement=requirement, status="verified", evidence=evidence)
 
 
-def done(*items: Item) -> Verdict:
-    return Verdict(is_done=True, checklist=items)
+def done(*items: ChecklistItem) -> ReviewVerdict:
+    return ReviewVerdict(is_done=True, checklist=items)
 
 
-def text(*lines: str, is_done: bool = True) -> Verdict:
+def text(*lines: str, is_done: bool = True) -> ReviewVerdict:
     status = "verified" if is_done else "not_verified"
-    items = tuple(Item(requirement=line, status=status) for line in lines)
-    return Verdict(is_done=is_done, checklist=items, is_itemised=False)
+    items = tuple(ChecklistItem(requirement=line, status=status) for line in lines)
+    return ReviewVerdict(is_done=is_done, checklist=items, is_itemised=False)
 
 
-def judged(verdict: Verdict | str, ledger: EvidenceLedger, tree: str = "now") -> Judgement:
-    return judge(verdict, ledger, tree=tree, step=1)
+def judged(
+    verdict: ReviewVerdict | str, ledger: EvidenceLedger, tree: str = "now"
+) -> CheckedVerdict:
+    return check_verdict(verdict, ledger, tree=tree, step=1)
 
 
 def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> None:
@@ -33,7 +35,7 @@ def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> No
     ran(ledger, "make test")
     ran(ledger, "grep -q ISO README.md", is_look=True)
     verdict = done(item("make test"), item("E2", requirement="the README tells it"))
-    assert judged(verdict, ledger) == Judgement(
+    assert judged(verdict, ledger) == CheckedVerdict(
         is_approved=True,
         verified=(
             ("it adds", "`make test` (E1): exit code 0"),
@@ -45,7 +47,7 @@ def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> No
 def test_no_verdict_is_no_approval() -> None:
     ledger = EvidenceLedger()
     ran(ledger, "make test")
-    assert judged("there is no block", ledger) == Judgement(
+    assert judged("there is no block", ledger) == CheckedVerdict(
         is_approved=False, has_verdict=False, problem="there is no block"
     )
 
@@ -167,7 +169,7 @@ def test_what_could_not_run_to_its_end_cannot_be_verified_here(outcome: str) -> 
 
 
 @pytest.mark.parametrize("verdict", [done(item("ls src")), text("it adds"), text("`ls src`")])
-def test_looking_proves_nothing(verdict: Verdict) -> None:
+def test_looking_proves_nothing(verdict: ReviewVerdict) -> None:
     ledger = EvidenceLedger()
     ran(ledger, "ls src", is_look=True)
     judgement = judged(verdict, ledger)
@@ -188,10 +190,12 @@ def test_an_exit_code_that_hides_failures_proves_nothing(command: str) -> None:
 def test_items_that_the_reviewer_has_not_verified_are_not() -> None:
     ledger = EvidenceLedger()
     ran(ledger, "make test")
-    doubtful = Item(requirement="b", status="not_verified", evidence=("make test",), note="no time")
-    closed = Item(requirement="c", status="cannot_verify", note="no network")
+    doubtful = ChecklistItem(
+        requirement="b", status="not_verified", evidence=("make test",), note="no time"
+    )
+    closed = ChecklistItem(requirement="c", status="cannot_verify", note="no network")
     judgement = judged(done(item("make test"), doubtful, closed), ledger)
-    assert judgement == Judgement(
+    assert judgement == CheckedVerdict(
         is_approved=False,
         verified=(("it adds", "`make test` (E1): exit code 0"),),
         not_verified=(("b", "no time"),),
@@ -203,13 +207,13 @@ def test_items_that_the_reviewer_has_not_verified_are_not() -> None:
 def test_needs_fix_is_believed_as_it_is() -> None:
     ledger = EvidenceLedger()
     ran(ledger, "make test")
-    verdict = Verdict(is_done=False, checklist=(item("make test"),), missing="two cases")
-    assert judged(verdict, ledger) == Judgement(
+    verdict = ReviewVerdict(is_done=False, checklist=(item("make test"),), missing="two cases")
+    assert judged(verdict, ledger) == CheckedVerdict(
         is_approved=False,
         verified=(("it adds", "`make test` (E1): exit code 0"),),
         missing="two cases",
     )
-    assert "without a word" in judged(Verdict(is_done=False), ledger).problem
+    assert "without a word" in judged(ReviewVerdict(is_done=False), ledger).problem
 
 
 def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -> None:
@@ -217,7 +221,7 @@ def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -
     ran(ledger, "make test")
     assert not judged(done(), ledger).is_approved
     assert not judged(
-        Verdict(is_done=True, checklist=(item("make test"),), missing="a"), ledger
+        ReviewVerdict(is_done=True, checklist=(item("make test"),), missing="a"), ledger
     ).is_approved
 
 
@@ -274,13 +278,13 @@ TAKEN = st.builds(
     is_look=st.booleans(),
 )
 ITEMS = st.builds(
-    Item,
+    ChecklistItem,
     requirement=st.sampled_from(["it adds", "`make test` shows it", "make test passes"]),
     status=st.sampled_from(["verified", "verified", "verified", "not_verified", "cannot_verify"]),
     evidence=st.lists(st.sampled_from([*COMMANDS, "E1", "E2", "test", "x"]), max_size=2).map(tuple),
 )
 VERDICTS = st.builds(
-    Verdict,
+    ReviewVerdict,
     is_done=st.sampled_from([True, True, False]),
     checklist=st.lists(ITEMS, max_size=3).map(tuple),
     is_itemised=st.booleans(),
@@ -305,7 +309,7 @@ def counts(each: Evidence) -> bool:
 
 @given(st.lists(TAKEN, max_size=4), VERDICTS, st.sampled_from(["now", "now", ""]))
 def test_nothing_is_approved_without_a_check_of_this_review_that_passed_on_these_files(
-    taken: list[dict[str, object]], verdict: Verdict, tree: str
+    taken: list[dict[str, object]], verdict: ReviewVerdict, tree: str
 ) -> None:
     ledger = ledger_of(taken)
     judgement = judged(verdict, ledger, tree)
@@ -320,14 +324,16 @@ def test_nothing_is_approved_without_a_check_of_this_review_that_passed_on_these
 
 @given(st.lists(TAKEN, min_size=1, max_size=4), VERDICTS, st.data())
 def test_less_evidence_never_approves(
-    taken: list[dict[str, object]], verdict: Verdict, data: st.DataObject
+    taken: list[dict[str, object]], verdict: ReviewVerdict, data: st.DataObject
 ) -> None:
     """Taking away what failed would be hiding it; so it is what passed that is taken away.
 
     A plain checklist is left out: where the only command it names is taken away, it names none.
     """
     ledger = ledger_of(taken)
-    verdict = Verdict(is_done=verdict.is_done, checklist=verdict.checklist, missing=verdict.missing)
+    verdict = ReviewVerdict(
+        is_done=verdict.is_done, checklist=verdict.checklist, missing=verdict.missing
+    )
     passed = [each for each in ledger.items if each.has_passed]
     without = data.draw(st.sampled_from(passed)) if passed else None
     less = EvidenceLedger([each for each in ledger.items if each is not without])
@@ -337,10 +343,10 @@ def test_less_evidence_never_approves(
 
 @given(st.lists(TAKEN, max_size=4), VERDICTS, ITEMS, st.sampled_from(["", "two cases"]))
 def test_more_requirements_or_something_missing_never_approve(
-    taken: list[dict[str, object]], verdict: Verdict, more: Item, missing: str
+    taken: list[dict[str, object]], verdict: ReviewVerdict, more: ChecklistItem, missing: str
 ) -> None:
     ledger = ledger_of(taken)
-    longer = Verdict(
+    longer = ReviewVerdict(
         is_done=verdict.is_done,
         checklist=(*verdict.checklist, more) if verdict.checklist else (),
         is_itemised=verdict.is_itemised,

@@ -7,7 +7,6 @@ from typing import get_args
 import pytest
 
 from dirge_py.plan.document import read_plan
-from dirge_py.plan.judgement import Judgement
 from dirge_py.plan.phases import (
     EXPLORE_TOOLS,
     PLAN_TOOLS,
@@ -25,7 +24,8 @@ from dirge_py.plan.phases import (
     review_prompt,
     verdict_again_prompt,
 )
-from dirge_py.plan.verdict import Verdict, parse_verdict
+from dirge_py.plan.verdict import ReviewVerdict, parse_verdict
+from dirge_py.plan.verdict_check import CheckedVerdict
 from dirge_py.types.events import PhaseName
 
 CHANGING = {"write", "edit", "apply_patch", "kill_shell", "memory", "todo"}
@@ -106,7 +106,7 @@ def test_every_verdict_that_a_prompt_shows_is_one_that_can_be_read(prompt: str) 
     shown = re.findall(r"^```json\n.*?^```$", prompt, re.M | re.S)
     assert shown
     for block in shown:
-        assert isinstance(parse_verdict(block), Verdict)
+        assert isinstance(parse_verdict(block), ReviewVerdict)
 
 
 def test_the_end_of_a_plan_as_it_is_asked_for_is_one_that_can_be_read() -> None:
@@ -132,11 +132,11 @@ def test_every_phase_can_be_asked_for_its_report(phase: PhaseName) -> None:
 
 # -- what follows on a review
 
-APPROVED = Judgement(is_approved=True)
-MISSING = Judgement(is_approved=False, missing="- two cases")
-BLANK = Judgement(is_approved=False, missing=" \n")
-UNREAD = Judgement(is_approved=False, has_verdict=False, problem="there is no block")
-UNPROVED = Judgement(
+APPROVED = CheckedVerdict(is_approved=True)
+MISSING = CheckedVerdict(is_approved=False, missing="- two cases")
+BLANK = CheckedVerdict(is_approved=False, missing=" \n")
+UNREAD = CheckedVerdict(is_approved=False, has_verdict=False, problem="there is no block")
+UNPROVED = CheckedVerdict(
     is_approved=False, problem="1 of 2 …", not_verified=(("it adds", "exit code 1"),)
 )
 
@@ -166,6 +166,6 @@ UNPROVED = Judgement(
     ],
 )
 def test_what_follows_on_a_review(
-    judgement: Judgement, text: str, cycles_left: int, step: NextStep
+    judgement: CheckedVerdict, text: str, cycles_left: int, step: NextStep
 ) -> None:
     assert next_review_step(judgement, text, cycles_left) == step

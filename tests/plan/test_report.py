@@ -1,13 +1,13 @@
 """The last words of a plan."""
 
 from dirge_py.plan.evidence import EvidenceLedger
-from dirge_py.plan.judgement import Judgement, judge
-from dirge_py.plan.report import final_report
-from dirge_py.plan.verdict import Item, Verdict
+from dirge_py.plan.review import final_report
+from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict
+from dirge_py.plan.verdict_check import CheckedVerdict, check_verdict
 from tests.plan.kit import ran
 
 
-def report(judgement: Judgement | None, ledger: EvidenceLedger, **changes: str) -> str:
+def report(judgement: CheckedVerdict | None, ledger: EvidenceLedger, **changes: str) -> str:
     told = {"request": "Add dates", "ended": "It is over.", "tree": "now"} | changes
     return final_report(judgement, ledger, notes=(), **told)
 
@@ -22,11 +22,13 @@ def test_what_is_verified_what_is_not_and_what_cannot_be_are_told_apart() -> Non
     ran(ledger, "docker run x", outcome="denied")
     ran(ledger, "pytest | tail")
     items = [
-        Item(requirement="it adds", status="verified", evidence=("make test",)),
-        Item(requirement="it is\nclean", status="verified", evidence=("make lint",)),
-        Item(requirement="it deploys", status="cannot_verify", note="no network"),
+        ChecklistItem(requirement="it adds", status="verified", evidence=("make test",)),
+        ChecklistItem(requirement="it is\nclean", status="verified", evidence=("make lint",)),
+        ChecklistItem(requirement="it deploys", status="cannot_verify", note="no network"),
     ]
-    judgement = judge(Verdict(is_done=True, checklist=tuple(items)), ledger, tree="now", step=1)
+    judgement = check_verdict(
+        ReviewVerdict(is_done=True, checklist=tuple(items)), ledger, tree="now", step=1
+    )
     told = final_report(
         judgement,
         ledger,
@@ -69,9 +71,9 @@ Not verified: the cycles are used up.
 
 
 def test_what_the_review_asks_for_is_told_point_by_point() -> None:
-    told = report(Judgement(is_approved=False, missing="- one\n\n* two"), EvidenceLedger())
+    told = report(CheckedVerdict(is_approved=False, missing="- one\n\n* two"), EvidenceLedger())
     assert "### Not verified\n\n- Missing: one\n- Missing: two" in told
-    unread = Judgement(is_approved=False, has_verdict=False, problem="there is no block")
+    unread = CheckedVerdict(is_approved=False, has_verdict=False, problem="there is no block")
     assert "- There is no verdict: there is no block." in report(unread, EvidenceLedger())
 
 
@@ -90,8 +92,10 @@ def test_without_a_review_only_what_was_run_is_told() -> None:
 def test_files_that_changed_since_the_review_are_named() -> None:
     ledger = EvidenceLedger()
     ran(ledger, "make test")
-    item = Item(requirement="it adds", status="verified", evidence=("E1",))
-    judgement = judge(Verdict(is_done=True, checklist=(item,)), ledger, tree="now", step=1)
+    item = ChecklistItem(requirement="it adds", status="verified", evidence=("E1",))
+    judgement = check_verdict(
+        ReviewVerdict(is_done=True, checklist=(item,)), ledger, tree="now", step=1
+    )
     assert judgement.is_approved
     assert "have changed since" not in report(judgement, ledger)
     assert "have changed since" in report(judgement, ledger, tree="later")
@@ -100,6 +104,6 @@ def test_files_that_changed_since_the_review_are_named() -> None:
 
 def test_long_reports_are_cut() -> None:
     findings = tuple((f"requirement {n} " * 100, "x" * 10_000) for n in range(1_000))
-    told = report(Judgement(is_approved=True, verified=findings), EvidenceLedger())
+    told = report(CheckedVerdict(is_approved=True, verified=findings), EvidenceLedger())
     assert len(told) < 30_000
     assert "… and 960 more" in told

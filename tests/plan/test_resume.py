@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.plan.runner import go_on
+from dirge_py.plan.runner import resume_plan
 from dirge_py.plan.state import load_state
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.testing import assert_balanced
@@ -109,7 +109,7 @@ async def test_a_plan_that_was_killed_anywhere_comes_to_the_same_end(
         kills.back_to(number)
         monkeypatch.chdir(room.project)
         async with room.open("newest") as talk:
-            result = await go_on(talk, room.desk)
+            result = await resume_plan(talk, room.desk)
             requests = [
                 m for m in talk.messages if isinstance(m, UserMessage) and m.origin == "user"
             ]

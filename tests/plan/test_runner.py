@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dirge_py.plan.desk import Accept, Drop, Later, PlanAgain
-from dirge_py.plan.runner import go_on
+from dirge_py.plan.approval import Accept, DeferPlan, Reject, Revise
+from dirge_py.plan.runner import resume_plan
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -173,7 +173,7 @@ async def test_p5_the_reviewer_is_given_the_request_and_nothing_of_the_session(
 async def test_the_planner_hears_the_findings_and_the_explorer_the_session(room: Workroom) -> None:
     room.model.will_say("Hello.")
     room.will_look()
-    room.desk.answers = [Drop()]
+    room.desk.answers = [Reject()]
 
     async with room.open() as talk:
         await talk.send("remember the magic word xyzzy")
@@ -240,7 +240,7 @@ async def test_p2_an_interrupted_implementation_is_not_reviewed_later(room: Work
 
         room.will_write("yes")
         room.will_review(verdict())
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
     assert room.model.is_spent
 
 
@@ -271,7 +271,7 @@ async def test_a_plan_can_be_edited_planned_anew_and_then_accepted(room: Workroo
     room.will_write("yes")
     room.will_review(verdict())
     edited = PLAN.replace("Answer yes", "Edited plan")
-    room.desk.answers = [PlanAgain("shorter, please"), Accept(edited)]
+    room.desk.answers = [Revise("shorter, please"), Accept(edited)]
 
     async with room.open() as talk:
         result = await room.plan(talk)
@@ -288,7 +288,7 @@ async def test_a_plan_can_be_edited_planned_anew_and_then_accepted(room: Workroo
 
 async def test_a_plan_that_nobody_accepts_waits_also_for_the_next_start(room: Workroom) -> None:
     room.will_look()
-    room.desk.answers = [Later()]
+    room.desk.answers = [DeferPlan()]
     async with room.open() as talk:
         result = await room.plan(talk)
         assert isinstance(result.outcome, AwaitingConfirmation)
@@ -298,7 +298,7 @@ async def test_a_plan_that_nobody_accepts_waits_also_for_the_next_start(room: Wo
     room.will_review(verdict())
     async with room.open("newest") as talk:
         assert any("/plan" in notice for notice in talk.notices)
-        assert (await go_on(talk, room.desk, is_accepted=True)).outcome == Done()
+        assert (await resume_plan(talk, room.desk, is_accepted=True)).outcome == Done()
 
     assert room.model.is_spent
 
@@ -328,7 +328,7 @@ async def test_accepting_allows_the_verifications_and_nothing_else(room: Workroo
 
 async def test_a_fork_reports_what_it_says_and_what_it_costs(room: Workroom) -> None:
     room.will_look()
-    room.desk.answers = [Drop()]
+    room.desk.answers = [Reject()]
 
     async with room.open() as talk:
         await room.plan(talk)

@@ -11,10 +11,10 @@ import pytest
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import PlanTerms
-from dirge_py.plan.allowance import Allowance
-from dirge_py.plan.desk import PlanAgain, PlanAnswer
+from dirge_py.plan.approval import PlanAnswer, Revise
+from dirge_py.plan.budget import PlanBudget
 from dirge_py.plan.document import PlanDocument
-from dirge_py.plan.runner import go_on, start
+from dirge_py.plan.runner import resume_plan, start_plan
 from dirge_py.providers.scripted import Gate, Reply
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PlanPhase
@@ -145,7 +145,11 @@ async def test_a_plan_is_alone_in_its_conversation(room: Workroom) -> None:
     refused: list[str] = []
 
     async def intrude() -> None:
-        for other in (start("Another.", talk, room.desk), go_on(talk, room.desk), talk.compact()):
+        for other in (
+            start_plan("Another.", talk, room.desk),
+            resume_plan(talk, room.desk),
+            talk.compact(),
+        ):
             with pytest.raises(DirgeError) as caught:
                 await other
             refused.append(caught.value.message)
@@ -177,14 +181,14 @@ async def test_a_comment_outlives_the_planning_that_it_led_to(room: Workroom) ->
 
         room.will_look()
         room.model.will_say("Planning…", hold=interrupt)
-        room.desk.answers = [PlanAgain("shorter, please")]
+        room.desk.answers = [Revise("shorter, please")]
         await room.plan(talk)
 
     room.model.will_say(PLAN)
     room.will_write("yes")
     room.will_review(verdict())
     async with room.open("newest") as talk:
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
 
     again = " ".join(room.heard(3))
     assert "shorter, please" in again
@@ -216,7 +220,7 @@ async def test_a_prompt_that_was_held_back_has_begun_nothing(room: Workroom) -> 
         (room.project / "open").touch()
         room.will_write("yes")
         room.will_review(verdict())
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
         assert REQUEST in str(talk.messages[0])
 
 
@@ -235,7 +239,7 @@ async def test_the_limits_hold_for_all_runs_together_and_within_forks(room: Work
 
 async def test_a_person_who_thinks_about_a_plan_uses_up_none_of_its_time() -> None:
     ended = asyncio.Event()
-    allowance = Allowance(PlanTerms(time_s=0.01), stop=ended.set)
+    allowance = PlanBudget(PlanTerms(time_s=0.01), stop=ended.set)
 
     allowance.begin()
     with allowance.paused():

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.plan.verdict import Item, Verdict, parse_verdict
+from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict, parse_verdict
 
 CHECKLIST = [{"requirement": "it adds", "status": "verified", "evidence": "pytest -q"}]
-ITEM = Item(requirement="it adds", status="verified", evidence=("pytest -q",))
+ITEM = ChecklistItem(requirement="it adds", status="verified", evidence=("pytest -q",))
 
 
 def block(value: object, tag: str = "json") -> str:
@@ -27,14 +27,14 @@ def fix(missing: Any = "two cases") -> dict[str, Any]:
 
 def is_done(text: str) -> bool:
     verdict = parse_verdict(text)
-    return isinstance(verdict, Verdict) and verdict.is_done
+    return isinstance(verdict, ReviewVerdict) and verdict.is_done
 
 
 def test_a_plain_verdict_is_read_behind_its_reasons() -> None:
-    assert parse_verdict("All of it works.\n\n" + block(done()) + "\n \n") == Verdict(
+    assert parse_verdict("All of it works.\n\n" + block(done()) + "\n \n") == ReviewVerdict(
         is_done=True, checklist=(ITEM,)
     )
-    assert parse_verdict(block(fix())) == Verdict(
+    assert parse_verdict(block(fix())) == ReviewVerdict(
         is_done=False, is_itemised=False, missing="two cases"
     )
 
@@ -53,14 +53,14 @@ def test_a_plain_verdict_is_read_behind_its_reasons() -> None:
 )
 def test_what_is_missing_is_told_as_text(missing: Any, told: str) -> None:
     verdict = parse_verdict(block(fix(missing)))
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, ReviewVerdict)
     assert (verdict.is_done, verdict.missing) == (False, told)
 
 
 @pytest.mark.parametrize("missing", ["one", ["one"], {}, 0, False, [0], {"a": 1}])
 def test_done_with_something_missing_is_not_done(missing: Any) -> None:
     verdict = parse_verdict(block(done(missing=missing)))
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, ReviewVerdict)
     assert not verdict.is_done
     assert verdict.missing
 
@@ -125,7 +125,7 @@ def test_what_is_not_one_whole_block_at_the_end_is_no_verdict(text: str) -> None
 
 def test_of_two_blocks_the_last_counts_and_done_needs_them_to_agree() -> None:
     verdict = parse_verdict(block(done()) + "\n" + block(fix()))
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, ReviewVerdict)
     assert (verdict.is_done, verdict.missing) == (False, "two cases")
     assert is_done(block(done()) + "\nAgain:\n" + block(done()))
     assert is_done(block({"name": "a package"}) + "\n" + block(done()))
@@ -134,7 +134,7 @@ def test_of_two_blocks_the_last_counts_and_done_needs_them_to_agree() -> None:
 def test_backticks_within_strings_do_not_end_the_block() -> None:
     words = "fence ```json\n{}\n``` and ```"
     verdict = parse_verdict(block(fix(words)))
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, ReviewVerdict)
     assert verdict.missing == words
     assert is_done("````json\n" + json.dumps(done()) + "\n````")
 
@@ -142,7 +142,7 @@ def test_backticks_within_strings_do_not_end_the_block() -> None:
 def test_line_ends_and_lone_surrogates_do_no_harm() -> None:
     assert is_done(block(done()).replace("\n", "\r\n"))
     verdict = parse_verdict('```json\n{"verdict": "NEEDS_FIX", "missing": "\ud800"}\n```')
-    assert verdict == Verdict(is_done=False, is_itemised=False, missing="\ud800")
+    assert verdict == ReviewVerdict(is_done=False, is_itemised=False, missing="\ud800")
 
 
 def test_nesting_as_deep_as_can_be_read_raises_nothing() -> None:
@@ -153,14 +153,14 @@ def test_nesting_as_deep_as_can_be_read_raises_nothing() -> None:
 
 def test_a_checklist_in_plain_text_has_an_item_on_each_line() -> None:
     verdict = parse_verdict(block(done(checklist="- one\n\n2. two\n- [ ] three\n✅ four")))
-    assert verdict == Verdict(
+    assert verdict == ReviewVerdict(
         is_done=True,
         is_itemised=False,
         checklist=(
-            Item(requirement="one", status="verified"),
-            Item(requirement="two", status="verified"),
-            Item(requirement="three", status="not_verified"),
-            Item(requirement="four", status="verified"),
+            ChecklistItem(requirement="one", status="verified"),
+            ChecklistItem(requirement="two", status="verified"),
+            ChecklistItem(requirement="three", status="not_verified"),
+            ChecklistItem(requirement="four", status="verified"),
         ),
     )
     same = parse_verdict(block(done(checklist=["one", "two", "[ ] three", "✅ four"])))
@@ -169,21 +169,23 @@ def test_a_checklist_in_plain_text_has_an_item_on_each_line() -> None:
 
 def test_a_checklist_of_a_verdict_that_is_not_done_claims_nothing_by_itself() -> None:
     verdict = parse_verdict(block(fix() | {"checklist": "one\n[x] two"}))
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, ReviewVerdict)
     assert [item.status for item in verdict.checklist] == ["not_verified", "verified"]
 
 
 def test_an_item_without_evidence_among_others_is_kept_as_not_verified() -> None:
     verdict = parse_verdict(block(done(checklist=[*CHECKLIST, "and subtracts"])))
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, ReviewVerdict)
     assert [item.status for item in verdict.checklist] == ["verified", "not_verified"]
 
 
 def test_of_a_verdict_that_is_not_done_odd_items_are_read_as_not_verified() -> None:
     entries = [{"requirement": "a", "status": "ok", "evidence": ["x", 1]}, {"status": "verified"}]
     verdict = parse_verdict(block(fix() | {"checklist": entries}))
-    assert isinstance(verdict, Verdict)
-    assert verdict.checklist == (Item(requirement="a", status="not_verified", evidence=("x",)),)
+    assert isinstance(verdict, ReviewVerdict)
+    assert verdict.checklist == (
+        ChecklistItem(requirement="a", status="not_verified", evidence=("x",)),
+    )
 
 
 PIECES = st.sampled_from(

@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.plan.phases import EXPLORE_TOOLS, REVIEW_TOOLS
-from dirge_py.plan.runner import go_on
+from dirge_py.plan.runner import resume_plan
 from dirge_py.plan.state import PlanState
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
@@ -232,7 +232,7 @@ async def test_an_implementation_that_ended_at_a_limit_is_not_reviewed(room: Wor
         room.model.will_say("Written.")
         room.will_review(verdict())
         room.configure()
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
 
 
 async def test_a_plan_that_has_cost_enough_goes_no_further(room: Workroom) -> None:
@@ -257,7 +257,7 @@ async def test_resuming_after_a_kill_goes_on_where_it_was(room: Workroom) -> Non
     room.will_review(verdict())
     async with room.open("newest") as talk:
         assert any("cut off in its explore phase" in notice for notice in talk.notices)
-        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert (await resume_plan(talk, room.desk)).outcome == Done()
 
     assert "What was found." in " ".join(room.heard(0)), "it was not explored again"
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.plan.desk import Accept, PlanAnswer
+from dirge_py.plan.approval import Accept, PlanAnswer
 from dirge_py.plan.document import PlanDocument
-from dirge_py.plan.runner import PlanResult, start
+from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import NAME, PlanState, load_state
 from dirge_py.types.events import EvidenceTaken, LoopEvent, PhaseName, PlanPhase
 from tests.conversation.room import Room
@@ -95,7 +95,7 @@ class Workroom(Room):
 
     async def plan(self, talk: Conversation, request: str = REQUEST) -> PlanResult:
         talk.subscribe(self.events.append)
-        return await start(request, talk, self.desk)
+        return await start_plan(request, talk, self.desk)
 
     @property
     def phases(self) -> list[tuple[PhaseName, int, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py import Agent, Done, PlanResult
-from dirge_py.plan.desk import Accept, Later, PlanAgain, PlanAnswer
+from dirge_py.plan.approval import Accept, DeferPlan, PlanAnswer, Revise
 from dirge_py.plan.document import PlanDocument
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ConfigError
@@ -77,7 +77,7 @@ async def test_whoever_accepts_gets_the_plan_and_may_change_it(
 
     async def accept(plan: PlanDocument) -> PlanAnswer:
         seen.append(plan)
-        return PlanAgain("smaller steps") if len(seen) == 1 else Accept(f"{plan.text}\nMy words.")
+        return Revise("smaller steps") if len(seen) == 1 else Accept(f"{plan.text}\nMy words.")
 
     result = await agent.plan("Make the total 42.", accept=accept)
 
@@ -102,7 +102,7 @@ async def test_only_a_plain_yes_has_a_plan_carried_out(
 async def test_a_plan_may_wait(agent: Agent, model: ScriptedModel) -> None:
     will_look(model)
 
-    result = await agent.plan("Make the total 42.", accept=lambda plan: Later())
+    result = await agent.plan("Make the total 42.", accept=lambda plan: DeferPlan())
 
     assert isinstance(result.outcome, AwaitingConfirmation)
     assert result.plan == PLAN.strip()

@@ -256,7 +256,7 @@ def test_a_folder_of_a_room_is_judged_by_what_it_is_there(desk):
 
 
 def test_the_call_of_a_plan_is_kept_with_its_folder(desk):
-    from dirge_py.plan.recording import _command_of
+    from dirge_py.plan.evidence import _command_of
 
     call = ToolCall(
         id="1",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dirge_py.plan.state import PlanState, Status
+from dirge_py.plan.state import PlanState, PlanStatus
 from dirge_py.sdk.build import stands
 from dirge_py.session.metadata import SessionMetadata
 from dirge_py.tools.todo_list import TodoItem, TodoList
@@ -21,7 +21,7 @@ def test_a_plan_that_is_carried_out_outlives_the_context() -> None:
 
 
 @pytest.mark.parametrize("status", ["verified", "not_verified", "dropped"])
-def test_one_that_is_over_does_not(status: Status) -> None:
+def test_one_that_is_over_does_not(status: PlanStatus) -> None:
     assert told(is_accepted=True, status=status) == "[ ] write it"
 
 

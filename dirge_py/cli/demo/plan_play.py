@@ -7,9 +7,9 @@ from dirge_py.cli.demo.play import Demo
 from dirge_py.cli.demo.printed import say
 from dirge_py.cli.demo.script import TEST_COMMAND
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.plan.desk import AcceptsAll
+from dirge_py.plan.approval import AutoApprove
 from dirge_py.plan.evidence import EvidenceLedger
-from dirge_py.plan.runner import start
+from dirge_py.plan.runner import start_plan
 from dirge_py.plan.state import NAME, load_state
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker
@@ -46,6 +46,6 @@ class PlanDemo(Demo):
         return bool(tests) and tests[-1].has_passed
 
     async def play(self, conversation: Conversation) -> bool:
-        result = await start(REQUEST, conversation, AcceptsAll())
+        result = await start_plan(REQUEST, conversation, AutoApprove())
         say(f"\n{result.report}")
         return isinstance(result.outcome, Done)

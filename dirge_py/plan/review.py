@@ -1,26 +1,26 @@
-"""One review of a plan: what the reviewer is given, and what of its answer is believed."""
+"""One review of a plan: what the reviewer is given, and what of its answer is believed.
 
-from collections.abc import Sequence
+The last words of a plan: what was verified, what was not, and what could not be.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.plan.evidence import EvidenceLedger
-from dirge_py.plan.judgement import Judgement, judge
-from dirge_py.plan.phases import review_prompt, verdict_again_prompt
-from dirge_py.plan.report import final_report
-from dirge_py.plan.template import fill
-from dirge_py.plan.verdict import Verdict, parse_verdict
-from dirge_py.plan.verdict_schema import as_block, verdict_answer
+from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
+from dirge_py.plan.phases import fill_template, review_prompt, verdict_again_prompt
+from dirge_py.plan.verdict import ReviewVerdict, as_json_block, parse_verdict, verdict_answer_schema
+from dirge_py.plan.verdict_check import CheckedVerdict, Finding, check_verdict, hides_failures
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.plan.forked import PhaseFork
+    from dirge_py.plan.phase_fork import PhaseFork
+    from dirge_py.plan.project_guard import ProjectChanges
     from dirge_py.plan.state import PlanState
-    from dirge_py.plan.untouched import Touched
 
 _MOST_OF_CHANGES = 20_000
 _PROVE_IT = """Your verdict says DONE, but this is not shown by what you ran:
@@ -45,7 +45,7 @@ class Review:
     of files that somebody has changed since, or as it changed them itself, which is undone.
     """
 
-    judgement: Judgement
+    judgement: CheckedVerdict
     text: str
     summary: str
     report: str
@@ -98,8 +98,8 @@ class Reviewer:
         """
         text = await fork.ask(prompt, bundles=bundles)
         if again := self._asks_for_verdict(text):
-            answer = await fork.ask_again(again, can_act=False, answer=verdict_answer())
-            text = as_block(answer) or text
+            answer = await fork.ask_again(again, can_act=False, answer=verdict_answer_schema())
+            text = as_json_block(answer) or text
         if proof := self._asks_for_proof(text, await fork.tree()):
             text = await fork.ask_again(proof, bundles=bundles) or text
         return text
@@ -114,14 +114,14 @@ class Reviewer:
     def _asks_for_proof(self, text: str, tree: str) -> UserMessage | None:
         """What to ask a reviewer who says that all is done and has not shown it; else None."""
         verdict = parse_verdict(text)
-        if not isinstance(verdict, Verdict) or not verdict.is_done:
+        if not isinstance(verdict, ReviewVerdict) or not verdict.is_done:
             return None
         judgement = self._judged(verdict, tree)
         if judgement.is_approved or self._is_hopeless():
             return None
-        return user_text(fill(_PROVE_IT, {"WHY": _why(judgement)}), "harness")
+        return user_text(fill_template(_PROVE_IT, {"WHY": _why_not_verified(judgement)}), "harness")
 
-    def judge(self, text: str, touched: "Touched", *, notes: Sequence[str]) -> Review:
+    def judge(self, text: str, touched: "ProjectChanges", *, notes: Sequence[str]) -> Review:
         """What is believed of the reviewer's last words, given the files as they are now."""
         judgement = self._judged(parse_verdict(text), touched.tree)
         if touched.is_its_own:
@@ -145,8 +145,8 @@ class Reviewer:
             is_outdated=not judgement.is_approved and bool(touched.paths) and not touched.is_left,
         )
 
-    def _judged(self, verdict: Verdict | str, tree: str) -> Judgement:
-        return judge(verdict, self._ledger, tree=tree, step=self._state.step)
+    def _judged(self, verdict: ReviewVerdict | str, tree: str) -> CheckedVerdict:
+        return check_verdict(verdict, self._ledger, tree=tree, step=self._state.step)
 
     def _is_hopeless(self) -> bool:
         """Whether the reviewer tried to verify, and nothing of it was let run."""
@@ -183,18 +183,22 @@ def _ending(outcome: str, exit_code: int | None) -> str:
     return outcome if exit_code is None else f"exit {exit_code}"
 
 
-def _why(judgement: Judgement) -> str:
+def _why_not_verified(judgement: CheckedVerdict) -> str:
     lines = [judgement.problem] if judgement.problem else []
     lines += [f"- {requirement}: {why}" for requirement, why in judgement.not_verified]
     return "\n".join(lines) or "No command of yours that passed shows it."
 
 
-def _feedback(judgement: Judgement, text: str) -> str:
+def _feedback(judgement: CheckedVerdict, text: str) -> str:
     asked = judgement.missing if judgement.missing.strip() else text
-    return f"{asked}\n\nNot shown to hold:\n{_why(judgement)}" if judgement.problem else asked
+    return (
+        f"{asked}\n\nNot shown to hold:\n{_why_not_verified(judgement)}"
+        if judgement.problem
+        else asked
+    )
 
 
-def _summary(judgement: Judgement) -> str:
+def _summary(judgement: CheckedVerdict) -> str:
     if judgement.is_approved:
         count = len(judgement.verified)
         return f"Verified: {count} requirement{'s' * (count != 1)}."
@@ -209,3 +213,116 @@ def _summary(judgement: Judgement) -> str:
     if len(told) > _MOST_OF_SUMMARY:
         told = f"{told[: _MOST_OF_SUMMARY - 1]}…"
     return f"Not done: {told}."
+
+
+_MOST_OF_LINE = 300
+_MOST_LINES = 40
+_CHANGED_SINCE = "The files have changed since the review: what it verified may hold no longer."
+_CANNOT = ("denied", "timeout", "stopped")
+
+
+def final_report(
+    judgement: CheckedVerdict | None,
+    ledger: EvidenceLedger,
+    *,
+    request: str,
+    ended: str,
+    tree: str,
+    notes: Sequence[str] = (),
+) -> str:
+    """The report in Markdown.
+
+    `judgement` is that of the last review, None where there was none. `ended` says in a sentence
+    how the plan ended; `tree` is the hash of the files as they are now, "" where they cannot be
+    read: evidence that was taken on others is named as such.
+    """
+    blocks = [f"**Plan:** {_one_line(request)}", ended.strip()]
+    if judgement and judgement.verified and not any(_is_about(e, tree) for e in ledger.items):
+        blocks.append(_CHANGED_SINCE)
+    blocks += [_section(title, lines) for title, lines in _findings(judgement, ledger) if lines]
+    last = _last_checks(ledger)
+    blocks.append(
+        _section(_title(last), [_check_line(item, tree) for item in last]) if last else ""
+    )
+    blocks.append("\n".join(f"- {_one_line(note)}" for note in notes))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _findings(
+    judgement: CheckedVerdict | None, ledger: EvidenceLedger
+) -> Iterator[tuple[str, list[str]]]:
+    if judgement is None:
+        return
+    cannot = [*judgement.cannot, *_not_run(judgement, ledger)]
+    yield "Verified", _finding_lines(judgement.verified)
+    not_verified = _finding_lines(judgement.not_verified)
+    problem = judgement.problem.rstrip(".")
+    if problem and not judgement.is_approved:
+        kind = "The verdict does not count" if judgement.has_verdict else "There is no verdict"
+        not_verified.append(f"{kind}: {_one_line(problem)}.")
+    not_verified += [
+        f"Missing: {_one_line(line.lstrip('-* '))}"
+        for line in judgement.missing.splitlines()
+        if line.strip("-* ")
+    ]
+    yield "Not verified", not_verified
+    yield "Cannot be verified here", _finding_lines(cannot)
+
+
+def _finding_lines(findings: Sequence[Finding]) -> list[str]:
+    return [f"{_one_line(requirement)}: {_one_line(why)}" for requirement, why in findings]
+
+
+def _not_run(judgement: CheckedVerdict, ledger: EvidenceLedger) -> Iterator[Finding]:
+    """Commands of the last review that never came to an end, unless a finding tells of them."""
+    told = "\n".join(why for _, why in judgement.cannot)
+    for item in _last_checks(ledger):
+        if item.phase == "review" and item.outcome in _CANNOT and describe_ending(item) not in told:
+            yield "a check of the review", describe_ending(item)
+
+
+def _last_checks(ledger: EvidenceLedger) -> list[Evidence]:
+    """What the last review ran to verify, or else the last implementation: each command's end."""
+    for phase in ("review", "implement"):
+        items = [item for item in ledger.items if item.phase == phase and not item.is_look]
+        if items:
+            last = {item.command: item for item in items if item.step == items[-1].step}
+            return list(last.values())
+    return []
+
+
+def _title(items: Sequence[Evidence]) -> str:
+    if items[0].phase == "review":
+        return f"Run by review {items[0].step}"
+    return "Run by the implementation, and reviewed by nobody"
+
+
+def _check_line(item: Evidence, tree: str) -> str:
+    mark = "✓" if item.has_passed else "✗"
+    remarks = ""
+    if item.has_passed and hides_failures(item.command):
+        remarks += "; that is not the exit code of every check in it"
+    if not _is_about(item, tree):
+        remarks += (
+            "; the files are no longer those it was run on"
+            if tree and item.tree
+            else ("; on which files is not known")
+        )
+    return f"{mark} {describe_ending(item)}{remarks}"
+
+
+def _is_about(item: Evidence, tree: str) -> bool:
+    return bool(tree) and item.tree == tree
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    shown = [f"- {line}" for line in lines[:_MOST_LINES]]
+    if len(lines) > _MOST_LINES:
+        shown.append(f"- … and {len(lines) - _MOST_LINES} more")
+    return "\n".join([f"### {title}", "", *shown])
+
+
+def _one_line(text: str) -> str:
+    """In one line, which no part of the text can leave."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_OF_LINE else line[: _MOST_OF_LINE - 1] + "…"

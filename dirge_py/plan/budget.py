@@ -1,8 +1,12 @@
-"""What a plan may cost, use and take as a whole: the limits of a run hold for all of its runs."""
+"""What a plan may cost, use and take as a whole: the limits of a run hold for all of its runs.
+
+How a plan is stopped from outside, whatever it waits for at that moment.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from dirge_py.conversation.deps import PlanTerms
 from dirge_py.types.events import LoopEvent, UsageReported
@@ -10,11 +14,11 @@ from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import LimitExceeded
 
-_BILLIONTHS = 9
+_COST_DECIMALS = 9
 """To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""
 
 
-class Allowance:
+class PlanBudget:
     """Counts what the conversation reports, its forks included.
 
     `stop` is called when the time is up, which runs from `begin` to `end`.
@@ -49,7 +53,7 @@ class Allowance:
         terms = self._terms
         if terms.time_s is not None and self._left_s is not None and self._left_s <= 0:
             return LimitExceeded(name="time", used=terms.time_s, max=terms.time_s)
-        cost_usd = round(self._cost_usd, _BILLIONTHS)
+        cost_usd = round(self._cost_usd, _COST_DECIMALS)
         if terms.cost_usd is not None and cost_usd > terms.cost_usd:
             return LimitExceeded(name="cost", used=cost_usd, max=terms.cost_usd)
         if terms.tokens is not None and self._usage.total > terms.tokens:
@@ -80,3 +84,57 @@ class Allowance:
         self._left_s = 0.0
         self._timer = None
         self._stop()
+
+
+T = TypeVar("T")
+
+
+class PlanInterrupted(Exception):
+    """Somebody stopped the plan."""
+
+
+class PlanInterruption:
+    """`stop_run` stops a run that goes on, for a reason; False where none does."""
+
+    def __init__(self, stop_run: Callable[[str], bool]) -> None:
+        self._stop_run = stop_run
+        self._pending: asyncio.Task[Any] | None = None
+        self.reason = ""
+        """Why it was stopped; "" as long as nobody did."""
+
+    def __call__(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        if not self._stop_run(reason) and self._pending is not None:
+            self._pending.cancel()
+
+    def check(self) -> None:
+        """Raises Interrupted once it was stopped."""
+        if self.reason:
+            raise PlanInterrupted
+
+    async def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of work that is no run.
+
+        Raises:
+            Interrupted: it was stopped, before or meanwhile.
+        """
+        if self.reason:
+            work.close()
+            raise PlanInterrupted
+        task = asyncio.get_running_loop().create_task(work)
+        self._pending = task
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self.reason and not _is_cancelled():
+                raise PlanInterrupted from None
+            raise
+        finally:
+            task.cancel()
+            self._pending = None
+
+
+def _is_cancelled() -> bool:
+    """Whether it is this task itself that was cancelled, and not what it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,5 +1,18 @@
-"""Sees to it that a fork leaves the project as it was."""
+"""Sees to it that a fork leaves the project as it was.
 
+Sees which files a reviewer makes by hand in its copy of the project.
+
+What a build or a test run makes there is what it is for. But a file that the reviewer wrote itself
+is not in the project: a check that passes because of it shows nothing.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.conversation.deps import TreeState
@@ -20,7 +33,7 @@ _MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
+class ProjectChanges:
     """What differs afterwards: `paths` of files, and `words` for the person about it.
 
     `tree` is the hash of the files as they are now; "" where they cannot be read. `is_its_own`: a
@@ -34,7 +47,7 @@ class Touched:
     is_left: bool = False
 
 
-class Untouched:
+class ProjectGuard:
     """Looks at the project's files before and after one fork, and around each of its commands.
 
     What changed while a command ran that nothing confined is undone from a snapshot. Whatever
@@ -75,23 +88,23 @@ class Untouched:
             name="untouched", only_watches=True, before_tool_call=before, after_tool_call=after
         )
 
-    async def compare(self) -> Touched:
+    async def compare(self) -> ProjectChanges:
         """What became of the files."""
         after = await self._read()
         if self._before is None or after is None:
-            return Touched(tree=after.sha256 if after else "")
-        paths = _differing(self._before, after)
+            return ProjectChanges(tree=after.sha256 if after else "")
+        paths = _changed_paths(self._before, after)
         own = tuple(p for p in paths if p in self._own and after.files.get(p) == self._own[p])
         others = tuple(path for path in paths if path not in own)
         words = ""
         if others:
             told = "Files were changed meanwhile, and are left alone"
-            words = f"{told}: {_named(others)}."
+            words = f"{told}: {_list_paths(others)}."
         if not own:
             return self._not_undone(after, paths, words)
         is_undone, told = await self._undone(own)
         left = await self._read()
-        return Touched(
+        return ProjectChanges(
             tree=left.sha256 if left and is_undone else "",
             paths=paths,
             words=f"{told} {words}".strip(),
@@ -99,11 +112,11 @@ class Untouched:
             is_left=self._is_mixed or not is_undone,
         )
 
-    def _not_undone(self, after: TreeState, paths: tuple[str, ...], words: str) -> Touched:
+    def _not_undone(self, after: TreeState, paths: tuple[str, ...], words: str) -> ProjectChanges:
         if not self._own and not self._is_mixed:
-            return Touched(tree=after.sha256, paths=paths, words=words)
+            return ProjectChanges(tree=after.sha256, paths=paths, words=words)
         told = "A command of this phase changed the project, which it must not."
-        return Touched(
+        return ProjectChanges(
             tree=after.sha256,
             paths=paths,
             words=f"{told} {words}".strip(),
@@ -114,14 +127,14 @@ class Untouched:
     def _take_in(self, start: TreeState, now: TreeState) -> None:
         """Note what changed while a command ran, where nobody else had changed it before."""
         before = self._before.files if self._before is not None else {}
-        for path in _differing(start, now):
+        for path in _changed_paths(start, now):
             if start.files.get(path) == self._own.get(path, before.get(path)):
                 self._own[path] = now.files.get(path)
             else:
                 self._is_mixed = True
 
     async def _undone(self, paths: tuple[str, ...]) -> tuple[bool, str]:
-        words = f"This phase must not change the project, and did: {_named(paths)}."
+        words = f"This phase must not change the project, and did: {_list_paths(paths)}."
         snapshots, snapshot = self._conversation.session.snapshots, self._snapshot
         if snapshots is None or snapshot is None:
             return False, f"{words} There is no snapshot to undo it from: look at them yourself."
@@ -131,7 +144,7 @@ class Untouched:
         except DirgeError as error:
             return False, f"{words} It could not be undone: {error.message}"
         failed = [path for path, _why in restored.failed]
-        words += f" Undone, except for {_named(failed)}." if failed else " It is undone."
+        words += f" Undone, except for {_list_paths(failed)}." if failed else " It is undone."
         if now is not None:
             words += f" What stood there is kept in the snapshot {now.tree[:12]}."
         return not failed, words
@@ -144,12 +157,86 @@ class Untouched:
             return None
 
 
-def _differing(before: TreeState, after: TreeState) -> tuple[str, ...]:
+def _changed_paths(before: TreeState, after: TreeState) -> tuple[str, ...]:
     paths = {*before.files, *after.files}
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 
 
-def _named(paths: "Sequence[str]") -> str:
+def _list_paths(paths: "Sequence[str]") -> str:
     shown = ", ".join(clean(path) for path in paths[:_MOST_NAMED])
     more = len(paths) - _MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+_CACHES = frozenset(
+    (
+        ".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis",
+        ".tox", ".cache", ".gradle", "node_modules",
+    )
+)  # fmt: skip
+_INTERPRETERS = r"(?:python[\d.]*|node|deno|bun|perl|ruby|php|lua|bash|sh|dash|zsh)"
+_WRITERS = (
+    r"(?:tee|cp|mv|ln|touch|mkdir|install|dd|patch|sed|awk|tar|unzip|rsync|truncate|ed|curl|wget"
+    r"|git\s+(?:apply|am|checkout|restore|reset|stash|clone|merge|pull|cherry-pick))"
+)
+_BY_HAND = re.compile(
+    rf"""
+    (?<![<>]) >>? (?![>&]|\|?\s*/dev/(?:null|stdout|stderr)\b)
+  | <<
+  | \b{_INTERPRETERS}\b [^;&|\n]* \s -\w*[ceEr]\b
+  | (?:\A|[;&|(\n`]|\b(?:do|then|else|exec|xargs|sudo|env)\b) \s* (?:\w+=\S*\s+)* {_WRITERS} \b
+  | (?:/tmp|/var/tmp|/dev/shm)/ | \$\{{?TMPDIR
+    """,
+    re.VERBOSE,
+)
+_SHARED_TEMP_FOLDERS = frozenset(
+    Path(os.path.realpath(p)) for p in (tempfile.gettempdir(), "/tmp", "/var/tmp")
+)
+"""Where copies lie, among the files of others."""
+
+
+class ReviewerWrites:
+    """Those in the copy around `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        around = takewhile(lambda one: one not in _SHARED_TEMP_FOLDERS, (folder, *folder.parents))
+        self._top = str(next((one for one in around if os.path.lexists(one / ".git")), folder))
+        self._before: dict[str, frozenset[str]] = {}
+        self._made: set[str] = set()
+
+    async def begin(self, call_id: str, command: str) -> None:
+        """Call it before each command runs."""
+        # The copy itself lies among temporary files, too.
+        if _BY_HAND.search(command.replace(self._top, ".")):
+            self._before[call_id] = await asyncio.to_thread(_files_below, self._top)
+
+    async def end(self, call_id: str) -> None:
+        """Call it when the command is over."""
+        before = self._before.pop(call_id, None)
+        if before is not None:
+            self._made |= await asyncio.to_thread(_files_below, self._top) - before
+
+    @property
+    def are_there(self) -> bool:
+        """Whether one of them is still there."""
+        return any(os.path.lexists(path) for path in self._made)
+
+
+def _files_below(top: str) -> frozenset[str]:
+    return frozenset(_entries(top))
+
+
+def _entries(top: str) -> Iterator[str]:
+    """Everything below `top` but what tools keep for themselves. No link is followed."""
+    waiting = [top]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.name in _CACHES or entry.name.endswith(".pyc"):
+                        continue
+                    yield entry.path
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # What cannot be looked into cannot be told apart either.

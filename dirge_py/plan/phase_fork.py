@@ -114,7 +114,7 @@ class PhaseFork:
             return _last_words(said, acts=True)  # It wanted to act although it could not.
         if isinstance(outcome, Done) and outcome.stopped_by:
             words = "went round in circles and was stopped"
-            raise came_to_nothing(self._phase, words, kind=outcome.stopped_by)
+            raise phase_failed(self._phase, words, kind=outcome.stopped_by)
         if not isinstance(outcome, Done):
             raise PhaseEnded(outcome)
         return _last_words(said)
@@ -187,13 +187,13 @@ _NAMES: dict[PhaseName, str] = {
 }
 
 
-def came_to_nothing(phase: PhaseName, words: str, *, kind: str = "plan") -> PhaseEnded:
+def phase_failed(phase: PhaseName, words: str, *, kind: str = "plan") -> PhaseEnded:
     """For a phase that left nothing to go on with; `words` follow its name."""
     hint = "`/plan resume` tries it again; another model may do better."
     return PhaseEnded(Failed(kind=kind, message=f"{_NAMES[phase]} {words}.", hint=hint))
 
 
-def in_a_line(phase: PhaseName, text: str) -> str:
+def summary_line(phase: PhaseName, text: str) -> str:
     """What a phase that looked came to: the name of its plan, else how its report begins."""
     if not text:
         return "It produced nothing."

@@ -17,48 +17,48 @@ class Accept:
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class AcceptEdited:
     """The plan is now this, and is to be decided about."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class PlanAgain:
+class Revise:
     """Plan once more, minding this."""
 
     comment: str
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class Reject:
     """Nothing comes of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class DeferPlan:
     """Nobody decided; the plan is kept."""
 
 
-PlanAnswer: TypeAlias = Accept | Edited | PlanAgain | Drop | Later
+PlanAnswer: TypeAlias = Accept | AcceptEdited | Revise | Reject | DeferPlan
 
 
-class PlanDesk(Protocol):
+class PlanApprover(Protocol):
     """Decides about plans. It is asked again after each answer that settles nothing."""
 
     async def decide(self, plan: "PlanDocument", grants: Sequence[str]) -> PlanAnswer:
         """What becomes of the plan. `grants` are rules that accepting it adds to the session."""
 
 
-class AcceptsAll:
+class AutoApprove:
     """A desk at which nobody sits: every plan is accepted as it is."""
 
     async def decide(self, plan: "PlanDocument", _grants: Sequence[str]) -> PlanAnswer:
         return Accept(plan.text)
 
 
-class KeepsAll:
+class DeferAll:
     """A desk at which nobody sits: every plan waits for somebody."""
 
     async def decide(self, _plan: "PlanDocument", _grants: Sequence[str]) -> PlanAnswer:
-        return Later()
+        return DeferPlan()
