@@ -1,4 +1,4 @@
-"""How a plan is put to somebody before anything is changed."""
+"""How a plan is put to somebody for approval before anything is changed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias

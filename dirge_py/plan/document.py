@@ -1,7 +1,4 @@
-"""A plan as the planning model wrote it: its name, its steps, and how the work is verified.
-
-The shell commands that a passage of Markdown tells to run, one by one.
-"""
+"""A plan as the planning model wrote it: its name, its steps, and the commands that verify it."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,31 +1,25 @@
-"""The ledger of a plan: which commands were run to verify it, on which files, with what end.
+"""The evidence of a plan: which commands were run to verify it, on which files, and how they ended.
 
-Takes down which commands were run for a plan, how they ended, and on which files.
+`EvidenceCollector` records it while the runs of the plan go on, `EvidenceLedger` keeps it.
 """
 
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, get_args
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import (
-    EvidenceOutcome,
-    EvidenceTaken,
-    LoopEvent,
-    PhaseName,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-)
+from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, LoopEvent, PhaseName, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import Command, LoopToolResult, ToolCall
+from typing import Any, TYPE_CHECKING, get_args
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.project_guard import ReviewerWrites
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,12 @@
 """The implement phase: an ordinary run of the main session.
 
-What accepting a plan brings about: rules for its verifications, a todo list, and the work.
+Accepting a plan also adds rules for its verifications and makes its steps the todo list.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.plan import phases
 from dirge_py.plan.evidence import EvidenceCollector
 from dirge_py.plan.phases import carry_on_prompt
@@ -18,6 +16,7 @@ from dirge_py.types.events import LoopEvent, MessageEnd, PlanPhase
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.types.outcomes import Done, Outcome
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation, ExclusiveOwner
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from dirge_py.plan.document import PlanDocument
     from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.state import PlanState
+
+
 
 
 async def implement(

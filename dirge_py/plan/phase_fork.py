@@ -1,10 +1,8 @@
-"""A phase of a plan in a fork: it is asked, everything it says is told, and it leaves no trace."""
+"""A phase of a plan in a fork: everything it says is reported, the main history stays as it is."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
@@ -13,11 +11,14 @@ from dirge_py.types.events import ForkEvent, LoopEvent, PhaseName, PlanPhase, Us
 from dirge_py.types.hooks import Context, Hooks, TurnInfo
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
+
+
 
 
 class PhaseEnded(Exception):

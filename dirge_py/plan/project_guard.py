@@ -1,9 +1,9 @@
-"""Sees to it that a fork leaves the project as it was.
+"""Guards the project against changes by a reviewer.
 
-Sees which files a reviewer makes by hand in its copy of the project.
-
-What a build or a test run makes there is what it is for. But a file that the reviewer wrote itself
-is not in the project: a check that passes because of it shows nothing.
+`ProjectGuard` finds and undoes what a fork changed in the project. `ReviewerWrites` finds the files
+that a reviewer wrote by hand in its copy of the project: what a build or a test run makes there is
+what the copy is for, but a check that passes because of a file that is not in the project shows
+nothing.
 """
 
 import asyncio
@@ -11,22 +11,23 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from itertools import takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.conversation.deps import TreeState
+from dirge_py.files.products import is_product
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.snapshots.base import Snapshot
+
+
 
 _COMMANDS = "bash"
 _MOST_NAMED = 8
@@ -168,12 +169,7 @@ def _list_paths(paths: "Sequence[str]") -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-_CACHES = frozenset(
-    (
-        ".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis",
-        ".tox", ".cache", ".gradle", "node_modules",
-    )
-)  # fmt: skip
+_NOT_WRITTEN_BY_HAND = frozenset((".git", "node_modules"))
 _INTERPRETERS = r"(?:python[\d.]*|node|deno|bun|perl|ruby|php|lua|bash|sh|dash|zsh)"
 _WRITERS = (
     r"(?:tee|cp|mv|ln|touch|mkdir|install|dd|patch|sed|awk|tar|unzip|rsync|truncate|ed|curl|wget"
@@ -233,10 +229,15 @@ def _entries(top: str) -> Iterator[str]:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    if entry.name in _CACHES or entry.name.endswith(".pyc"):
+                    if _is_made_by_tools(entry.name):
                         continue
                     yield entry.path
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError:
             continue  # What cannot be looked into cannot be told apart either.
+
+
+def _is_made_by_tools(name: str) -> bool:
+    is_folder_of_tools = name in _NOT_WRITTEN_BY_HAND or is_product(f"{name}/")
+    return is_folder_of_tools or name.endswith(".pyc")

@@ -1,12 +1,7 @@
-"""One review of a plan: what the reviewer is given, and what of its answer is believed.
-
-The last words of a plan: what was verified, what was not, and what could not be.
-"""
+"""One review of a plan: the reviewer's prompt, what of its answer is believed, and the report."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.phases import fill_template, review_prompt, verdict_again_prompt
@@ -15,12 +10,15 @@ from dirge_py.plan.verdict_check import CheckedVerdict, Finding, check_verdict, 
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.phase_fork import PhaseFork
     from dirge_py.plan.project_guard import ProjectChanges
     from dirge_py.plan.state import PlanState
+
+
 
 _MOST_OF_CHANGES = 20_000
 _PROVE_IT = """Your verdict says DONE, but this is not shown by what you ran:

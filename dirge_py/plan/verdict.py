@@ -1,15 +1,12 @@
-"""The reviewer's verdict, read with caution: whatever is not plainly DONE is not done.
-
-The shape of a verdict, for services that can hold an answer to one.
-"""
+"""The reviewer's verdict and its schema: what is not plainly DONE is not done."""
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias, cast, get_args
-
 from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
 from dirge_py.lib.lean_dataclass import dataclass
+from typing import Any, Literal, TypeAlias, cast, get_args
+
 
 Status: TypeAlias = Literal["verified", "not_verified", "cannot_verify"]
 

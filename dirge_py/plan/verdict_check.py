@@ -1,19 +1,18 @@
-"""What of a verdict is believed: a claim counts with evidence of this review, on these files.
+"""Checks a verdict against the evidence of this review, on these files.
 
-Which recorded commands a reviewer means when it names them.
-
-Whether exit code 0 of a command line says that every check in it passed.
+`Citations` finds the recorded commands that a reviewer names. A command whose exit code 0 does not
+say that every check in it passed is no evidence: see `hides_failures`.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Literal, TypeAlias
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.shell_lexer import MAX_BYTES, NotPlain, Part, lex, word_set
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
 
 Finding: TypeAlias = tuple[str, str]
 """(requirement, why)."""

@@ -1,29 +1,26 @@
 """Change several files together: create, update, delete, rename."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import model_validator
-
 from dirge_py.files.resolve import check_spelling
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.editing.edits import TextEdit
+from dirge_py.tools.editing.file_changes import AppliedChanges, apply_changes, preview_changes
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
+from pydantic import model_validator
+from typing import Any, Literal, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
-    from dirge_py.tools.editing.edits import TextEdit
-    from dirge_py.tools.editing.file_changes import AppliedChanges, apply_changes, preview_changes
     from dirge_py.tools.editing.patch import PatchOperation, parse_patch
     from dirge_py.tools.editing.patch_plan import PatchPlan, PatchPlanner
 else:
-    apply_changes = late("dirge_py.tools.editing.file_changes", "apply_changes")
-    preview_changes = late("dirge_py.tools.editing.file_changes", "preview_changes")
     PatchOperation = late("dirge_py.tools.editing.patch", "PatchOperation")
     parse_patch = late("dirge_py.tools.editing.patch", "parse_patch")
     PatchPlanner = late("dirge_py.tools.editing.patch_plan", "PatchPlanner")
-    TextEdit = late("dirge_py.tools.editing.edits", "TextEdit")
 
 _NAMES = {
     "type": "action",
@@ -160,7 +157,7 @@ def _planned(
     return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())
 
 
-def _report(plan: "PatchPlan", landed: "AppliedChanges") -> str:
+def _report(plan: "PatchPlan", landed: AppliedChanges) -> str:
     """A line for each operation; what the person changed is said by its diff alone."""
     if list(landed.files) != list(plan.files):
         return f"{len(landed.files)} of {len(plan.files)} files were changed."

@@ -9,36 +9,16 @@ import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Generic,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
-
-from pydantic import AfterValidator, BaseModel, ConfigDict
-
 from dirge_py.files.resolve import absolute, check_spelling
 from dirge_py.files.workspace import CallFiles, Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.questions import Question, QuestionAnswer
-from dirge_py.types.tools import (
-    Claim,
-    Interceptor,
-    LoopToolResult,
-    OnUpdate,
-    Preview,
-    ToolExecutionMode,
-    text_result,
-)
+from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, OnUpdate, Preview, ToolExecutionMode, text_result
+from pathlib import Path
+from pydantic import AfterValidator, BaseModel, ConfigDict
+from typing import Annotated, Any, ClassVar, Generic, ParamSpec, Protocol, TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from dirge_py.extensions.memory.provider import MemoryUpdate, StoreName
@@ -49,6 +29,9 @@ if TYPE_CHECKING:
     from dirge_py.tools.todo_list import TodoList
     from dirge_py.tools.web.lazy_service import LazyWebService
     from dirge_py.tools.web.service import WebService
+
+
+
 
 
 def _spelled(path: str) -> str:
@@ -104,18 +87,14 @@ SyntaxCheck: TypeAlias = Callable[[str, str, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServices:
-    """What tools may use. A tool whose `needs` names an absent one is not offered.
-
-    `command_timeout_s` is for commands whose call names no other, `quiet_s` how long one may be
-    without output before that is said. `assets` keeps the pictures and documents of results. `app`
-    is something of the embedder's own.
-    """
+    """What tools may use. A tool whose `needs` names an absent one is not offered."""
 
     files: Workspace
     processes: "Runner | None" = None
     shells: "Shells | None" = None
     outputs: "OutputStore | None" = None
     assets: "AssetStore | None" = None
+    """Keeps the pictures and documents of results."""
     todo: "TodoList | None" = None
     web: "WebService | LazyWebService | None" = None
     syntax: SyntaxCheck | None = None
@@ -124,10 +103,15 @@ class ToolServices:
     memory: MemoryStore | None = None
     skills: Skills | None = None
     command_timeout_s: float = 120.0
+    """The time limit of commands whose call names no other."""
     quiet_s: float = 60.0
+    """How long a command may be without output before the person is told so."""
     session_id: str = ""
+    """The stored session's id; empty where none is kept."""
     budget_chars: int = 80_000
+    """About how much of a result is sent on: more than this is cut in the middle."""
     app: Any = None
+    """What the embedder gave as such."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,23 +181,24 @@ Args = TypeVar("Args", bound=BaseModel)
 class Tool(ABC, Generic[Args]):
     """Base of every tool. `args` must be the model that `Args` names.
 
-    `mode="sequential"` makes the whole batch run one call after another. `needs` are names of
-    `ToolServices` fields without which the tool is hidden. The first required field of `args` is what
-    `dirge why TOOL INPUT` fills. `timeout_s` is the tool's own time limit, which settings override:
-    None is the usual one, 0 none. `hints` say what calls are like, for those who show or wrap them;
-    they grant nothing. `polls`: the same call again and again is how it is meant. `around` stands
-    around its calls, the first one outermost.
+    The first required field of `args` is what `dirge why TOOL INPUT` fills.
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
     args: ClassVar[type[BaseModel]]
     mode: ClassVar[ToolExecutionMode | None] = None
+    """"sequential" makes the whole batch run one call after another."""
     needs: ClassVar[tuple[str, ...]] = ()
+    """Names of `ToolServices` fields without which the tool is hidden."""
     timeout_s: ClassVar[float | None] = None
+    """The tool's own time limit, which settings override: None is the usual one, 0 none."""
     hints: ClassVar[Hints] = NO_HINTS
+    """What calls are like, for those who show or wrap them; they grant nothing."""
     polls: ClassVar[bool] = False
+    """Whether the same call again and again is how it is meant."""
     around: ClassVar[Sequence[Interceptor]] = ()
+    """Interceptors around its calls, the outermost first."""
 
     @property
     def description(self) -> str:

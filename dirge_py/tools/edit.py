@@ -1,38 +1,16 @@
 """Replace pieces of a file."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from pydantic import model_validator
-
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
-from dirge_py.tools.editing.edits import TextNotFound
+from dirge_py.tools.editing.edits import EditPlan, TextEdit, TextNotFound, explain_repeated_miss, plan_edits, require_known
+from dirge_py.tools.editing.file_changes import AppliedChanges, PlannedChange, apply_changes, preview_changes
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
+from pydantic import model_validator
+from typing import Any
 
-if TYPE_CHECKING:
-    from dirge_py.tools.editing.edits import (
-        EditPlan,
-        TextEdit,
-        explain_repeated_miss,
-        plan_edits,
-        require_known,
-    )
-    from dirge_py.tools.editing.file_changes import (
-        AppliedChanges,
-        PlannedChange,
-        apply_changes,
-        preview_changes,
-    )
-else:
-    require_known = late("dirge_py.tools.editing.edits", "require_known")
-    explain_repeated_miss = late("dirge_py.tools.editing.edits", "explain_repeated_miss")
-    PlannedChange = late("dirge_py.tools.editing.file_changes", "PlannedChange")
-    apply_changes = late("dirge_py.tools.editing.file_changes", "apply_changes")
-    preview_changes = late("dirge_py.tools.editing.file_changes", "preview_changes")
-    TextEdit = late("dirge_py.tools.editing.edits", "TextEdit")
-    plan_edits = late("dirge_py.tools.editing.edits", "plan_edits")
+
 
 _NAMES = {"file_path": "path", "old_string": "old_text", "new_string": "new_text"}
 
@@ -57,7 +35,7 @@ class EditToolArgs(ToolArgs):
             raise ValueError("give old_text and new_text, or edits")
         return self
 
-    def each(self) -> "Sequence[TextEdit]":
+    def each(self) -> Sequence[TextEdit]:
         """The edits, in order."""
         if self.edits:
             return [
@@ -114,7 +92,7 @@ def _without_the_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _apply(args: EditToolArgs, path: str, ctx: ToolContext) -> "tuple[EditPlan, AppliedChanges]":
+def _apply(args: EditToolArgs, path: str, ctx: ToolContext) -> tuple[EditPlan, AppliedChanges]:
     files = ctx.files
     content = files.read(path)
     require_known(
@@ -130,7 +108,7 @@ def _apply(args: EditToolArgs, path: str, ctx: ToolContext) -> "tuple[EditPlan, 
     return plan, apply_changes([planned], ctx)
 
 
-def _planned(args: EditToolArgs, path: str, files: CallFiles) -> "tuple[PlannedChange, EditPlan]":
+def _planned(args: EditToolArgs, path: str, files: CallFiles) -> tuple[PlannedChange, EditPlan]:
     before = files.read(path)
     plan = plan_edits(before.content, args.each(), path=args.path)
     planned = PlannedChange(
@@ -139,7 +117,7 @@ def _planned(args: EditToolArgs, path: str, files: CallFiles) -> "tuple[PlannedC
     return planned, plan
 
 
-def _report(args: EditToolArgs, plan: "EditPlan", landed: "AppliedChanges") -> str:
+def _report(args: EditToolArgs, plan: EditPlan, landed: AppliedChanges) -> str:
     if any(each.is_chosen for each in landed.files) or not landed.files:
         return f"{'Changed' if landed.files else 'Did not change'} {args.path}."
     place = f"line {plan.first_line}" if plan.places == 1 else f"{plan.places} places"

@@ -1,22 +1,24 @@
-"""Argument models as a model sees them: a small JSON Schema, and words for a mistake.
+"""JSON Schemas of tools: of an argument model, and values checked against a schema.
 
-Values against a JSON Schema: arguments of tools that bring one of their own, and answers.
+Both kinds of check end in words for the model about its mistake.
 """
 
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import BaseModel, ValidationError
-
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.schemas import Path, Schema, child, parts, properties_of, types_at
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
+from functools import lru_cache
+from pydantic import BaseModel, ValidationError
+from typing import Any, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jsonschema import ValidationError as SchemaViolation
     from jsonschema.protocols import Validator
+
+
+
 
 _KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
     "missing": "missing",
@@ -302,7 +304,7 @@ def _compile(schema: Any) -> "Validator":
 _compiled = IdentityCache(_compile)
 
 
-def _problems_of(error: "ValidationError") -> Iterator[ArgumentProblem]:
+def _problems_of(error: "SchemaViolation") -> Iterator[ArgumentProblem]:
     path = tuple(error.absolute_path)
     message = error.message
     if len(message) > _LONGEST_MESSAGE:
@@ -322,7 +324,7 @@ def _problems_of(error: "ValidationError") -> Iterator[ArgumentProblem]:
         yield ArgumentProblem(path=path, kind=kind, message=message)  # type: ignore[arg-type]
 
 
-def _extras(error: "ValidationError") -> Iterator[str]:
+def _extras(error: "SchemaViolation") -> Iterator[str]:
     schema: Mapping[str, Any] = error.schema
     patterns = schema.get("patternProperties", ())
     for name in error.instance:

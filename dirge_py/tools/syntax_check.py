@@ -1,8 +1,7 @@
 """Whether a change breaks a file's syntax.
 
-Brackets and quotes that have no partner, in the tree of a text.
-
-Which grammar a file is written in. Each is imported when the first file of its kind comes.
+The grammar of a file is imported when the first file of its kind comes. A fault is named by the
+bracket or quote that has no partner, where there is one.
 """
 
 import ast

@@ -2,33 +2,19 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import Field
-
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.editing.diff import diff_of_texts
+from dirge_py.tools.editing.document import encode_text, require_utf8
+from dirge_py.tools.editing.file_changes import AppliedChanges, PlannedChange, apply_changes, preview_changes
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
+from pydantic import Field
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from dirge_py.tools.editing.diff import diff_of_texts
-    from dirge_py.tools.editing.document import encode_text, require_utf8
-    from dirge_py.tools.editing.file_changes import (
-        AppliedChanges,
-        PlannedChange,
-        apply_changes,
-        preview_changes,
-    )
-else:
-    diff_of_texts = late("dirge_py.tools.editing.diff", "diff_of_texts")
-    encode_text = late("dirge_py.tools.editing.document", "encode_text")
-    require_utf8 = late("dirge_py.tools.editing.document", "require_utf8")
-    PlannedChange = late("dirge_py.tools.editing.file_changes", "PlannedChange")
-    apply_changes = late("dirge_py.tools.editing.file_changes", "apply_changes")
-    preview_changes = late("dirge_py.tools.editing.file_changes", "preview_changes")
+
 
 
 class WriteArgs(ToolArgs):
@@ -66,7 +52,7 @@ class WriteTool(Tool[WriteArgs]):
         return landed.result(_report(args, landed), with_diff=bool(landed.notes), path=path)
 
 
-def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> "AppliedChanges":
+def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
     planned = _planned(args, path, ctx.files)
     before = planned.before
     if before is not None and args.mode == "overwrite":
@@ -89,7 +75,7 @@ def _is_known(content: FileContent, files: CallFiles) -> bool:
     return True
 
 
-def _planned(args: WriteArgs, path: str, files: CallFiles) -> "PlannedChange":
+def _planned(args: WriteArgs, path: str, files: CallFiles) -> PlannedChange:
     content = encode_text(args.content)
     if files.locate(path).kind == "dir":
         raise FileError(f"{args.path} is a folder.", hint="Give the path of a file in it.")
@@ -101,7 +87,7 @@ def _planned(args: WriteArgs, path: str, files: CallFiles) -> "PlannedChange":
     return PlannedChange(path=path, shown=args.path, before=before, after=content, diff=diff)
 
 
-def _report(args: WriteArgs, landed: "AppliedChanges") -> str:
+def _report(args: WriteArgs, landed: AppliedChanges) -> str:
     if not landed.files:
         return f"Did not write {args.path}."
     file = landed.files[0]

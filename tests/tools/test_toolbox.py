@@ -15,7 +15,17 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ModelRetry, UsageError
 from dirge_py.types.tools import Claim, InvalidArguments
 
-NOT_TOOLS = {"__init__", "base", "function_tool", "json_schema", "registry", "schema", "toolbox"}
+NOT_TOOLS = {
+    "__init__",
+    "base",
+    "command_results",
+    "function_tool",
+    "registry",
+    "schema",
+    "syntax_check",
+    "todo_list",
+    "toolbox",
+}
 
 
 def test_every_tool_is_a_file_with_its_text_beside_it():

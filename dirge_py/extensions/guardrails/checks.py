@@ -1,8 +1,6 @@
-"""The guardrails there are: a pattern to look for, and secrets.
+"""Guardrails and their verdicts: a check of a text passes, warns or trips.
 
-What a guardrail says of a text, and what a guardrail is.
-
-Several guardrails asked about one text: the worst that any of them says.
+`run_guardrails` runs several over one text and returns the worst of their verdicts.
 """
 
 import inspect

@@ -1,8 +1,6 @@
-"""Memory in two Markdown files that a person can read and edit.
+"""Memory in two Markdown files that a person can read and edit, and its part in a conversation.
 
-A store as a list of entries: an item with the indented lines below it, or any other line.
-
-What is remembered, as the settings want it, and the end of a run, of which it hears.
+A file is a list of entries: an item with the indented lines below it, or any other line.
 """
 
 import asyncio
@@ -10,21 +8,10 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import OnRunEnd
-from dirge_py.extensions.memory.provider import (
-    ENTRY_CHARS,
-    MemoryConflict,
-    MemoryProvider,
-    MemoryUpdate,
-    RecalledMemory,
-    StoreName,
-)
+from dirge_py.extensions.memory.provider import ENTRY_CHARS, MemoryConflict, MemoryProvider, MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lazy import late
@@ -33,6 +20,10 @@ from dirge_py.session.ids import project_id, project_root
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.messages import Message
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.files.atomic import atomic_write

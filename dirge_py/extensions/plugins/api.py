@@ -1,8 +1,6 @@
-"""One plugin, and the `dirge` that its `register` is given.
+"""A loaded plugin, and the `dirge` object that its `register` gets.
 
-A plugin's function as the body of a slash command.
-
-A plugin's function as a tool.
+Its functions become tools of the model, slash commands, keys and hooks.
 """
 
 import asyncio
@@ -10,23 +8,18 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Literal
-
 from dirge_py.extensions.plugins.calling import as_exception, as_plugin, call, is_async
 from dirge_py.extensions.plugins.hooks import PluginStop, PromptChange, describe_error
-from dirge_py.extensions.plugins.registration import (
-    AROUND_TOOL,
-    PluginError,
-    Registration,
-    check_point,
-)
+from dirge_py.extensions.plugins.registration import AROUND_TOOL, PluginError, Registration, check_point
 from dirge_py.tools.base import Tool
 from dirge_py.tools.function_tool import FunctionTool, ToolOptions
 from dirge_py.types.errors import DirgeError, ToolFailed
 from dirge_py.types.extensions import Command, CommandBody, HookReport, KeyBinding, PluginReport
 from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
 from dirge_py.types.tools import Operation, ToolExecutionMode
+from types import MappingProxyType
+from typing import Any, Literal
+
 
 _COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 Fn = Callable[..., Any]
@@ -296,8 +289,9 @@ def command_body(handle: Registration, name: str) -> CommandBody:
             raise
         except Exception as error:
             handle.failures += 1
+            reason = describe_error(error, handle.path)
             raise PluginError(
-                f"/{name} of the plugin `{handle.plugin}` failed: {describe_error(error, handle.path)}."
+                f"/{name} of the plugin `{handle.plugin}` failed: {reason}."
             ) from error
         if isinstance(answer, str):
             front.show(answer)

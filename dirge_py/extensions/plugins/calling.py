@@ -1,6 +1,6 @@
-"""Calling code that may hang, raise anything, exit or print: it gets its time, and no more.
+"""Calls of plugin code, which may hang, raise anything, exit or print, within a time limit.
 
-What plugins print: it goes to stderr, because stdout belongs to whoever reads our results.
+What it prints goes to stderr, because stdout belongs to the reader of our results.
 """
 
 import asyncio

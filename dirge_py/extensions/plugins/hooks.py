@@ -1,14 +1,8 @@
-"""Asking plugins, and what it means when one fails.
+"""Functions of plugins at the hook points, called with a time limit and never trusted to work.
 
-What a plugin may answer at each point; anything else is a failure of that hook.
-
-Functions of plugins as hooks of the loop, and who stands at each point, in order.
-
-A plugin's function around a tool call: it can wait before and after, but not lose the call.
-
-The points outside the loop: a prompt about to be sent, the system prompt, a summary.
-
-Plugins that watch: events wait in a mailbox each, so that no watcher holds up a run.
+The points are the hooks of the loop, the calls of tools (`call_around_tool`), the events
+(`EventQueue`), and three outside the loop: a prompt about to be sent, the system prompt, a summary.
+An answer that its point does not know is a failure of that hook.
 """
 
 import asyncio
@@ -234,17 +228,6 @@ def hook_bundles(caller: HookCaller, plugin: str, hooks: Sequence[Registration])
         }
         bundles.append(Hooks(name=f"plugin {plugin}", **chosen))
     return bundles
-
-
-def hook_order(bundles: Iterable[Hooks]) -> Sequence[tuple[str, Sequence[str]]]:
-    """Each hook of the loop, and the names of those who stand there."""
-    listed = list(bundles)
-    return [(point, _labels(point, listed)) for point in HOOK_NAMES]
-
-
-def _labels(point: str, bundles: Iterable[Hooks]) -> Sequence[str]:
-    hooks = [(bundle, getattr(bundle, point)) for bundle in bundles]
-    return [getattr(hook, "label", bundle.name) for bundle, hook in hooks if hook is not None]
 
 
 async def call_around_tool(

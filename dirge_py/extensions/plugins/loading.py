@@ -1,6 +1,6 @@
-"""The plugins of a conversation, as the settings want them.
+"""The plugins of a conversation, loaded as the settings say; without any, `NoPlugins`.
 
-What stands in for plugins where there are none: most starts load nothing for them.
+Most starts have none, and load nothing for them.
 """
 
 import os
@@ -15,6 +15,7 @@ from dirge_py.extensions.plugins.discovery import (
     find_in_bytes,
     find_installed,
 )
+from dirge_py.extensions.plugins.registration import hook_order
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Tool
 from dirge_py.tools.registry import names
@@ -28,12 +29,10 @@ from dirge_py.types.tools import Interceptor
 if TYPE_CHECKING:
     from dirge_py.context.prompt_sections import PromptEdit
     from dirge_py.context.summary import Summarise
-    from dirge_py.extensions.plugins.hooks import hook_order
     from dirge_py.extensions.plugins.host import PluginHost
     from dirge_py.permission.project_trust import ProjectTrust
 else:
     PluginHost = late("dirge_py.extensions.plugins.host", "PluginHost")
-    hook_order = late("dirge_py.extensions.plugins.hooks", "hook_order")
 
 Plugins: TypeAlias = "PluginHost | NoPlugins"
 

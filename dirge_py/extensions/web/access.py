@@ -1,19 +1,20 @@
 """Whether a start has the web at all; what it takes is loaded only if settings may be wrong."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
-
 from dirge_py.config.schema import Config, WebTable
 from dirge_py.lib.lazy import late
 from dirge_py.tools.web.lazy_service import LazyWebService
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
 
 if TYPE_CHECKING:
     from dirge_py.extensions.web.service import open_web
+    from dirge_py.tools.web.service import WebService
 else:
     open_web = late("dirge_py.extensions.web.service", "open_web")
 
-WebAccess: TypeAlias = "Web | LateWeb | None"
+WebAccess: TypeAlias = "WebService | LazyWebService | None"
 
 SEARCH_KEY_VARIABLES = ("BRAVE_API_KEY", "EXA_API_KEY", "TAVILY_API_KEY")
 

@@ -1,6 +1,6 @@
 """Unified diffs with a bounded cost: of a change whose places are known, or of two whole texts.
 
-Lines by which two long texts can be laid side by side: those that occur once in both.
+Two long texts are laid side by side by the lines that occur once in both.
 """
 
 import difflib

@@ -78,7 +78,10 @@ class TextDocument:
 
 
 def normalize_newlines(text: str) -> bytes:
-    """Text from a model as it is searched and inserted: no byte-order mark, LF; see `encode_text`."""
+    """Text from a model as it is searched and inserted: no byte-order mark, LF.
+
+    `encode_text` says what cannot be encoded.
+    """
     return encode_text(text).removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
 
 

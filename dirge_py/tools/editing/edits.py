@@ -1,10 +1,7 @@
-"""What an edit will write: decided from bytes alone, so it can be shown before it is done.
+"""What an edit will write, decided from bytes alone, so that it can be shown before it is done.
 
-Nobody changes a file whose content they do not know; who gets it wrong is shown more of it.
-
-The error of an edit that finds no place, apart from what looks for one: that is loaded late.
-
-Where in a file the text that was not found most likely was meant to be.
+A file may be changed only by a model that knows its content; one whose edit finds no place is shown
+more of the file.
 """
 
 import difflib

@@ -3,14 +3,10 @@
 Only the exact strategy may answer with several places. A forgiving one must find exactly one,
 because what it changes was not written by the model to the letter.
 
-Finding lines that were written down almost right: between their first and their last line.
-
-The two must stand in the file to the letter but for blanks, and what lies between must be alike.
-A line of the file is only ever changed if the text had one like it in that very place.
-
-A run of whole lines that is to become another, and what of it changes.
-
-Lines that stay are never written again: they keep the blanks and line ends that the file has.
+The most forgiving one finds a block by its first and last line: the two must be in the file to the
+letter but for blanks, and what lies between must be alike. A line of the file is only ever changed
+if the text had one like it in that very place. Lines that stay are never written again: they keep
+the blanks and line ends that the file has.
 """
 
 import difflib

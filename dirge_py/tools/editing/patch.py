@@ -1,9 +1,8 @@
-"""What a patch asks for: an operation on each file, and hunks within one.
+"""A patch: operations on files, hunks within one, and their text form.
 
-The text form of a patch, `*** Begin Patch` to `*** End Patch`, turned into operations.
-
-Models write it slightly wrong: inside a shell command or a code fence, without an end, indented as
-a whole, with raw lines in a new file. That is taken where only one thing can be meant.
+Models write `*** Begin Patch` to `*** End Patch` slightly wrong: inside a shell command or a code
+fence, without an end, indented as a whole, with raw lines in a new file. That is taken where only
+one thing can be meant.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""What a patch makes of all its files: planned one operation after the other, and then done.
-
-Placing the hunks of a patch in a file.
-"""
+"""What a patch makes of all its files: each operation planned after the one before, then done."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +8,6 @@ from itertools import pairwise
 from dirge_py.files.identity import FileContent
 from dirge_py.files.resolve import absolute, resolve
 from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.diff import FileDiff, diff_of_texts
 from dirge_py.tools.editing.document import (
     Replacement,

@@ -1,1 +1,1 @@
-"""Finding lines: what is searched, by which program, and how the answer reads."""
+"""Searching files by pattern: the dialect, the program that searches, and how paths are shown."""

@@ -1,8 +1,7 @@
-"""Which lines of given files match: asked of ripgrep if there is one, else of our own program.
+"""Which lines of files, or which of many names, match a pattern.
 
-Which of many names match: asked of the same programs that search files.
-
-A process of its own, because a regular expression that takes for ever cannot be stopped in ours.
+Asked of ripgrep if there is one, else of our own program: a process of its own, because a regular
+expression that takes for ever cannot be stopped in ours.
 """
 
 import base64
@@ -11,9 +10,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import shell_arguments
 from dirge_py.processes.output import OutputStore
@@ -26,6 +22,9 @@ from dirge_py.tools.search.paths import printable_name
 from dirge_py.tools.search.pattern import guard_pattern
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ToolFailed
+from pathlib import Path
+from typing import Any
+
 
 LINE_LIMIT = line_matcher.LINE_LIMIT
 TIMEOUT_S = 60.0

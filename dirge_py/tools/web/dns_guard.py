@@ -1,8 +1,6 @@
-"""What of the net may be reached: names looked up once, and every address of the answer judged.
+"""What of the net may be reached: names are looked up once, and every address is checked.
 
-Which addresses may be connected to: those of the public internet, and what the person listed.
-
-Work that blocks, in a thread that nobody has to wait for.
+Connections go to addresses of the public internet, and to hosts that the person listed.
 """
 
 import asyncio

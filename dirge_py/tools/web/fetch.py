@@ -1,6 +1,6 @@
-"""A page, step by step: every redirect judged anew, every byte counted.
+"""A page, step by step: every redirect checked anew, every byte counted.
 
-Compressed bodies, unpacked a piece at a time so that no answer can fill the memory.
+Compressed bodies are unpacked a piece at a time, so that no answer can fill the memory.
 """
 
 import re

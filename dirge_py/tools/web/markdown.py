@@ -2,8 +2,6 @@
 
 Nothing is fetched and nothing is run. What the page hides from people is left out, too: text that
 only programs read is where instructions to programs are put.
-
-Tables of a page as Markdown tables; the library leaves them as HTML.
 """
 
 import re

@@ -1,22 +1,17 @@
-"""What a target says, as text to read on in.
-
-The text of a body: by its mark, by what its sender says, by what it says itself.
-
-Texts of strangers, marked as such.
-"""
+"""The answer of a server as text to read on in, marked as the text of a stranger."""
 
 import codecs
 import hashlib
 import re
 import time
 from collections import OrderedDict
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.tools.web.fetch import FetchResult
 from dirge_py.tools.web.markdown import html_to_markdown
 from dirge_py.tools.web.url import ParsedUrl
 from dirge_py.types.errors import ToolFailed
+
 
 _MAX_CHARS = 2_000_000
 _KEPT = 4

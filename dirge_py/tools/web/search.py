@@ -1,8 +1,6 @@
-"""Searching: one question to one service, its answer as hits.
+"""Web search: one question to one service, its answer as hits.
 
-The search services there are. Adding one is a class here and its word in the settings.
-
-DuckDuckGo's page for browsers without scripts, as hits.
+To add a service, write a class here and add it to `BACKENDS` and its word to the settings.
 """
 
 import asyncio
@@ -10,11 +8,6 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qs, urlencode, urlsplit
-
-from justhtml import JustHTML
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
@@ -22,11 +15,17 @@ from dirge_py.lib.version import __version__
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
+from typing import Any, Protocol, TYPE_CHECKING
+from urllib.parse import parse_qs, urlencode, urlsplit
+
 
 if TYPE_CHECKING:
+    from justhtml import JustHTML
+
     from dirge_py.tools.web.fetch import read_body
     from dirge_py.tools.web.transport import GuardedTransport
 else:
+    JustHTML = late("justhtml", "JustHTML")
     read_body = late("dirge_py.tools.web.fetch", "read_body")
     GuardedTransport = late("dirge_py.tools.web.transport", "GuardedTransport")
 

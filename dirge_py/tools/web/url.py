@@ -1,18 +1,15 @@
-"""URLs read once: what is judged, shown and connected to is the same `ParsedUrl`.
-
-What is sent to a target.
-"""
+"""URLs, parsed once: what is checked, shown and connected to is the same `ParsedUrl`."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
-from urllib.parse import urljoin
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ToolFailed
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Literal, TYPE_CHECKING, TypeAlias, cast
+from urllib.parse import urljoin
+
 
 if TYPE_CHECKING:
     from idna import encode as encode_idna

@@ -3,11 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.extensions.memory import store
 from dirge_py.extensions.memory.provider import MemoryConflict, MemoryUpdate, RecalledMemory
 from dirge_py.extensions.memory.store import FileMemory
@@ -15,6 +10,11 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import DirgeError, FileError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 
 WRITER = """
 import asyncio, sys
@@ -68,8 +68,8 @@ async def test_both_stores_are_kept_for_their_owner_alone(tmp_path: Path) -> Non
     assert kept_in(tmp_path).prefetch() == RecalledMemory(
         project="- Run make check.", user="- Likes tabs."
     )
-    for store in ("memory", "user"):
-        path = Path(memory.where(store))  # type: ignore[arg-type]
+    for name in ("memory", "user"):
+        path = Path(memory.where(name))  # type: ignore[arg-type]
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -222,7 +222,7 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path: Path, project: 
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path), name, str(count)],
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
