@@ -3,19 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
+from tests.house.source import PACKAGE, called, mentioning, modules, name_of, text_of, tree_of, walked
 
 import pytest
 
-from tests.house.source import (
-    PACKAGE,
-    called,
-    mentioning,
-    modules,
-    name_of,
-    text_of,
-    tree_of,
-    walked,
-)
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
@@ -25,7 +16,7 @@ MODULE_OWNERS = {
     "prompt_toolkit": ("frontend/line/",),
     "aiohttp": ("cli/serve/",),
     "textual_serve": ("cli/serve/",),
-    "tree_sitter": ("permission/", "tools/syntax/"),
+    "tree_sitter": ("permission/", "tools/syntax_check.py"),
     "yaml": ("context/",),
     "justhtml": ("tools/web/",),
     "requests": (),
@@ -48,7 +39,7 @@ WRITERS = {
     "cli/demo/": "the copy the demo works in",
     "frontend/print/printer.py": "the file of `-o`",
     "lib/file_lock.py": "lock files, which stay empty",
-    "tools/searching/": "file lists for ripgrep, gone when it ends",
+    "tools/search/": "file lists for ripgrep, gone when it ends",
     "ui/clipboard.py": "the last thing that was copied",
     "ui/editor.py": "the draft for the person's editor",
     "ui/pager.py": "the page for the person's pager, gone when it ends",
