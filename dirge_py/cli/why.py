@@ -14,7 +14,7 @@ from dirge_py.lib.text import clean_json, visible
 from dirge_py.permission.decision import Decision
 from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.tools.registry import names
+from dirge_py.tools.registry import tool_names
 from dirge_py.types.errors import DirgeError, UsageError
 
 _NEAR = 0.75
@@ -53,9 +53,9 @@ def fits(rest: Sequence[str]) -> bool:
 
 
 def _is_tool(words: Sequence[str]) -> bool:
-    if not words or words[0] in names():
+    if not words or words[0] in tool_names():
         return bool(words)
-    near = difflib.get_close_matches(words[0], names(), 1, cutoff=_NEAR)
+    near = difflib.get_close_matches(words[0], tool_names(), 1, cutoff=_NEAR)
     if near and len(words) > 1:
         sys.stderr.write(f"Taken as a prompt; did you mean `dirge why {near[0]} …`?\n")
     return False

@@ -17,7 +17,7 @@ class Accept:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptEdited:
+class ReplacePlan:
     """The plan is now this, and is to be decided about."""
 
     text: str
@@ -40,7 +40,7 @@ class DeferPlan:
     """Nobody decided; the plan is kept."""
 
 
-PlanAnswer: TypeAlias = Accept | AcceptEdited | Revise | Reject | DeferPlan
+PlanAnswer: TypeAlias = Accept | ReplacePlan | Revise | Reject | DeferPlan
 
 
 class PlanApprover(Protocol):

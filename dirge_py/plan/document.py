@@ -60,7 +60,7 @@ def read_plan(text: str) -> PlanDocument:
 
     Behind its first 100 000 characters nothing is looked at.
     """
-    lines = _read_lines(_unwrapped(text[:_MAX_PLAN_CHARS]))
+    lines = _read_lines(_unwrap_fence(text[:_MAX_PLAN_CHARS]))
     steps = _steps([line for line in lines if line.section == "steps"])
     if not steps:
         steps = _steps([line for line in lines if not line.section], only_numbered=True)
@@ -73,7 +73,7 @@ def read_plan(text: str) -> PlanDocument:
     )
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_fence(text: str) -> str:
     """The plan without a fence around all of it, which models like to put there."""
     lines = text.strip().split("\n")
     is_wrapped = (
@@ -136,9 +136,9 @@ def _plain(text: str) -> str:
 def _name(lines: Sequence[_Line]) -> str:
     for line in lines:
         if line.section == "name" and not line.is_code and line.text.strip():
-            return _short(_ITEM.sub(r"\3", _plain(line.text)).strip("`\"' "), _MAX_NAME_CHARS)
+            return _shorten(_ITEM.sub(r"\3", _plain(line.text)).strip("`\"' "), _MAX_NAME_CHARS)
     title = next((line.title for line in lines if line.level == 1), "")
-    return _short(re.sub(r"(?i)\Aplan\b[ \t]*[:—–-]?[ \t]*", "", title), _MAX_NAME_CHARS)
+    return _shorten(re.sub(r"(?i)\Aplan\b[ \t]*[:—–-]?[ \t]*", "", title), _MAX_NAME_CHARS)
 
 
 def _steps(lines: Sequence[_Line], *, only_numbered: bool = False) -> list[list[_Line]]:
@@ -180,8 +180,8 @@ def _step_text(step: Sequence[_Line]) -> str:
     """Its first paragraph in one line."""
     first = step[0]
     if first.level:
-        return _short(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
-    return _short(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MAX_STEP_CHARS)
+        return _shorten(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
+    return _shorten(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MAX_STEP_CHARS)
 
 
 def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
@@ -193,7 +193,7 @@ def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
         yield line.text.strip()
 
 
-def _short(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 

@@ -7,19 +7,25 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_args
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, LoopEvent, PhaseName, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.types.events import (
+    EvidenceOutcome,
+    EvidenceTaken,
+    LoopEvent,
+    PhaseName,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import Command, LoopToolResult, ToolCall
-from typing import Any, TYPE_CHECKING, get_args
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.project_guard import ReviewerWrites
-
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +144,7 @@ class EvidenceLedger:
     def load(cls, stored: object) -> "EvidenceLedger":
         """The ledger that was stored; what cannot be read of it is left out."""
         entries = stored if isinstance(stored, list | tuple) else ()
-        return cls([item for entry in entries if (item := _loaded(entry))])
+        return cls([item for entry in entries if (item := _load_item(entry))])
 
     def _last_number(self) -> int:
         return max((int(item.id[1:]) for item in self._items), default=0)
@@ -157,7 +163,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _loaded(entry: object) -> Evidence | None:
+def _load_item(entry: object) -> Evidence | None:
     if not isinstance(entry, Mapping) or entry.keys() != _TYPES.keys():
         return None
     if not all(isinstance(entry[name], kind) for name, kind in _TYPES.items()):

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
@@ -11,14 +13,11 @@ from dirge_py.types.events import ForkEvent, LoopEvent, PhaseName, PlanPhase, Us
 from dirge_py.types.hooks import Context, Hooks, TurnInfo
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
-
-
 
 
 class PhaseEnded(Exception):
@@ -216,13 +215,13 @@ def _last_words(messages: Sequence[Message], *, acts: bool = False) -> str:
 
     What it said before a call is no report, except where it `acts` at its very end.
     """
-    texts = (m.text.strip() for m in reversed(_said(messages)) if acts or not m.calls)
+    texts = (m.text.strip() for m in reversed(_answers(messages)) if acts or not m.calls)
     return next((text for text in texts if text), "")
 
 
 def _has_worked(messages: Sequence[Message]) -> bool:
-    return any(message.calls for message in _said(messages))
+    return any(message.calls for message in _answers(messages))
 
 
-def _said(messages: Sequence[Message]) -> Sequence[AssistantMessage]:
+def _answers(messages: Sequence[Message]) -> Sequence[AssistantMessage]:
     return [m for m in messages if isinstance(m, AssistantMessage) and m.origin == "model"]

@@ -11,6 +11,10 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.conversation.deps import TreeState
 from dirge_py.files.products import is_product
 from dirge_py.lib.lean_dataclass import dataclass
@@ -18,19 +22,16 @@ from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
-from itertools import takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.snapshots.base import Snapshot
 
 
-
 _COMMANDS = "bash"
-_MOST_NAMED = 8
+_MAX_PATHS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +165,8 @@ def _changed_paths(before: TreeState, after: TreeState) -> tuple[str, ...]:
 
 
 def _list_paths(paths: "Sequence[str]") -> str:
-    shown = ", ".join(clean(path) for path in paths[:_MOST_NAMED])
-    more = len(paths) - _MOST_NAMED
+    shown = ", ".join(clean(path) for path in paths[:_MAX_PATHS_SHOWN])
+    more = len(paths) - _MAX_PATHS_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -219,10 +220,10 @@ class ReviewerWrites:
 
 
 def _files_below(top: str) -> frozenset[str]:
-    return frozenset(_entries(top))
+    return frozenset(_walk_entries(top))
 
 
-def _entries(top: str) -> Iterator[str]:
+def _walk_entries(top: str) -> Iterator[str]:
     """Everything below `top` but what tools keep for themselves. No link is followed."""
     waiting = [top]
     while waiting:

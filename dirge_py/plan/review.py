@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.phases import fill_template, review_prompt, verdict_again_prompt
@@ -10,14 +12,12 @@ from dirge_py.plan.verdict_check import CheckedVerdict, Finding, check_verdict, 
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.phase_fork import PhaseFork
     from dirge_py.plan.project_guard import ProjectChanges
     from dirge_py.plan.state import PlanState
-
 
 
 _MOST_OF_CHANGES = 20_000
@@ -153,7 +153,7 @@ class Reviewer:
 
     def _claims(self) -> str:
         lines = [
-            f"{each.id}: `{each.command}` -> {_ending(each.outcome, each.exit_code)}"
+            f"{each.id}: `{each.command}` -> {_describe_exit(each.outcome, each.exit_code)}"
             for each in self._ledger.of("implement", self._state.step)
             if not each.is_look
         ]
@@ -177,7 +177,7 @@ class Reviewer:
         return f"{listed[:_MOST_OF_CHANGES]}\n(The whole difference is too long to show.)"
 
 
-def _ending(outcome: str, exit_code: int | None) -> str:
+def _describe_exit(outcome: str, exit_code: int | None) -> str:
     return outcome if exit_code is None else f"exit {exit_code}"
 
 

@@ -11,11 +11,11 @@ from dirge_py.lib.text import clean
 from dirge_py.plan import implementation, phases
 from dirge_py.plan.approval import (
     Accept,
-    AcceptEdited,
     AutoApprove,
     DeferPlan,
     PlanApprover,
     Reject,
+    ReplacePlan,
     Revise,
 )
 from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
@@ -256,11 +256,11 @@ class PlanRun:
         with self._allowance.paused():
             answer = await self._interruption.wait(self._desk.decide(plan, grants))
         match answer:
-            case Accept(text=text) | AcceptEdited(text=text) if not text.strip():
+            case Accept(text=text) | ReplacePlan(text=text) if not text.strip():
                 raise DirgeError("an empty plan cannot be carried out.", hint="/plan drop ends it.")
             case Accept(text=text):
                 await self._interruption.wait(self._accept(text))
-            case AcceptEdited(text=text):
+            case ReplacePlan(text=text):
                 self._keep(plan=text)
             case Revise(comment=comment):
                 self._keep(status="active", comment=comment)

@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
-from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
-from dirge_py.lib.lean_dataclass import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
+from dirge_py.lib.lean_dataclass import dataclass
 
 Status: TypeAlias = Literal["verified", "not_verified", "cannot_verify"]
 
@@ -50,34 +50,34 @@ def parse_verdict(text: str) -> ReviewVerdict | str:
     verdict must say the same.
     """
     try:
-        return _parsed(text)
+        return _parse(text)
     except _Unreadable as problem:
         return str(problem)
     except RecursionError:
         return "its JSON is nested too deeply"
 
 
-def _parsed(text: str) -> ReviewVerdict:
+def _parse(text: str) -> ReviewVerdict:
     openings = list(_OPENING.finditer(text))
     if not openings:
         raise _Unreadable(
             "there is no block that begins with a line ```json and ends with a line ```"
         )
     *earlier, last = openings
-    verdict = _read(_last_value(text, last))
+    verdict = _read_verdict(_last_value(text, last))
     if not verdict.is_done:
         return verdict
-    for value in _values(text, earlier):
+    for value in _earlier_values(text, earlier):
         if isinstance(value, dict) and "verdict" in value and value["verdict"] != "DONE":
             raise _Unreadable("there are two verdicts, and they differ; give one")
     return verdict
 
 
-def _values(text: str, openings: list[re.Match[str]]) -> Iterator[object]:
+def _earlier_values(text: str, openings: list[re.Match[str]]) -> Iterator[object]:
     """What stands in earlier blocks; one that cannot be read but has a verdict counts as one."""
     for position, opening in enumerate(openings):
         try:
-            yield _decoded(text, opening)[0]
+            yield _decode(text, opening)[0]
         except _Unreadable:
             end = openings[position + 1].start() if position + 1 < len(openings) else len(text)
             if '"verdict"' in text[opening.end() : end].partition("```")[0]:
@@ -85,7 +85,7 @@ def _values(text: str, openings: list[re.Match[str]]) -> Iterator[object]:
 
 
 def _last_value(text: str, opening: re.Match[str]) -> object:
-    value, end = _decoded(text, opening)
+    value, end = _decode(text, opening)
     rest = text[end:].strip()
     if not rest.startswith(opening[1]):
         raise _Unreadable("the block of JSON is not closed by a line ``` of its own")
@@ -94,7 +94,7 @@ def _last_value(text: str, opening: re.Match[str]) -> object:
     return value
 
 
-def _decoded(text: str, opening: re.Match[str]) -> tuple[object, int]:
+def _decode(text: str, opening: re.Match[str]) -> tuple[object, int]:
     """The JSON value in the block, and where it ends, whatever its strings hold."""
     value = _VALUE.search(text, opening.end())
     if value is None:
@@ -107,24 +107,24 @@ def _decoded(text: str, opening: re.Match[str]) -> tuple[object, int]:
         raise _Unreadable("its JSON is not valid") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object. One that names a member twice says two things at once."""
     if len({name for name, _ in pairs}) < len(pairs):
         raise _Unreadable("its JSON names a member twice")
     return dict(pairs)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object_without_duplicates)
 
 
-def _read(value: object) -> ReviewVerdict:
+def _read_verdict(value: object) -> ReviewVerdict:
     if not isinstance(value, dict):
         raise _Unreadable("its JSON is not an object")
     verdict = value.get("verdict")
     if verdict not in ("DONE", "NEEDS_FIX"):
         raise _Unreadable('its "verdict" is neither "DONE" nor "NEEDS_FIX"')
     claims_done = verdict == "DONE"
-    missing = _missing(value.get("missing"))
+    missing = _missing_text(value.get("missing"))
     if missing.casefold().strip(" .()") in _NOTHING:
         if claims_done:
             raise _Unreadable('where nothing is missing, "missing" is ""')
@@ -133,13 +133,15 @@ def _read(value: object) -> ReviewVerdict:
     told = value.get("checklist")
     entries = told if isinstance(told, list) else []
     is_itemised = any(isinstance(entry, dict) for entry in entries)
-    items = tuple(_itemised(entries, is_done) if is_itemised else _plain(told, is_done))
+    items = tuple(
+        _items_of_entries(entries, is_done) if is_itemised else _items_of_text(told, is_done)
+    )
     if is_done and not items:
         raise _Unreadable('DONE needs a "checklist" with one entry for each requirement')
     return ReviewVerdict(is_done=is_done, checklist=items, is_itemised=is_itemised, missing=missing)
 
 
-def _missing(value: object) -> str:
+def _missing_text(value: object) -> str:
     """As text, a list as bullets. Whatever is not plainly nothing is something."""
     if value is None:
         return ""
@@ -153,7 +155,7 @@ def _as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _itemised(entries: list[object], is_done: bool) -> Iterator[ChecklistItem]:
+def _items_of_entries(entries: list[object], is_done: bool) -> Iterator[ChecklistItem]:
     for entry in entries:
         if isinstance(entry, str) and entry.strip():
             yield ChecklistItem(
@@ -189,7 +191,7 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(each.strip() for each in entries if isinstance(each, str) and each.strip())
 
 
-def _plain(value: object, is_done: bool) -> Iterator[ChecklistItem]:
+def _items_of_text(value: object, is_done: bool) -> Iterator[ChecklistItem]:
     """The lines of a checklist that is a text or a list of texts, with what a tick says of each."""
     for text in _texts(value):
         for line in text.splitlines():

@@ -6,13 +6,13 @@ say that every check in it passed is no evidence: see `hides_failures`.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.shell_lexer import MAX_BYTES, NotPlain, Part, lex, word_set
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict
-from itertools import pairwise
-from typing import Literal, TypeAlias
-
 
 Finding: TypeAlias = tuple[str, str]
 """(requirement, why)."""
@@ -226,7 +226,7 @@ class Citations:
                 item
                 for command, item in known.items()
                 if (text.startswith(command) if starts else " " in command)
-                and any(_REMARK.match(text, end) for end in _ends(text, command))
+                and any(_REMARK.match(text, end) for end in _word_ends(text, command))
             ]
             if found:
                 return found
@@ -243,10 +243,10 @@ def normalize_command(text: str) -> str:
 
 def _contains_words(command: str, text: str) -> bool:
     """Whether `text` is in it as words of their own: `test` is not in `pytest tests/`."""
-    return any(not _WITHIN_WORD.match(command, end) for end in _ends(command, text))
+    return any(not _WITHIN_WORD.match(command, end) for end in _word_ends(command, text))
 
 
-def _ends(text: str, words: str) -> Iterator[int]:
+def _word_ends(text: str, words: str) -> Iterator[int]:
     """Where `words` end in `text`, wherever they do not begin within a word."""
     start = text.find(words) if words else -1
     while start >= 0:
@@ -289,7 +289,7 @@ def hides_failures(command: str) -> bool:
     try:
         parts = lex(command)
     except NotPlain:
-        return bool(_COVERED.search(_outermost(command)))
+        return bool(_COVERED.search(_without_inner_shells(command)))
     options = [option for part in parts if part.argv[0] == "set" for option in part.argv[1:]]
     keeps_pipes = "pipefail" in options
     stops_at_once = any(re.fullmatch(r"-\w*e\w*", option) for option in options)
@@ -321,7 +321,7 @@ def _inner_commands(parts: tuple[Part, ...]) -> Iterator[str]:
                 yield text
 
 
-def _outermost(command: str) -> str:
+def _without_inner_shells(command: str) -> str:
     """The command line without what substitutions, here-documents and strings hold."""
     kept: list[str] = []
     end = ""

@@ -56,7 +56,7 @@ from dirge_py.session.snapshots.run_snapshots import (
 )
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Redact, Tool, ToolServices
-from dirge_py.tools.registry import discover, names
+from dirge_py.tools.registry import discover_tools, tool_names
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import ConfigError
@@ -227,7 +227,7 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
     Raises:
         ConfigError: a name is that of no tool.
     """
-    known = [*names(), *others]
+    known = [*tool_names(), *others]
     for name in (*(config.tools.enabled or ()), *config.tools.disabled):
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -237,7 +237,7 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
         return []
     return [
         tool
-        for tool in discover()
+        for tool in discover_tools()
         if (config.tools.enabled is None or tool.name in config.tools.enabled)
         and tool.name not in config.tools.disabled
     ]

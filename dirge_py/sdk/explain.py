@@ -22,7 +22,7 @@ from dirge_py.sdk.environment import would_be_sandboxed
 from dirge_py.sdk.options import BuildOptions, with_project
 from dirge_py.sdk.system_prompt import make_prompt_book
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Question
@@ -92,5 +92,5 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
         ask=_nobody,
         memory=open_memory(config, folder),
     )
-    toolbox = Toolbox(discover(), services, str(folder))
+    toolbox = Toolbox(discover_tools(), services, str(folder))
     return Explainer(gate=gate, toolbox=toolbox, workspace=workspace, cwd=str(folder))

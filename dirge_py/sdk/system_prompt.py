@@ -18,7 +18,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.protected import comparable_name
 from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.tools.registry import names
+from dirge_py.tools.registry import tool_names
 
 _NEVER_READ = frozenset((".git", ".dirge"))
 """Folders of a repository that act; nothing in them is opened before the repository is trusted."""
@@ -73,7 +73,7 @@ def make_prompt_book(config: Config, options: BuildOptions) -> PromptBook:
     return open_prompts(
         config_dir(config.origin.environment) / "prompts",
         of_project={str(root / path): content for path, content in brought.items()},
-        known_tools=names(),
+        known_tools=tool_names(),
         chosen=options.prompt,
     )
 

@@ -8,12 +8,12 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
 from dirge_py.plan.approval import (
     Accept,
-    AcceptEdited,
     AutoApprove,
     DeferPlan,
     PlanAnswer,
     PlanApprover,
     Reject,
+    ReplacePlan,
     Revise,
 )
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
@@ -76,7 +76,7 @@ class FrontDesk:
                 case (label,) if label == _EDIT:
                     edited = await self._edit(plan.text)
                     if edited != plan.text:
-                        return AcceptEdited(edited)
+                        return ReplacePlan(edited)
                 case (label,) if label == _DROP:
                     return Reject()
                 case (label,) if label == _AGAIN:

@@ -1,6 +1,10 @@
 """Change several files together: create, update, delete, rename."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import model_validator
+
 from dirge_py.files.resolve import check_spelling
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lazy import late
@@ -9,10 +13,6 @@ from dirge_py.tools.editing.edits import TextEdit
 from dirge_py.tools.editing.file_changes import AppliedChanges, apply_changes, preview_changes
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
-from pydantic import model_validator
-from typing import Any, Literal, TYPE_CHECKING
-
-
 
 if TYPE_CHECKING:
     from dirge_py.tools.editing.patch import PatchOperation, parse_patch
@@ -105,7 +105,10 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
         if not isinstance(arguments, dict):
             return arguments
         if isinstance(operations := arguments.get("operations"), list):
-            arguments = {**arguments, "operations": [_usual(each) for each in operations]}
+            arguments = {
+                **arguments,
+                "operations": [_normalize_operation(each) for each in operations],
+            }
         return arguments
 
     def claims(self, args: ApplyPatchArgs, ctx: ToolContext) -> Sequence[Claim]:
@@ -122,7 +125,7 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
 
     def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
-        return preview_changes(_planned(args, files, ctx, is_call=False).files)
+        return preview_changes(_plan_patch(args, files, ctx, is_call=False).files)
 
     async def run(self, args: ApplyPatchArgs, ctx: ToolContext) -> LoopToolResult:
         plan, landed = await in_thread(ctx.signal, _apply, args, ctx)
@@ -132,7 +135,7 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
         )
 
 
-def _usual(operation: Any) -> Any:
+def _normalize_operation(operation: Any) -> Any:
     operation = rename_keys(operation, _NAMES)
     if isinstance(operation, dict) and operation.get("action") in _ACTIONS:
         return {**operation, "action": _ACTIONS[operation["action"]]}
@@ -147,11 +150,11 @@ def _paths(operations: "Sequence[PatchOperation]") -> Iterator[str]:
 
 
 def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> "tuple[PatchPlan, AppliedChanges]":
-    plan = _planned(args, ctx.files, ctx, is_call=True)
+    plan = _plan_patch(args, ctx.files, ctx, is_call=True)
     return plan, apply_changes(plan.files, ctx)
 
 
-def _planned(
+def _plan_patch(
     args: ApplyPatchArgs, files: CallFiles, ctx: ToolContext, *, is_call: bool
 ) -> "PatchPlan":
     return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())

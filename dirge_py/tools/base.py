@@ -9,16 +9,36 @@ import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
 from dirge_py.files.resolve import absolute, check_spelling
 from dirge_py.files.workspace import CallFiles, Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.questions import Question, QuestionAnswer
-from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, OnUpdate, Preview, ToolExecutionMode, text_result
-from pathlib import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict
-from typing import Annotated, Any, ClassVar, Generic, ParamSpec, Protocol, TYPE_CHECKING, TypeAlias, TypeVar
+from dirge_py.types.tools import (
+    Claim,
+    Interceptor,
+    LoopToolResult,
+    OnUpdate,
+    Preview,
+    ToolExecutionMode,
+    text_result,
+)
 
 if TYPE_CHECKING:
     from dirge_py.extensions.memory.provider import MemoryUpdate, StoreName
@@ -31,10 +51,7 @@ if TYPE_CHECKING:
     from dirge_py.tools.web.service import WebService
 
 
-
-
-
-def _spelled(path: str) -> str:
+def _check_path_text(path: str) -> str:
     try:
         check_spelling(path)
         path.encode()
@@ -45,7 +62,7 @@ def _spelled(path: str) -> str:
     return path
 
 
-PathText = Annotated[str, AfterValidator(_spelled)]
+PathText = Annotated[str, AfterValidator(_check_path_text)]
 """A path as a model wrote it; what no file can be called is refused with the arguments."""
 
 

@@ -104,7 +104,7 @@ def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
     if finished.timed_out:
         notes.append(
             f"The command timed out after {timeout_s:g} s and was stopped with all its"
-            f" processes.{_quiet(finished)} What it did until then stays done. Narrow it, give a"
+            f" processes.{_quiet_note(finished)} What it did until then stays done. Narrow it, give a"
             " longer `timeout`, or run it in the `background`."
         )
     elif finished.aborted:
@@ -123,11 +123,11 @@ def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
             f"{finished.stopped} background {processes} stopped: none outlives its command."
         )
     if finished.left:
-        notes.append(_left(finished.left))
+        notes.append(_left_note(finished.left))
     return notes
 
 
-def _left(pids: Sequence[int]) -> str:
+def _left_note(pids: Sequence[int]) -> str:
     subject, them = ("process", "it") if len(pids) == 1 else ("processes", "them")
     verb = "is" if len(pids) == 1 else "are"
     return (
@@ -138,7 +138,7 @@ def _left(pids: Sequence[int]) -> str:
     )
 
 
-def _quiet(finished: CommandResult) -> str:
+def _quiet_note(finished: CommandResult) -> str:
     if finished.quiet_s < _LEAST_TOLD_S:
         return ""
     if not finished.output.total_bytes:

@@ -1,16 +1,27 @@
 """Replace pieces of a file."""
 
 from collections.abc import Sequence
-from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.lazy import late
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
-from dirge_py.tools.editing.edits import EditPlan, TextEdit, TextNotFound, explain_repeated_miss, plan_edits, require_known
-from dirge_py.tools.editing.file_changes import AppliedChanges, PlannedChange, apply_changes, preview_changes
-from dirge_py.types.tools import Claim, LoopToolResult, Preview
-from pydantic import model_validator
 from typing import Any
 
+from pydantic import model_validator
 
+from dirge_py.files.workspace import CallFiles
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.editing.edits import (
+    EditPlan,
+    TextEdit,
+    TextNotFound,
+    explain_repeated_miss,
+    plan_edits,
+    require_known,
+)
+from dirge_py.tools.editing.file_changes import (
+    AppliedChanges,
+    PlannedChange,
+    apply_changes,
+    preview_changes,
+)
+from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 _NAMES = {"file_path": "path", "old_string": "old_text", "new_string": "new_text"}
 
@@ -74,7 +85,7 @@ class EditTool(Tool[EditToolArgs]):
         path, files = ctx.absolute(args.path), ctx.services.files.for_person()
         # Words about what fails go to the model, with lines of the file, before anybody is asked.
         files.check_fresh(args.path, files.read(path))
-        planned, _ = _planned(args, path, files)
+        planned, _ = _plan_change(args, path, files)
         return preview_changes([planned])
 
     async def run(self, args: EditToolArgs, ctx: ToolContext) -> LoopToolResult:
@@ -102,13 +113,13 @@ def _apply(args: EditToolArgs, path: str, ctx: ToolContext) -> tuple[EditPlan, A
         lambda: plan_edits(content.content, args.each(), path=args.path).diff.spans,
     )
     try:
-        planned, plan = _planned(args, path, files)
+        planned, plan = _plan_change(args, path, files)
     except TextNotFound as miss:
         raise explain_repeated_miss(miss, args.path, files.ledger.missed(content.real)) from None
     return plan, apply_changes([planned], ctx)
 
 
-def _planned(args: EditToolArgs, path: str, files: CallFiles) -> tuple[PlannedChange, EditPlan]:
+def _plan_change(args: EditToolArgs, path: str, files: CallFiles) -> tuple[PlannedChange, EditPlan]:
     before = files.read(path)
     plan = plan_edits(before.content, args.each(), path=args.path)
     planned = PlannedChange(

@@ -230,7 +230,7 @@ def _arguments(
         if parameter.name not in hints:
             raise TypeError(f"`{name}` cannot be a tool: `{parameter.name}` has no annotation.")
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (_described(hints[parameter.name]), default)
+        fields[parameter.name] = (_with_description(hints[parameter.name]), default)
     try:
         args: type[BaseModel] = create_model(f"{name}_arguments", __base__=ToolArgs, **fields)
         parameters_of(args)
@@ -239,7 +239,7 @@ def _arguments(
     return args
 
 
-def _described(hint: Any) -> Any:
+def _with_description(hint: Any) -> Any:
     """The annotation with a plain string in it read as the field's description."""
     if get_origin(hint) is not Annotated:
         return hint

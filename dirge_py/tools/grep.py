@@ -143,7 +143,7 @@ def _report(found: LineMatches, searched: int, shown: Callable[[str], str]) -> s
         f"{count_noun(matches, 'match')} ({count_noun(len(kept), 'output line')}, "
         f"searched {count_noun(searched, 'file')}):"
     )
-    body = [header, *_rendered(kept, shown)]
+    body = [header, *_render_matches(kept, shown)]
     if any(len(line.text) == LINE_LIMIT for line in kept):
         body.append("(…[truncated]: `read` shows more of such a line.)")
     missing = matches - sum(line.is_match for line in kept)
@@ -163,7 +163,7 @@ def _within_limits(lines: Sequence[MatchedLine]) -> list[MatchedLine]:
     return kept
 
 
-def _rendered(lines: Sequence[MatchedLine], shown: Callable[[str], str]) -> Iterator[str]:
+def _render_matches(lines: Sequence[MatchedLine], shown: Callable[[str], str]) -> Iterator[str]:
     has_context = not all(line.is_match for line in lines)
     before: MatchedLine | None = None
     for line in lines:

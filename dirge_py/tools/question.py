@@ -15,7 +15,7 @@ _MAX_OPTIONS = 12
 _HEADER_CHARS = 40
 
 
-def _said(text: str) -> str:
+def _check_text(text: str) -> str:
     text = text.strip()
     if not 0 < len(text) <= _MAX_CHARS:
         raise ValueError(f"must have 1 to {_MAX_CHARS} characters")
@@ -23,7 +23,7 @@ def _said(text: str) -> str:
 
 
 # Limits that are checked and not in the schema, which is paid for in every request.
-_Words = Annotated[str, AfterValidator(_said)]
+_Words = Annotated[str, AfterValidator(_check_text)]
 
 
 class OptionArgs(ToolArgs):
@@ -66,7 +66,7 @@ class QuestionTool(Tool[QuestionArgs]):
             questions = [questions]
         if not isinstance(questions, list):
             return given
-        return {**given, "questions": [_prepared(each) for each in questions]}
+        return {**given, "questions": [_prepare_question(each) for each in questions]}
 
     def claims(self, args: QuestionArgs, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("meta", self.name)]
@@ -74,7 +74,7 @@ class QuestionTool(Tool[QuestionArgs]):
     async def run(self, args: QuestionArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.ask is None:
             raise ToolFailed("Nobody can be asked here. Decide yourself, and say what you assumed.")
-        questions = [_question(each) for each in args.questions]
+        questions = [_make_question(each) for each in args.questions]
         answers = await ctx.services.ask(questions)
         if answers is None:
             return text_result(
@@ -82,7 +82,7 @@ class QuestionTool(Tool[QuestionArgs]):
                 answered=False,
             )
         lines = [
-            f"{_numbered(number, len(questions))}{question.question}\n   {_words(answer)}"
+            f"{_number_prefix(number, len(questions))}{question.question}\n   {_describe_answer(answer)}"
             for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1)
         ]
         return text_result("\n".join(["The user answered:", *lines]), answered=True)
@@ -105,7 +105,7 @@ _NAMES = {
 _OPTION_NAMES = {"title": "label", "name": "label", "value": "label", "text": "label"}
 
 
-def _prepared(question: Any) -> Any:
+def _prepare_question(question: Any) -> Any:
     if isinstance(question, str):
         return {"question": question}
     question = rename_keys(question, _NAMES)
@@ -121,7 +121,7 @@ def _prepared(question: Any) -> Any:
     return {**question, "options": named}
 
 
-def _question(args: AskedArgs) -> Question:
+def _make_question(args: AskedArgs) -> Question:
     """As it is put; labels that occur twice are one option, without options words are needed."""
     given = args.options or ()
     if len(given) > _MAX_OPTIONS:
@@ -139,11 +139,11 @@ def _question(args: AskedArgs) -> Question:
     )
 
 
-def _numbered(number: int, total: int) -> str:
+def _number_prefix(number: int, total: int) -> str:
     return f"{number}. " if total > 1 else "   "
 
 
-def _words(answer: QuestionAnswer) -> str:
+def _describe_answer(answer: QuestionAnswer) -> str:
     chosen = "; ".join(answer.chosen)
     said = f"in their own words: {answer.text.strip()}" if answer.text.strip() else ""
     return " - ".join(part for part in (chosen, said) if part) or "(no answer)"

@@ -6,18 +6,18 @@ Both kinds of check end in words for the model about its mistake.
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.schemas import Path, Schema, child, parts, properties_of, types_at
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
-from functools import lru_cache
-from pydantic import BaseModel, ValidationError
-from typing import Any, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as SchemaViolation
     from jsonschema.protocols import Validator
-
-
 
 
 _KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
@@ -47,7 +47,7 @@ def invalid_arguments(
     """The error as the loop wants it: words for the model, and where each problem is."""
     problems = [
         ArgumentProblem(
-            path=_place(each["loc"], arguments),
+            path=_argument_path(each["loc"], arguments),
             kind=_kind(each["type"]),
             message=each["msg"],
         )
@@ -58,7 +58,7 @@ def invalid_arguments(
 
 def booleans_for_numbers(arguments: Any, schema: Schema) -> list[ArgumentProblem]:
     """Every `true` or `false` where a number belongs: pydantic would take it for 1 or 0."""
-    return list(_misplaced(arguments, schema, schema, ()))
+    return list(_find_misplaced(arguments, schema, schema, ()))
 
 
 def undeclared_properties(arguments: Any, schema: Schema) -> list[ArgumentProblem]:
@@ -66,7 +66,7 @@ def undeclared_properties(arguments: Any, schema: Schema) -> list[ArgumentProble
 
     An embedder's models let unknown ones pass unless told otherwise, and lose them.
     """
-    return list(_undeclared(arguments, schema, schema, ()))
+    return list(_find_undeclared(arguments, schema, schema, ()))
 
 
 def describe_mistakes(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
@@ -83,7 +83,7 @@ def _kind(name: str) -> Literal["missing", "type", "enum", "extra", "other"]:
     return "type" if name.endswith(("_type", "_parsing")) else "other"
 
 
-def _place(steps: tuple[str | int, ...], arguments: Any) -> Path:
+def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> Path:
     """The path in the arguments. pydantic also names the branch of a union: such steps go."""
     path: list[str | int] = []
     for number, step in enumerate(steps, start=1):
@@ -101,7 +101,7 @@ def _is_there(arguments: Any, step: str | int) -> bool:
     return isinstance(arguments, Mapping) and step in arguments
 
 
-def _misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[ArgumentProblem]:
+def _find_misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[ArgumentProblem]:
     if isinstance(value, bool):
         types = types_at(schema, root)
         if "boolean" not in types and "integer" in types:
@@ -109,17 +109,19 @@ def _misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[Ar
     elif isinstance(value, Mapping):
         for name, each in value.items():
             if isinstance(each, bool | Mapping | list):
-                yield from _misplaced(each, child(schema, name, root), root, (*path, name))
+                yield from _find_misplaced(each, child(schema, name, root), root, (*path, name))
     elif isinstance(value, list):
         for place, each in enumerate(value):
             if isinstance(each, bool | Mapping | list):
-                yield from _misplaced(each, child(schema, place, root), root, (*path, place))
+                yield from _find_misplaced(each, child(schema, place, root), root, (*path, place))
 
 
-def _undeclared(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[ArgumentProblem]:
+def _find_undeclared(
+    value: Any, schema: Any, root: Schema, path: Path
+) -> Iterator[ArgumentProblem]:
     if isinstance(value, list):
         for place, each in enumerate(value):
-            yield from _undeclared(each, child(schema, place, root), root, (*path, place))
+            yield from _find_undeclared(each, child(schema, place, root), root, (*path, place))
         return
     known = properties_of(schema, root)
     if not isinstance(value, Mapping) or not known:
@@ -129,7 +131,7 @@ def _undeclared(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[A
     )
     for name, each in value.items():
         if name in known:
-            yield from _undeclared(each, child(schema, name, root), root, (*path, name))
+            yield from _find_undeclared(each, child(schema, name, root), root, (*path, name))
         elif not is_open:
             yield ArgumentProblem(path=(*path, name), kind="extra", message="no such property")
 
@@ -241,11 +243,11 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
         return "it is nested too deeply, or refers to itself without end"
     except Exception as error:
         place = getattr(error, "json_path", "$")
-        return _fault(error) + (f" (at {place})" if place != "$" else "")
+        return _describe_schema_error(error) + (f" (at {place})" if place != "$" else "")
     return ""
 
 
-def _fault(error: Exception) -> str:
+def _describe_schema_error(error: Exception) -> str:
     """What is wrong with a schema. Of the two forms a `type` has, who wrote one means that."""
     forms = [each for each in getattr(error, "context", ()) if each.validator == "enum"]
     return _first_line(forms[0] if forms else error)

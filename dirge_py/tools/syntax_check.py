@@ -329,10 +329,10 @@ def check_syntax(path: str, before: str, after: str) -> str:
         if _is_doubtful(grammar, path, after):
             return ""
         deadline = time.monotonic() + MAX_SECONDS
-        new = _parsed(grammar, after, deadline)
+        new = _parse(grammar, after, deadline)
         if not new.root.has_error:
             return ""
-        old = _parsed(grammar, before, deadline)
+        old = _parse(grammar, before, deadline)
         return _growth(grammar, old, new, after)
     # Nobody is kept from writing a file because the check itself had trouble.
     except (ImportError, OSError, RecursionError, MemoryError, TypeError, ValueError):
@@ -345,7 +345,7 @@ class _Parsed:
     source: bytes
 
 
-def _parsed(grammar: Grammar, text: str, deadline: float) -> _Parsed:
+def _parse(grammar: Grammar, text: str, deadline: float) -> _Parsed:
     """The tree of `text`.
 
     Raises:
@@ -387,10 +387,10 @@ def _growth(grammar: Grammar, old: _Parsed, new: _Parsed, text: str) -> str:
     known = find_faults(old.root, old.source, grammar.language)
     faults = find_faults(new.root, new.source, grammar.language)
     if len(faults) > len(known):
-        return _described(_first_new(faults, known, old, new), new.source)
+        return _describe_fault(_first_new(faults, known, old, new), new.source)
     if not grammar.is_exact or (grammar.language == "json" and _has_comments(new.root)):
         return ""
-    return opinion or _described(_fault_of(wrong[0], new.source), new.source)
+    return opinion or _describe_fault(_fault_of(wrong[0], new.source), new.source)
 
 
 def _is_wrong(node: tree_sitter.Node) -> bool:
@@ -432,8 +432,8 @@ def _first_new(
     faults: list[SyntaxFault], known: list[SyntaxFault], old: _Parsed, new: _Parsed
 ) -> SyntaxFault:
     """The first fault that was not there before, told by its words and its line."""
-    seen = {(fault.words, _line(old.source, fault.row)) for fault in known}
-    fresh = (each for each in faults if (each.words, _line(new.source, each.row)) not in seen)
+    seen = {(fault.words, _line_at(old.source, fault.row)) for fault in known}
+    fresh = (each for each in faults if (each.words, _line_at(new.source, each.row)) not in seen)
     return next(fresh, faults[0])
 
 
@@ -453,11 +453,11 @@ def _fault_of(node: tree_sitter.Node, source: bytes) -> SyntaxFault:
     )
 
 
-def _described(fault: SyntaxFault, source: bytes) -> str:
-    before = _line(source, fault.row)[: fault.column].decode(errors="replace")
+def _describe_fault(fault: SyntaxFault, source: bytes) -> str:
+    before = _line_at(source, fault.row)[: fault.column].decode(errors="replace")
     return f"line {fault.row + 1}, column {len(before) + 1}: {fault.words}"
 
 
-def _line(source: bytes, row: int) -> bytes:
+def _line_at(source: bytes, row: int) -> bytes:
     lines = source.split(b"\n")
     return lines[row] if row < len(lines) else b""

@@ -70,38 +70,38 @@ class TodoTool(Tool[TodoArgs]):
         if todo is None:
             raise ToolFailed("There is no todo list here. Keep track in your answers.")
         if args.items is not None:
-            todo.put(_merged(todo.items, args) if args.merge else _replaced(args.items))
+            todo.put(_merge_items(todo.items, args) if args.merge else _replace_items(args.items))
         return text_result(_report(todo.items), items=todo.stored())
 
 
 TOOL = TodoTool()
 
 
-def _replaced(given: Sequence[TodoItemArgs]) -> list[TodoItem]:
+def _replace_items(given: Sequence[TodoItemArgs]) -> list[TodoItem]:
     _check_ids(given)
     nameless = [item.id for item in given if not _text_of(item)]
     if nameless:
         raise ToolFailed(
-            f"Items without `text`: {_named(nameless)}. Nothing was changed. Give each its text, "
+            f"Items without `text`: {_list_ids(nameless)}. Nothing was changed. Give each its text, "
             "or set `merge` to change items that are on the list."
         )
     return [_item(item) for item in given]
 
 
-def _merged(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
+def _merge_items(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
     given = args.items or ()
     _check_ids(given)
     merged = {item.id: item for item in current}
     unknown = [item.id for item in given if item.id not in merged and not _text_of(item)]
     if unknown:
-        known = f"On the list: {_named(list(merged))}." if merged else "The list is empty."
+        known = f"On the list: {_list_ids(list(merged))}." if merged else "The list is empty."
         raise ToolFailed(
-            f"There is no item {_named(unknown)}. Nothing was changed. {known} "
+            f"There is no item {_list_ids(unknown)}. Nothing was changed. {known} "
             "A new item needs `text`."
         )
     for item in given:
         old = merged.get(item.id)
-        merged[item.id] = _item(item) if old is None else _changed(old, item)
+        merged[item.id] = _item(item) if old is None else _change_item(old, item)
     if len(merged) > MOST_ITEMS:
         raise ToolFailed(
             f"That would be {len(merged)} items, and {MOST_ITEMS} are the most. Nothing was "
@@ -115,14 +115,14 @@ def _check_ids(given: Sequence[TodoItemArgs]) -> None:
         item_id for item_id, times in Counter(item.id for item in given).items() if times > 1
     ]
     if repeated:
-        raise ToolFailed(f"Ids that come twice: {_named(repeated)}. Nothing was changed.")
+        raise ToolFailed(f"Ids that come twice: {_list_ids(repeated)}. Nothing was changed.")
 
 
 def _item(given: TodoItemArgs) -> TodoItem:
     return TodoItem(id=given.id, text=_text_of(given), status=given.status or "pending")
 
 
-def _changed(old: TodoItem, given: TodoItemArgs) -> TodoItem:
+def _change_item(old: TodoItem, given: TodoItemArgs) -> TodoItem:
     return TodoItem(id=old.id, text=_text_of(given) or old.text, status=given.status or old.status)
 
 
@@ -147,5 +147,5 @@ def _count(number: int) -> str:
     return "1 item" if number == 1 else f"{number} items"
 
 
-def _named(ids: Sequence[str]) -> str:
+def _list_ids(ids: Sequence[str]) -> str:
     return ", ".join(f"`{item_id}`" for item_id in ids)

@@ -66,7 +66,7 @@ class TodoList:
     def load(self, stored: Any) -> None:
         """Take up what `stored` gave once. What is not an item is left out; nothing is told."""
         entries = stored if isinstance(stored, Sequence) and not isinstance(stored, str) else ()
-        items = [item for item in map(_loaded, entries) if item is not None]
+        items = [item for item in map(_load_item, entries) if item is not None]
         self._items = tuple({item.id: item for item in items}.values())
         self._is_given = any(isinstance(e, Mapping) and e.get("given") == "yes" for e in entries)
 
@@ -78,7 +78,7 @@ class TodoList:
             self.on_change(self.stored())
 
 
-def _loaded(entry: Any) -> TodoItem | None:
+def _load_item(entry: Any) -> TodoItem | None:
     if not isinstance(entry, Mapping):
         return None
     item_id, text, status = (entry.get(name) for name in ("id", "text", "status"))

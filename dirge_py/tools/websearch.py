@@ -56,7 +56,7 @@ class WebsearchTool(Tool[WebsearchArgs]):
         hits = await search.find(args.query, args.num_results)
         if not hits:
             return text_result(f"{search.name} found nothing. Try fewer or other words.", hits=0)
-        listed = "\n\n".join(_listed(number, hit) for number, hit in enumerate(hits, start=1))
+        listed = "\n\n".join(_format_hit(number, hit) for number, hit in enumerate(hits, start=1))
         return text_result(quote_untrusted(listed, search.host), hits=len(hits), untrusted=True)
 
 
@@ -71,5 +71,5 @@ def _search(ctx: ToolContext) -> "WebSearch":
     return web.search
 
 
-def _listed(number: int, hit: "SearchHit") -> str:
+def _format_hit(number: int, hit: "SearchHit") -> str:
     return "\n   ".join(line for line in (f"{number}. {hit.title}", hit.url, hit.snippet) if line)

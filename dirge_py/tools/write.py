@@ -2,19 +2,23 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.lazy import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.tools.editing.diff import diff_of_texts
 from dirge_py.tools.editing.document import encode_text, require_utf8
-from dirge_py.tools.editing.file_changes import AppliedChanges, PlannedChange, apply_changes, preview_changes
+from dirge_py.tools.editing.file_changes import (
+    AppliedChanges,
+    PlannedChange,
+    apply_changes,
+    preview_changes,
+)
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
-from pydantic import Field
-from typing import Any, Literal
-
-
 
 
 class WriteArgs(ToolArgs):
@@ -40,7 +44,7 @@ class WriteTool(Tool[WriteArgs]):
 
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
-        planned = _planned(args, ctx.absolute(args.path), files)
+        planned = _plan_change(args, ctx.absolute(args.path), files)
         if planned.before is not None and args.mode == "overwrite":
             files.check_fresh(args.path, planned.before)
         return preview_changes([planned])
@@ -53,7 +57,7 @@ class WriteTool(Tool[WriteArgs]):
 
 
 def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
-    planned = _planned(args, path, ctx.files)
+    planned = _plan_change(args, path, ctx.files)
     before = planned.before
     if before is not None and args.mode == "overwrite":
         ctx.files.check_fresh(args.path, before)
@@ -75,7 +79,7 @@ def _is_known(content: FileContent, files: CallFiles) -> bool:
     return True
 
 
-def _planned(args: WriteArgs, path: str, files: CallFiles) -> PlannedChange:
+def _plan_change(args: WriteArgs, path: str, files: CallFiles) -> PlannedChange:
     content = encode_text(args.content)
     if files.locate(path).kind == "dir":
         raise FileError(f"{args.path} is a folder.", hint="Give the path of a file in it.")

@@ -159,8 +159,8 @@ def test_every_subcommand_is_described() -> None:
 
 def test_every_tool_is_described_with_its_arguments() -> None:
     rows = {row.split("`")[1]: row for row in page("docs/tools.md").splitlines() if "| `" in row}
-    assert set(rows) == set(tools.names())
-    for tool in tools.discover():
+    assert set(rows) == set(tools.tool_names())
+    for tool in tools.discover_tools():
         assert [name for name in tool.args.model_fields if f"`{name}`" not in rows[tool.name]] == []
 
 

@@ -10,7 +10,7 @@ from dirge_py.permission.rules import Mode, Rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import LoopEvent
@@ -52,7 +52,7 @@ class Desk:
         self.person = Person()
         self.runner = Runner(EnvironmentPolicy(), launcher=more.pop("launcher", None))
         self.services = ToolServices(files=project.workspace, processes=self.runner)
-        self.toolbox = Toolbox(discover(), self.services, str(project.root))
+        self.toolbox = Toolbox(discover_tools(), self.services, str(project.root))
         self.granted: list[str] = []
         self.events: list[LoopEvent] = []
         self._count = 0

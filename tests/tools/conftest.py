@@ -9,7 +9,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import LoopTool, LoopToolResult, Preview
@@ -23,7 +23,7 @@ class Bench:
         self.signal = AbortSignal()
         self.workspace = Workspace([folder], folder)
         services = ToolServices(files=self.workspace, processes=Runner(EnvironmentPolicy()))
-        self.toolbox = Toolbox(discover(), services, str(folder))
+        self.toolbox = Toolbox(discover_tools(), services, str(folder))
 
     def tool(self, name: str) -> LoopTool:
         return next(tool for tool in self.toolbox.loop_tools if tool.name == name)

@@ -5,7 +5,7 @@ import pytest
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.syntax_check import check_syntax
 from dirge_py.tools.toolbox import Toolbox
 
@@ -20,7 +20,7 @@ def checked(bench):
     bench.workspace.close()
     bench.workspace = workspace
     services = ToolServices(files=workspace, syntax=check_syntax)
-    bench.toolbox = Toolbox(discover(), services, str(bench.folder))
+    bench.toolbox = Toolbox(discover_tools(), services, str(bench.folder))
     with contextlib.closing(workspace):
         yield bench
 

@@ -7,7 +7,7 @@ import pytest
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.redaction import Redactor
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.syntax_check import check_syntax
 from dirge_py.tools.toolbox import Toolbox
 
@@ -24,7 +24,7 @@ def scrubbed(bench):
     bench.workspace.close()
     bench.workspace = workspace
     services = ToolServices(files=workspace, syntax=check_syntax, redact=Redactor().redact)
-    bench.toolbox = Toolbox(discover(), services, str(bench.folder))
+    bench.toolbox = Toolbox(discover_tools(), services, str(bench.folder))
     with contextlib.closing(workspace):
         yield bench
 

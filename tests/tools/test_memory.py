@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.tools import Claim
 from tests.extensions.memory.test_files import kept_in
@@ -17,7 +17,7 @@ from tests.tools.conftest import Bench
 @pytest.fixture
 def remembering(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
     services = ToolServices(files=bench.workspace, memory=kept_in(tmp_path))
-    bench.toolbox = Toolbox(discover(), services, str(bench.folder))
+    bench.toolbox = Toolbox(discover_tools(), services, str(bench.folder))
     yield bench
 
 
@@ -86,7 +86,7 @@ def test_it_claims_and_shows_what_it_would_do(
 def test_without_memory_it_is_not_offered(tmp_path: Path) -> None:
     workspace = Workspace([tmp_path], tmp_path)
     try:
-        offered = Toolbox(discover(), ToolServices(files=workspace), str(tmp_path)).loop_tools
+        offered = Toolbox(discover_tools(), ToolServices(files=workspace), str(tmp_path)).loop_tools
     finally:
         workspace.close()
 

@@ -32,8 +32,8 @@ def test_every_tool_is_a_file_with_its_text_beside_it():
     folder = Path(registry.__file__).parent
     modules = {file.stem for file in folder.glob("*.py")} - NOT_TOOLS
 
-    assert modules == set(registry.names())
-    assert [tool.name for tool in registry.discover()] == registry.names()
+    assert modules == set(registry.tool_names())
+    assert [tool.name for tool in registry.discover_tools()] == registry.tool_names()
 
 
 def test_all_tools_together_are_told_in_10_kb(bench):
@@ -47,7 +47,7 @@ def test_all_tools_together_are_told_in_10_kb(bench):
 
 
 def test_a_schema_is_the_same_bytes_every_time(bench):
-    again = Toolbox(registry.discover(), ToolServices(files=bench.workspace), "/")
+    again = Toolbox(registry.discover_tools(), ToolServices(files=bench.workspace), "/")
 
     for tool in again.loop_tools:
         assert json.dumps(tool.parameters) == json.dumps(bench.tool(tool.name).parameters)
@@ -77,7 +77,7 @@ def test_a103_what_is_told_of_the_tools_does_not_depend_on_hashes():
 
 
 def test_a_tool_without_its_service_is_not_offered(bench):
-    names = Toolbox(registry.discover(), ToolServices(files=bench.workspace), "/").names
+    names = Toolbox(registry.discover_tools(), ToolServices(files=bench.workspace), "/").names
 
     assert "read" in names
     assert not {"bash", "grep"} & set(names)

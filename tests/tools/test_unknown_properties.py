@@ -19,7 +19,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.tools.base import Hints, ToolServices
 from dirge_py.tools.function_tool import tool
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.messages import ToolCallBlock
@@ -62,7 +62,7 @@ class Kit:
             shells=Shells(self.runner),
             todo=TodoList(),
         )
-        self.toolbox = Toolbox(discover(), self.services, str(folder))
+        self.toolbox = Toolbox(discover_tools(), self.services, str(folder))
 
     def prepared(self, name: str, arguments: Any, *more: Any) -> ToolCall:
         tools = [*self.toolbox.loop_tools, *Toolbox(more, self.services, "/w").loop_tools]

@@ -8,18 +8,23 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dirge_py.extensions.plugins.calling import as_exception, as_plugin, call, is_async
+from types import MappingProxyType
+from typing import Any, Literal
+
+from dirge_py.extensions.plugins.calling import as_exception, as_plugin, call_plugin, is_async
 from dirge_py.extensions.plugins.hooks import PluginStop, PromptChange, describe_error
-from dirge_py.extensions.plugins.registration import AROUND_TOOL, PluginError, Registration, check_point
+from dirge_py.extensions.plugins.registration import (
+    AROUND_TOOL,
+    PluginError,
+    Registration,
+    check_point,
+)
 from dirge_py.tools.base import Tool
 from dirge_py.tools.function_tool import FunctionTool, ToolOptions
 from dirge_py.types.errors import DirgeError, ToolFailed
 from dirge_py.types.extensions import Command, CommandBody, HookReport, KeyBinding, PluginReport
 from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
 from dirge_py.types.tools import Operation, ToolExecutionMode
-from types import MappingProxyType
-from typing import Any, Literal
-
 
 _COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 Fn = Callable[..., Any]
@@ -284,7 +289,7 @@ def command_body(handle: Registration, name: str) -> CommandBody:
         if not handle.is_on:
             raise PluginError(f"/{name}: the plugin `{handle.plugin}` is off.")
         try:
-            answer = await call(handle.fn, args, conversation, front, limit_s=None)
+            answer = await call_plugin(handle.fn, args, conversation, front, limit_s=None)
         except (DirgeError, asyncio.CancelledError):
             raise
         except Exception as error:

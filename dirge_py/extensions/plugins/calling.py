@@ -34,7 +34,7 @@ class PluginTimeout(PluginFailure):
         super().__init__(f"it took longer than {limit_s:g} s")
 
 
-async def call(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any:
+async def call_plugin(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any:
     """What `fn` returns, or raises.
 
     A plain function runs in a thread of its own, so that it cannot hold up the event loop; one
@@ -49,7 +49,7 @@ async def call(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any
         await asyncio.wait({task}, timeout=limit_s)
     finally:
         is_done = task.done()
-        abandon(task)
+        abandon_task(task)
     if not is_done:
         assert limit_s is not None
         raise PluginTimeout(limit_s)
@@ -59,7 +59,7 @@ async def call(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any
     return task.result()
 
 
-def call_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
+def call_plugin_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
     """What `fn` returns, or raises, for callers that cannot await. Coroutines run as well.
 
     Raises:
@@ -86,7 +86,7 @@ def call_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
     return answer[0]
 
 
-def abandon(task: asyncio.Task[Any]) -> None:
+def abandon_task(task: asyncio.Task[Any]) -> None:
     """Let it go, cancelled if it is not done: nobody waits, nobody hears what becomes of it."""
     _abandoned.add(task)
     task.add_done_callback(_forget)
@@ -102,7 +102,7 @@ async def _run_either(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     try:
         if is_async(fn):
             return await fn(*args)
-        answer = await _in_thread(fn, tuple(_for_thread(arg) for arg in args))
+        answer = await _in_thread(fn, tuple(_for_other_thread(arg) for arg in args))
         return await answer if inspect.isawaitable(answer) else answer
     except (asyncio.CancelledError, Exception):
         raise
@@ -164,7 +164,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
         loop.close()
 
 
-def _for_thread(arg: Any) -> Any:
+def _for_other_thread(arg: Any) -> Any:
     """The argument as a thread may use it: events are told on the loop."""
     if not isinstance(arg, TurnInfo):
         return arg

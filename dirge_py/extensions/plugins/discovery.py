@@ -39,7 +39,7 @@ def find_files(folder: Path) -> list[PluginSource]:
     One that another user could have written is not loaded.
     """
     paths = sorted(folder.glob("*.py"))
-    return [_of_file(path) for path in paths if path.stem[:1].isalpha()]
+    return [_source_from_file(path) for path in paths if path.stem[:1].isalpha()]
 
 
 def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
@@ -49,7 +49,7 @@ def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
     """
     named = [(Path(path), files[path]) for path in sorted(files)]
     return [
-        PluginSource(name=path.stem, where=str(path), load=partial(_load, path, content))
+        PluginSource(name=path.stem, where=str(path), load=partial(_load_register, path, content))
         for path, content in named
         if path.suffix == ".py" and path.stem[:1].isalpha()
     ]
@@ -57,7 +57,7 @@ def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
 
 def find_installed() -> list[PluginSource]:
     """The plugins that installed packages declare as entry points."""
-    return [_of_entry_point(entry) for entry in metadata.entry_points(group=GROUP)]
+    return [_source_from_entry_point(entry) for entry in metadata.entry_points(group=GROUP)]
 
 
 def unique_by_name(found: Iterable[PluginSource]) -> tuple[list[PluginSource], list[str]]:
@@ -78,18 +78,18 @@ def unload_module(name: str) -> None:
     sys.modules.pop(f"{_MODULES}.{name}", None)
 
 
-def _of_file(path: Path) -> PluginSource:
+def _source_from_file(path: Path) -> PluginSource:
     def load() -> Register:
         try:
             content = read_regular(path, _MAX_BYTES, is_own=True)
         except UnsafeFile as error:
             raise PluginError(f"it {error.strerror}. Run `{error.fix}`.") from error
-        return _load(path, content)
+        return _load_register(path, content)
 
     return PluginSource(name=path.stem, where=str(path), load=load)
 
 
-def _load(path: Path, content: bytes) -> Register:
+def _load_register(path: Path, content: bytes) -> Register:
     source = decode_source(content)
     module = ModuleType(f"{_MODULES}.{path.stem}")
     module.__file__ = str(path)
@@ -99,21 +99,21 @@ def _load(path: Path, content: bytes) -> Register:
     return _register_of(module)
 
 
-def _of_entry_point(entry: metadata.EntryPoint) -> PluginSource:
+def _source_from_entry_point(entry: metadata.EntryPoint) -> PluginSource:
     where = f"package {entry.dist.name}" if entry.dist is not None else entry.value
 
     def load() -> Register:
         loaded = entry.load()
-        return _register_of(loaded) if isinstance(loaded, ModuleType) else _checked(loaded)
+        return _register_of(loaded) if isinstance(loaded, ModuleType) else _check_register(loaded)
 
     return PluginSource(name=entry.name, where=where, load=load)
 
 
 def _register_of(module: ModuleType) -> Register:
-    return _checked(getattr(module, "register", None))
+    return _check_register(getattr(module, "register", None))
 
 
-def _checked(register: Any) -> Register:
+def _check_register(register: Any) -> Register:
     if not callable(register):
         raise PluginError("it has no `def register(dirge)`.")
     checked: Register = register

@@ -19,11 +19,11 @@ from dirge_py.context.summary import Summarise
 from dirge_py.extensions.plugins.calling import (
     PluginFailure,
     PluginTimeout,
-    abandon,
+    abandon_task,
     as_exception,
     as_plugin,
-    call,
-    call_blocking,
+    call_plugin,
+    call_plugin_blocking,
 )
 from dirge_py.extensions.plugins.registration import AROUND_TOOL, Registration
 from dirge_py.lib.lean_dataclass import dataclass
@@ -60,7 +60,7 @@ class HookCaller:
         if not hook.is_on:
             return None
         try:
-            return check_answer(hook.point, await call(hook.fn, *args, limit_s=self.limit_s))
+            return check_answer(hook.point, await call_plugin(hook.fn, *args, limit_s=self.limit_s))
         except StopRun as stop:
             if hook.point in _MAY_STOP:
                 raise (stop.at(hook.point) if isinstance(stop, PluginStop) else stop) from None
@@ -73,7 +73,9 @@ class HookCaller:
         if not hook.is_on:
             return None
         try:
-            return check_answer(hook.point, call_blocking(hook.fn, *args, limit_s=self.limit_s))
+            return check_answer(
+                hook.point, call_plugin_blocking(hook.fn, *args, limit_s=self.limit_s)
+            )
         except StopRun:
             return self.failed(hook, PluginFailure("a run cannot be stopped from here"))
         except Exception as error:
@@ -304,7 +306,7 @@ async def _run_around(
         await asyncio.wait({task}, timeout=GRACE_S)
         raise
     finally:
-        abandon(task)
+        abandon_task(task)
     if not is_done:
         raise PluginTimeout(limit_s)
     if task.cancelled():

@@ -18,7 +18,7 @@ from dirge_py.extensions.plugins.discovery import (
 from dirge_py.extensions.plugins.registration import hook_order
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Tool
-from dirge_py.tools.registry import names
+from dirge_py.tools.registry import tool_names
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.extensions import Command, KeyBinding, PluginReport
@@ -67,7 +67,7 @@ def load_plugins(
             for name, table in settings.items()
         },
         off={name for name, table in settings.items() if not table.get("enabled", True)},
-        built_in=names(),
+        built_in=tool_names(),
         limit_s=config.timeouts.plugin_hook_s,
         notify=notify,
     )

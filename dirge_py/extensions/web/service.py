@@ -47,7 +47,7 @@ def _make_search(
     backend = BACKENDS[table.search]
     if not (table.search_url or backend.url):
         return None, f"{backend.name} has no address: set `search_url` under `[web]`."
-    endpoint = _endpoint(table.search_url or backend.url, backend)
+    endpoint = _parse_endpoint(table.search_url or backend.url, backend)
     variable = table.search_key_env or backend.key_env
     key = environment.get(variable, "").strip() if variable else ""
     if backend.key_env and not key:
@@ -71,7 +71,7 @@ def _make_search(
     )
 
 
-def _endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
+def _parse_endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
     try:
         endpoint = parse_url(url)
         if endpoint.path == "/":

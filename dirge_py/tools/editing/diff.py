@@ -100,7 +100,7 @@ def _render(
     first: list[_Change] = []
     removed = added = 0
     for change in changes:
-        for part in _refined(old, new, _clipped(change, old, new)):
+        for part in _refine_change(old, new, _clip_change(change, old, new)):
             removed += part.old_end - part.old_start
             added += part.new_end - part.new_start
             if len(first) < 2 * MAX_LINES_A_SIDE:
@@ -122,7 +122,7 @@ def _render(
     )
 
 
-def _clipped(change: _Change, old: Sequence[bytes], new: Sequence[bytes]) -> _Change:
+def _clip_change(change: _Change, old: Sequence[bytes], new: Sequence[bytes]) -> _Change:
     """A change behind the last newline may name a line that does not exist."""
     return _Change(
         change.old_start,
@@ -132,7 +132,9 @@ def _clipped(change: _Change, old: Sequence[bytes], new: Sequence[bytes]) -> _Ch
     )
 
 
-def _refined(old: Sequence[bytes], new: Sequence[bytes], change: _Change) -> Iterator[_Change]:
+def _refine_change(
+    old: Sequence[bytes], new: Sequence[bytes], change: _Change
+) -> Iterator[_Change]:
     """The parts of `change` that really differ."""
     budget = 4 * _MAX_COMPARED
     waiting = [(change, _MAX_CUTS)]
@@ -146,8 +148,8 @@ def _refined(old: Sequence[bytes], new: Sequence[bytes], change: _Change) -> Ite
             yield part
         elif pairs <= min(_MAX_COMPARED, budget):
             budget -= pairs
-            yield from _compared(old, new, part)
-        elif cuts and (pieces := _cut(old, new, part)) != [part]:
+            yield from _compare_part(old, new, part)
+        elif cuts and (pieces := _split_at_unique_lines(old, new, part)) != [part]:
             waiting += [(piece, cuts - 1) for piece in reversed(pieces)]
         else:
             yield part
@@ -168,7 +170,7 @@ def _without_equal_ends(
     return _Change(start, end, new_start, new_end)
 
 
-def _compared(old: Sequence[bytes], new: Sequence[bytes], part: _Change) -> Iterator[_Change]:
+def _compare_part(old: Sequence[bytes], new: Sequence[bytes], part: _Change) -> Iterator[_Change]:
     before, after = old[part.old_start : part.old_end], new[part.new_start : part.new_end]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
@@ -178,7 +180,9 @@ def _compared(old: Sequence[bytes], new: Sequence[bytes], part: _Change) -> Iter
             )
 
 
-def _cut(old: Sequence[bytes], new: Sequence[bytes], part: _Change) -> list[_Change]:
+def _split_at_unique_lines(
+    old: Sequence[bytes], new: Sequence[bytes], part: _Change
+) -> list[_Change]:
     """`part` in pieces, between lines that are unique and the same on both sides."""
     pieces = []
     start, new_start = part.old_start, part.new_start
@@ -213,14 +217,14 @@ def _hunk_lines(
     before = min(CONTEXT, first.old_start)
     after = min(CONTEXT, len(old) - last.old_end)
     yield _header(first, last, before, after)
-    yield from _shown(" ", old[first.old_start - before : first.old_start])
+    yield from _decode_lines(" ", old[first.old_start - before : first.old_start])
     for change, following in itertools.zip_longest(hunk, hunk[1:]):
-        yield from _within(left, "-", old[change.old_start : change.old_end])
-        yield from _within(left, "+", new[change.new_start : change.new_end])
+        yield from _lines_within_limit(left, "-", old[change.old_start : change.old_end])
+        yield from _lines_within_limit(left, "+", new[change.new_start : change.new_end])
         if not any(left.values()):
             return
         end = following.old_start if following else last.old_end + after
-        yield from _shown(" ", old[change.old_end : end])
+        yield from _decode_lines(" ", old[change.old_end : end])
 
 
 def _header(first: _Change, last: _Change, before: int, after: int) -> str:
@@ -231,13 +235,13 @@ def _header(first: _Change, last: _Change, before: int, after: int) -> str:
     return f"@@ -{old_line},{old_count} +{new_line},{new_count} @@"
 
 
-def _within(left: dict[str, int], sign: str, lines: Sequence[bytes]) -> list[str]:
-    shown = _shown(sign, lines[: left[sign]])
+def _lines_within_limit(left: dict[str, int], sign: str, lines: Sequence[bytes]) -> list[str]:
+    shown = _decode_lines(sign, lines[: left[sign]])
     left[sign] -= len(shown)
     return shown
 
 
-def _shown(sign: str, lines: Sequence[bytes]) -> list[str]:
+def _decode_lines(sign: str, lines: Sequence[bytes]) -> list[str]:
     return [sign + line.decode(errors="replace") for line in lines]
 
 

@@ -97,7 +97,7 @@ def apply_changes(files: Sequence[PlannedChange], ctx: ToolContext) -> AppliedCh
         ToolFailed: it breaks a file's syntax, it would write over secrets, or the run was aborted;
             nothing was changed.
     """
-    wanted, notes = _as_chosen(files, ctx.files)
+    wanted, notes = _apply_choices(files, ctx.files)
     notes += _check(wanted, ctx)
     ctx.stop_if_aborted()
     _write(wanted, ctx.files)
@@ -122,7 +122,7 @@ def _write(files: Sequence[PlannedChange], access: CallFiles) -> None:
         access.write_all(targets)
 
 
-def _as_chosen(
+def _apply_choices(
     files: Sequence[PlannedChange], access: CallFiles
 ) -> tuple[list[PlannedChange], list[str]]:
     """The files as the person wants them, and a sentence if that is not what the model wanted."""
@@ -168,8 +168,8 @@ def _is_part(before: bytes | None, planned: bytes | None, after: bytes) -> bool:
 def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
     """Sentences about what is wrong and the model insists on; raises ToolFailed for the rest."""
     written = [each for each in files if each.after is not None and not each.is_chosen]
-    broken = _broken(written, files, ctx)
-    lost = _losing_secrets(written, files, ctx)
+    broken = _syntax_faults(written, files, ctx)
+    lost = _lost_secrets(written, files, ctx)
     # Whatever knows a language can be wrong about it: who says the same twice is believed.
     insisted = [
         ctx.files.ledger.insists(
@@ -199,7 +199,7 @@ def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
     )
 
 
-def _broken(
+def _syntax_faults(
     written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
 ) -> dict[str, str]:
     """Path → what is broken by the change in its syntax."""
@@ -207,13 +207,15 @@ def _broken(
     if check is None:
         return {}
     said = {
-        each.path: check(each.path, _readable(_source_of(each, files).old), _readable(each.after))
+        each.path: check(
+            each.path, _decode_text(_source_of(each, files).old), _decode_text(each.after)
+        )
         for each in written
     }
     return {path: words for path, words in said.items() if words}
 
 
-def _losing_secrets(
+def _lost_secrets(
     written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
 ) -> list[PlannedChange]:
     """The files in which the mark that stood for a secret would take the secret's place."""
@@ -222,7 +224,7 @@ def _losing_secrets(
         return []
     losing = []
     for each in written:
-        old, new = _readable(_source_of(each, files).old), _readable(each.after)
+        old, new = _decode_text(_source_of(each, files).old), _decode_text(each.after)
         marks = old.count(REDACTED)
         # Files that only speak of the mark may do so more often.
         if new.count(REDACTED) > marks and redact(old).count(REDACTED) > marks:
@@ -243,5 +245,5 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode(errors="surrogateescape")
 
 
-def _readable(content: bytes | None) -> str:
+def _decode_text(content: bytes | None) -> str:
     return (content or b"").decode(errors="replace").removeprefix("\ufeff")

@@ -110,13 +110,13 @@ def _body(text: str) -> list[_Line]:
     wrapping = {"", *(m[1] for line in lines[:start] if (m := _HEREDOC.search(line.text)))}
     if any(_FENCE.fullmatch(line.text.strip()) for line in lines[:start]):
         wrapping.add("```")
-    rest = _dedented(lines[start:])
+    rest = _dedent(lines[start:])
     while rest and rest[-1].text.strip() in wrapping:
         rest.pop()
     return rest
 
 
-def _dedented(lines: list[_Line]) -> list[_Line]:
+def _dedent(lines: list[_Line]) -> list[_Line]:
     first = lines[0].text
     indent = first[: len(first) - len(first.lstrip())]
     if indent and all(line.text.startswith(indent) or not line.text.strip() for line in lines):
@@ -156,7 +156,7 @@ def _refuse_stray(lines: Sequence[_Line]) -> None:
 
 def _operation(section: _Section) -> PatchOperation:
     if section.action == "Add":
-        return PatchOperation(action="create", path=section.path, content=_added(section))
+        return PatchOperation(action="create", path=section.path, content=_added_text(section))
     if section.action == "Delete":
         stray = next((line for line in section.lines if line.text.strip()), None)
         if stray is not None and not re.fullmatch(r"-.*", stray.text):
@@ -177,7 +177,7 @@ def _operation(section: _Section) -> PatchOperation:
     return PatchOperation(action="rename", path=section.path, new_path=new_path)
 
 
-def _added(section: _Section) -> str:
+def _added_text(section: _Section) -> str:
     lines = [*section.lines]
     if lines and lines[0].text.startswith("@@"):
         lines.pop(0)

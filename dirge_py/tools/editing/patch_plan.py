@@ -94,7 +94,7 @@ class PatchPlanner:
                 self._spoil(operation, number)
         if failures:
             raise _refusal(operations, lines, failures)
-        files = [each for file in self._files.values() for each in _final(file)]
+        files = [each for file in self._files.values() for each in _final_changes(file)]
         return PatchPlan(files=files, lines=lines)
 
     def _planned(self, operation: PatchOperation) -> str:
@@ -126,10 +126,14 @@ class PatchPlanner:
                 self.access,
                 file.shown,
                 file.base,
-                lambda: diff_of_texts(old, _updated(old, operation, file.shown)[0], path="").spans,
+                lambda: (
+                    diff_of_texts(
+                        old, _update_content(old, operation, file.shown)[0], path=""
+                    ).spans
+                ),
             )
         try:
-            file.content, how = _updated(old, operation, file.shown)
+            file.content, how = _update_content(old, operation, file.shown)
         except TextNotFound as miss:
             times = self.access.ledger.missed(file.real) if self.is_call else 1
             raise explain_repeated_miss(miss, file.shown, times) from None
@@ -206,7 +210,9 @@ class PatchPlanner:
                     file.failed_at = file.failed_at or number
 
 
-def _updated(old: bytes, operation: PatchOperation, shown: str) -> tuple[bytes, Sequence[str]]:
+def _update_content(
+    old: bytes, operation: PatchOperation, shown: str
+) -> tuple[bytes, Sequence[str]]:
     if operation.hunks:
         return apply_hunks(old, operation.hunks, path=shown)
     if operation.edits:
@@ -215,7 +221,7 @@ def _updated(old: bytes, operation: PatchOperation, shown: str) -> tuple[bytes, 
     return encode_text(operation.content or ""), []
 
 
-def _final(file: _PlannedFile) -> list[PlannedChange]:
+def _final_changes(file: _PlannedFile) -> list[PlannedChange]:
     """What is to be done about one file after all operations; nothing if it is as it was."""
     old = file.before.content if file.before else None
     if file.content == old:
@@ -358,7 +364,9 @@ class _HunkPlacer:
         """The lines behind each chain of anchors, from `after` on; none if one is not there."""
         behind: list[int] = []
         for number, anchor in enumerate(self._hunk.anchors):
-            places = self._like(_normal(normalize_newlines(anchor)), min(behind, default=after))
+            places = self._like(
+                _normalize_line(normalize_newlines(anchor)), min(behind, default=after)
+            )
             if number == 0:
                 behind = [line + 1 for line in places]
             else:
@@ -370,7 +378,7 @@ class _HunkPlacer:
 
     def _like(self, anchor: bytes, start: int) -> list[int]:
         """The lines that are the anchor, else begin with it, else hold it."""
-        lines = [_normal(line) for line in self._lines.lines[start:]]
+        lines = [_normalize_line(line) for line in self._lines.lines[start:]]
         tests: Sequence[Callable[[bytes], bool]] = (
             lambda line: line == anchor,
             lambda line: line.startswith(anchor),
@@ -439,5 +447,5 @@ def _block_of(hunk: PatchHunk) -> LineBlock:
     return LineBlock(old, new, runs)
 
 
-def _normal(line: bytes) -> bytes:
+def _normalize_line(line: bytes) -> bytes:
     return b" ".join(line.split())

@@ -10,6 +10,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import shell_arguments
 from dirge_py.processes.output import OutputStore
@@ -22,9 +25,6 @@ from dirge_py.tools.search.paths import printable_name
 from dirge_py.tools.search.pattern import guard_pattern
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ToolFailed
-from pathlib import Path
-from typing import Any
-
 
 LINE_LIMIT = line_matcher.LINE_LIMIT
 TIMEOUT_S = 60.0
@@ -95,7 +95,7 @@ async def search_lines(
     program = _ripgrep_command(ripgrep, search) if ripgrep else _own_command(search)
     needed = [ripgrep] if ripgrep else [*_PYTHON, os.path.dirname(program[3])]
     if search.has_large:
-        program = _limited(program, RIPGREP_BYTES if ripgrep else OWN_BYTES)
+        program = _limit_command(program, RIPGREP_BYTES if ripgrep else OWN_BYTES)
     with tempfile.TemporaryDirectory(prefix="dirge-grep-") as folder:
         outputs = OutputStore(Path(folder))
         for batch in _batches(search.paths):
@@ -121,7 +121,7 @@ def _ripgrep_command(program: str, search: LineSearch) -> list[str]:
     return [program, *options, f"--regexp={search.pattern}", "--"]
 
 
-def _limited(program: Sequence[str], most_bytes: int) -> list[str]:
+def _limit_command(program: Sequence[str], most_bytes: int) -> list[str]:
     """The same program, ended when it needs more memory. macOS takes no such limit."""
     limits = f"ulimit -Sc 0; ulimit -Sd {most_bytes // 1024} 2>/dev/null"
     return [*shell_arguments(f'{limits}; exec "$@"'), "grep", *program]

@@ -36,7 +36,7 @@ def portable_pattern(pattern: str) -> str:
     Raises:
         FileError: it is no regular expression, or uses what only one of them knows.
     """
-    translated = "".join(_translated(pattern))
+    translated = "".join(_translate(pattern))
     try:
         re.compile(translated)
     except (re.error, OverflowError, RecursionError) as error:
@@ -47,7 +47,7 @@ def portable_pattern(pattern: str) -> str:
     return translated
 
 
-def _translated(pattern: str) -> Iterator[str]:
+def _translate(pattern: str) -> Iterator[str]:
     if "\n" in pattern:
         raise FileError(
             "The pattern holds a line break; lines are searched one by one.",

@@ -171,7 +171,7 @@ async def _read(target: ParsedUrl, response: httpx.Response, max_bytes: int) -> 
         )
     body, is_whole = await read_body(response, max_bytes)
     if not media_type:
-        media_type = _sniffed(target, body)
+        media_type = _sniff_type(target, body)
     return FetchResult(
         target=target, body=body, media_type=media_type, charset=charset, is_whole=is_whole
     )
@@ -199,7 +199,7 @@ def _content_type(header: str) -> tuple[str, str]:
     return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
 
 
-def _sniffed(target: ParsedUrl, body: bytes) -> str:
+def _sniff_type(target: ParsedUrl, body: bytes) -> str:
     """The media type of what came without one."""
     start = body[:_SNIFFED_BYTES]
     if b"\0" in start:

@@ -8,6 +8,9 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs, urlencode, urlsplit
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
@@ -15,9 +18,6 @@ from dirge_py.lib.version import __version__
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
-from typing import Any, Protocol, TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
-
 
 if TYPE_CHECKING:
     from justhtml import JustHTML
@@ -251,7 +251,7 @@ class Exa:
 
     def ask(self, query: str, count: int, key: str) -> SearchRequest:
         contents = {"text": {"maxCharacters": _EXA_SNIPPET_CHARS}}
-        return _posted(
+        return _post_request(
             {"query": query, "numResults": count, "contents": contents}, {"x-api-key": key}
         )
 
@@ -269,7 +269,9 @@ class Tavily:
     on_refusal = _NO_ENTRY
 
     def ask(self, query: str, count: int, key: str) -> SearchRequest:
-        return _posted({"query": query, "max_results": count}, {"Authorization": f"Bearer {key}"})
+        return _post_request(
+            {"query": query, "max_results": count}, {"Authorization": f"Bearer {key}"}
+        )
 
     def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
         return _hits(json.loads(body)["results"], snippet="content")
@@ -280,7 +282,7 @@ BACKENDS: Mapping[str, SearchBackend] = {
 }
 
 
-def _posted(question: Mapping[str, Any], headers: Mapping[str, str]) -> SearchRequest:
+def _post_request(question: Mapping[str, Any], headers: Mapping[str, str]) -> SearchRequest:
     return SearchRequest(
         fields={},
         outgoing=OutgoingRequest(
@@ -333,7 +335,7 @@ def parse_duckduckgo(status: int, page: str) -> Sequence[SearchHit]:
 def _duckduckgo_hit(result: Any) -> SearchHit | None:
     link = result.query_one("a.result__a")
     classes = (result.attrs.get("class") or "").split()
-    url = _leads_to((link.attrs.get("href") or "") if link is not None else "")
+    url = _resolve_redirect((link.attrs.get("href") or "") if link is not None else "")
     if not url or "result--ad" in classes:
         return None
     snippet = result.query_one(".result__snippet")
@@ -348,7 +350,7 @@ def _element_text(element: Any) -> str:
     return str(element.to_text(separator="", strip=False))
 
 
-def _leads_to(href: str) -> str:
+def _resolve_redirect(href: str) -> str:
     """The address behind a link, which may count clicks on its way; empty for advertisements."""
     parts = urlsplit(href)
     if not (parts.hostname or "duckduckgo.com").endswith("duckduckgo.com"):

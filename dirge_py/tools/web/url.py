@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import field
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from urllib.parse import urljoin
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ToolFailed
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import Literal, TYPE_CHECKING, TypeAlias, cast
-from urllib.parse import urljoin
-
 
 if TYPE_CHECKING:
     from idna import encode as encode_idna
@@ -80,10 +80,10 @@ def parse_url(text: str) -> ParsedUrl:
     check_characters(text)
     match = _URL.fullmatch(text)
     if match is None:
-        raise _refused(text, "it does not begin with http:// or https://")
+        raise _refusal(text, "it does not begin with http:// or https://")
     scheme = match["scheme"].lower()
     if scheme not in _DEFAULT_PORTS:
-        raise _refused(text, f"only http and https can be fetched, not {scheme}")
+        raise _refusal(text, f"only http and https can be fetched, not {scheme}")
     host, port = _split_authority(text, match["authority"])
     address: IPAddress | None
     if host.startswith("["):
@@ -111,7 +111,7 @@ def parse_reference(reference: str, base: ParsedUrl) -> ParsedUrl:
     try:
         joined = urljoin(base.url, reference)
     except ValueError:
-        raise _refused(reference, "it cannot be read") from None
+        raise _refusal(reference, "it cannot be read") from None
     return parse_url(joined)
 
 
@@ -124,30 +124,30 @@ def check_characters(text: str) -> None:
     if len(text) > MAX_CHARS:
         raise ToolFailed(f"The URL has {len(text)} characters; at most {MAX_CHARS} are fetched.")
     if "\\" in text:
-        raise _refused(text, "it holds a backslash; write `/`, or `%5C` for a real one")
+        raise _refusal(text, "it holds a backslash; write `/`, or `%5C` for a real one")
     if unseen := _UNSEEN.search(text):
         code = f"U+{ord(unseen[0]):04X}"
-        raise _refused(text, f"it holds a blank or invisible character ({code}); encode it as %XX")
+        raise _refusal(text, f"it holds a blank or invisible character ({code}); encode it as %XX")
 
 
 def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
     """Host (an IPv6 address in brackets) and port."""
     if not authority:
-        raise _refused(text, "it names no host")
+        raise _refusal(text, "it names no host")
     if "@" in authority:
-        raise _refused(text, "it holds a user name before `@`; leave that off")
+        raise _refusal(text, "it holds a user name before `@`; leave that off")
     if "%" in authority:
-        raise _refused(text, "its host is percent-encoded; write it plainly")
+        raise _refusal(text, "its host is percent-encoded; write it plainly")
     match = _BRACKETED.fullmatch(authority)
     host = f"[{match['host']}]" if match else ""
     if match is None:
         match = _NAMED.fullmatch(authority)
         if match is None:
-            raise _refused(text, "its host and port cannot be read")
+            raise _refusal(text, "its host and port cannot be read")
         host = match["host"]
     port = int(match["port"]) if match["port"] else None
     if port is not None and not 0 < port < 65536:
-        raise _refused(text, f"there is no port {port}")
+        raise _refusal(text, f"there is no port {port}")
     return host, port
 
 
@@ -158,10 +158,10 @@ def _name(text: str, host: str) -> str:
             # As browsers do: full-width digits and dots become plain ones, and are judged below.
             host = encode_idna(host, uts46=True, transitional=False).decode("ascii")
         except ValueError:
-            raise _refused(text, "its host name is not a valid international name") from None
+            raise _refusal(text, "its host name is not a valid international name") from None
     host = host.lower().removesuffix(".")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
-        raise _refused(text, "its host is no host name")
+        raise _refusal(text, "its host is no host name")
     return host
 
 
@@ -176,7 +176,7 @@ def _ipv4(text: str, host: str) -> IPv4Address | None:
     try:
         return IPv4Address(host)
     except AddressValueError:
-        raise _refused(
+        raise _refusal(
             text, "its host is an unusual spelling of an address; write four decimal numbers"
         ) from None
 
@@ -185,12 +185,12 @@ def _ipv6(text: str, host: str) -> IPv6Address:
     try:
         return IPv6Address(host[1:-1])
     except AddressValueError:
-        raise _refused(text, "its host is no IPv6 address") from None
+        raise _refusal(text, "its host is no IPv6 address") from None
 
 
 def _path(rest: str) -> str:
     """Path and query as they are sent: what may not stand there is percent-encoded."""
-    path, mark, query = _UNSAFE_IN_PATH.sub(_quoted, rest).partition("?")
+    path, mark, query = _UNSAFE_IN_PATH.sub(_percent_encode, rest).partition("?")
     kept: list[str] = []
     segments = path.split("/")[1:]
     for segment in segments:
@@ -203,11 +203,11 @@ def _path(rest: str) -> str:
     return f"/{'/'.join(kept)}{mark}{query}"
 
 
-def _quoted(match: re.Match[str]) -> str:
+def _percent_encode(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
 
-def _refused(text: str, reason: str) -> ToolFailed:
+def _refusal(text: str, reason: str) -> ToolFailed:
     shown = text if len(text) <= 200 else f"{text[:200]}…"
     return ToolFailed(f"{shown!r} is not fetched: {reason}.")
 

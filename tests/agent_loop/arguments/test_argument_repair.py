@@ -11,7 +11,7 @@ from dirge_py.agent_loop.argument_repair import repair_arguments
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Hints, ToolServices
-from dirge_py.tools.registry import discover
+from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import RepairStats, ToolExecutionStart
@@ -554,7 +554,7 @@ async def test_a13_what_is_missing_is_named_and_a_text_answer_is_no_json():
 async def test_case_85_read_says_where_it_began_when_only_a_limit_was_given(tmp_path):
     (tmp_path / "a").write_text("one\ntwo\nthree\n", encoding="utf-8")
     workspace = Workspace([tmp_path], tmp_path)
-    toolbox = Toolbox(discover(), ToolServices(files=workspace), str(tmp_path))
+    toolbox = Toolbox(discover_tools(), ToolServices(files=workspace), str(tmp_path))
     model = asking(("read", {"path": "a", "limit": 1}), ("read", {"path": "[a](http://a)"}))
     with contextlib.closing(workspace):
         run = await ran(

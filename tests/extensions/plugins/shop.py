@@ -17,7 +17,7 @@ from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import names
+from dirge_py.tools.registry import tool_names
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.messages import ToolResultMessage
@@ -65,7 +65,7 @@ async def opened(
     async with room.open(allow=tuple(allow)) as bare:
         told = bare._deps.late_notices
         host = PluginHost(
-            find_files(folder), settings=settings, built_in=names(), notify=told.append
+            find_files(folder), settings=settings, built_in=tool_names(), notify=told.append
         )
         assert host.notices == ()
         conversation = Conversation(with_plugins(bare._deps, host))

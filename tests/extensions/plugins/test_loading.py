@@ -14,7 +14,7 @@ from dirge_py.extensions.plugins import discovery
 from dirge_py.extensions.plugins.calling import as_plugin, split_stdout
 from dirge_py.extensions.plugins.discovery import find_files, find_installed
 from dirge_py.extensions.plugins.host import PluginHost
-from dirge_py.tools.registry import names
+from dirge_py.tools.registry import tool_names
 from tests.extensions.plugins.desk import SHORT_S, Desk
 
 
@@ -132,7 +132,7 @@ def test_case_i05_a_built_in_name_is_refused(desk: Desk):
             """Read."""
             return ""
 
-    host = desk.add("greedy", register).host(built_in=names())
+    host = desk.add("greedy", register).host(built_in=tool_names())
     assert "the tool `read` cannot be added: a built-in tool has that name" in host.notices[0]
     assert host.tools == []
 

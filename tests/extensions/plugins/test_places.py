@@ -14,7 +14,7 @@ from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.extensions.plugins.loading import load_plugins, plugin_tools
-from dirge_py.tools.registry import names
+from dirge_py.tools.registry import tool_names
 
 NOTHING = "def register(dirge): pass\n"
 TOOL = '''
@@ -106,11 +106,11 @@ def test_the_time_limit_is_a_setting(user: Path):
 
 
 def test_no_tool_can_have_the_name_of_any_built_in_one(user: Path):
-    for name in names():
+    for name in tool_names():
         (user / "plugins" / f"p_{name}.py").write_text(TOOL.replace("lookup", name))
     host = host_for(settings(user))
     assert host.tools == []
-    assert len(host.notices) == len(names())
+    assert len(host.notices) == len(tool_names())
 
 
 @pytest.mark.parametrize(
