@@ -2,12 +2,12 @@
 
 import signal
 from collections.abc import Sequence
-from typing import Any
-
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.shells import NewOutput, ShellState
 from dirge_py.types.tools import LoopToolResult, ToolOutcome, text_result
+from typing import Any
+
 
 _SILENT = "(no output)"
 _LEAST_TOLD_S = 1.0
@@ -104,8 +104,8 @@ def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
     if finished.timed_out:
         notes.append(
             f"The command timed out after {timeout_s:g} s and was stopped with all its"
-            f" processes.{_quiet_note(finished)} What it did until then stays done. Narrow it, give a"
-            " longer `timeout`, or run it in the `background`."
+            f" processes.{_quiet_note(finished)} What it did until then stays done. Narrow it, give"
+            " a longer `timeout`, or run it in the `background`."
         )
     elif finished.aborted:
         notes.append("The command was aborted. What it did until then stays done.")

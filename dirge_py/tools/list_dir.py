@@ -1,15 +1,15 @@
 """Show what is in a folder."""
 
 from collections.abc import Callable, Sequence
-
-from pydantic import Field
-
 from dirge_py.files.walk import DirectoryEntry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.search.paths import count_noun, printable_name, withheld_count
+from dirge_py.tools.search.paths import count_noun, human_size, printable_name, withheld_count
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from pydantic import Field
+
+
 
 MAX_SHOWN = 200
 
@@ -67,18 +67,6 @@ def _line(entry: DirectoryEntry) -> str:
     if entry.kind == "other":
         return f"{entry.name} (special file)"
     return f"{entry.name} ({human_size(entry.size)})"
-
-
-def human_size(size: int) -> str:
-    """`size` in the largest unit that leaves at least 1, such as `1.5 KiB`."""
-    if size < 1024:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("KiB", "MiB", "GiB"):
-        value /= 1024
-        if value < 1024:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1024:.1f} TiB"
 
 
 TOOL = ListDirTool()

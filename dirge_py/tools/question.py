@@ -82,7 +82,8 @@ class QuestionTool(Tool[QuestionArgs]):
                 answered=False,
             )
         lines = [
-            f"{_number_prefix(number, len(questions))}{question.question}\n   {_describe_answer(answer)}"
+            f"{_number_prefix(number, len(questions))}{question.question}\n"
+            f"   {_describe_answer(answer)}"
             for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1)
         ]
         return text_result("\n".join(["The user answered:", *lines]), answered=True)

@@ -11,7 +11,7 @@ from dirge_py.files.line_window import LineWindow, SNIFFED, Window, looks_binary
 from dirge_py.files.workspace import CallFiles, LocatedPath, WHOLE_FILE_LIMIT
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
-from dirge_py.tools.list_dir import human_size
+from dirge_py.tools.search.paths import human_size
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.types.tools import Claim, LoopToolResult, text_result

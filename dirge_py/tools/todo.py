@@ -82,8 +82,8 @@ def _replace_items(given: Sequence[TodoItemArgs]) -> list[TodoItem]:
     nameless = [item.id for item in given if not _text_of(item)]
     if nameless:
         raise ToolFailed(
-            f"Items without `text`: {_list_ids(nameless)}. Nothing was changed. Give each its text, "
-            "or set `merge` to change items that are on the list."
+            f"Items without `text`: {_list_ids(nameless)}. Nothing was changed. Give each its "
+            "text, or set `merge` to change items that are on the list."
         )
     return [_item(item) for item in given]
 

@@ -6,16 +6,16 @@ import os
 import subprocess
 import sys
 import time
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.types.abort import AbortSignal
 from pathlib import Path
+from tests.files.requirement import as_nobody
+from tests.security.sizes import ASKED, count, size
 from typing import Any
 
 import pytest
 
-from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.runner import Runner
-from dirge_py.types.abort import AbortSignal
-from tests.files.requirement import as_nobody
-from tests.security.sizes import ASKED, count, size
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -30,7 +30,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
-from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.base import ToolServices, ToolContext
 from dirge_py.tools.bash import TOOL, BashArgs
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def largest():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 async def main(folder, *commands):
-    services = Services(files=Workspace([folder], folder), processes=Runner(EnvironmentPolicy()),
+    services = ToolServices(files=Workspace([folder], folder), processes=Runner(EnvironmentPolicy()),
                         outputs=OutputStore(Path(folder) / "output"))
     ctx = ToolContext(cwd=folder, services=services, call_id="c", signal=AbortSignal(),
                       on_update=lambda partial: None)

@@ -337,10 +337,10 @@ PARSE = """
 import resource
 import sys
 
-from dirge_py.tools.web.markdown import as_markdown
+from dirge_py.tools.web.markdown import html_to_markdown
 from dirge_py.tools.web.url import parse_url
 source = parse_url("http://a.example")
-as_markdown("<table><tr><td>a<td>b", source)
+html_to_markdown("<table><tr><td>a<td>b", source)
 page = {page}
 
 def peak_kb():
@@ -351,7 +351,7 @@ def peak_kb():
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 before = peak_kb()
-as_markdown(page, source)
+html_to_markdown(page, source)
 print((peak_kb() - before) // 1024)
 """
 

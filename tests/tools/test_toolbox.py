@@ -58,8 +58,8 @@ import json
 import os
 import subprocess
 import sys
-from dirge_py.tools.registry import discover
-print(json.dumps([[tool.name, tool.args.model_json_schema()] for tool in discover()]))
+from dirge_py.tools.registry import discover_tools
+print(json.dumps([[tool.name, tool.args.model_json_schema()] for tool in discover_tools()]))
 """
 
 

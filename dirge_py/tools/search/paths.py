@@ -1,4 +1,4 @@
-"""How found files are named to the model."""
+"""How found files, their number and their size are written for the model."""
 
 import os
 
@@ -36,3 +36,15 @@ def count_noun(number: int, noun: str) -> str:
     """Such as `1 file` and `2 files`, `2 matches`."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun}{ending}"
+
+
+def human_size(size: int) -> str:
+    """`size` in the largest unit that leaves at least 1, such as `1.5 KiB`."""
+    if size < 1024:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if value < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} TiB"

@@ -3,19 +3,17 @@
 import codecs
 import hashlib
 import re
-import time
-from collections import OrderedDict
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.tools.web.fetch import FetchResult
+from dirge_py.tools.web.dns_guard import run_in_daemon_thread
+from dirge_py.tools.web.fetch import FetchResult, fetch
 from dirge_py.tools.web.markdown import html_to_markdown
+from dirge_py.tools.web.transport import GuardedTransport
 from dirge_py.tools.web.url import ParsedUrl
 from dirge_py.types.errors import ToolFailed
 
-
 _MAX_CHARS = 2_000_000
-_KEPT = 4
-_KEPT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,21 +61,14 @@ def page_from(fetched: FetchResult) -> WebPage:
     )
 
 
-class PageCache:
-    """The last few pages, for a while, so that reading on reads on in the same text."""
+async def fetch_page(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> WebPage:
+    """Fetch `target`; an answer of more than `max_bytes` is cut.
 
-    def __init__(self) -> None:
-        self._pages: OrderedDict[str, tuple[float, WebPage]] = OrderedDict()
-
-    def put(self, url: str, page: WebPage) -> None:
-        self._pages.pop(url, None)
-        self._pages[url] = (time.monotonic(), page)
-        while len(self._pages) > _KEPT:
-            self._pages.popitem(last=False)
-
-    def get(self, url: str) -> WebPage | None:
-        put_at, page = self._pages.get(url, (0.0, None))
-        return page if page is not None and time.monotonic() - put_at < _KEPT_S else None
+    Raises:
+        ToolFailed: it may not be reached, cannot be, or holds no text.
+    """
+    fetched = await fetch(transport, target, max_bytes=max_bytes)
+    return await run_in_daemon_thread(page_from, fetched)
 
 
 _MARKS = (

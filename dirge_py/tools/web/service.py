@@ -1,26 +1,28 @@
 """The web as tools may use it."""
 
 import asyncio
-from typing import TYPE_CHECKING
-
+import time
+from collections import OrderedDict
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.web.dns_guard import DnsGuard, run_in_daemon_thread
+from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     import ssl
 
-    from dirge_py.tools.web.fetch import fetch
-    from dirge_py.tools.web.page import PageCache, WebPage, page_from
+    from dirge_py.tools.web.page import WebPage, fetch_page
     from dirge_py.tools.web.search import WebSearch
     from dirge_py.tools.web.transport import GuardedTransport
 else:
-    fetch = late("dirge_py.tools.web.fetch", "fetch")
-    PageCache = late("dirge_py.tools.web.page", "PageCache")
-    page_from = late("dirge_py.tools.web.page", "page_from")
+    fetch_page = late("dirge_py.tools.web.page", "fetch_page")
     GuardedTransport = late("dirge_py.tools.web.transport", "GuardedTransport")
+
+_KEPT_PAGES = 4
+_KEPT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class WebService:
         self._proxy = proxy
         self._tls = tls
         self._transport: GuardedTransport | None = None
-        self._shelf: PageCache | None = None
+        self._pages = PageCache()
         self.search = search
         self.search_problem = search_problem
 
@@ -73,27 +75,41 @@ class WebService:
         Raises:
             ToolFailed: it may not be reached, cannot be, or holds no text.
         """
-        if self._shelf is None:
-            self._shelf = PageCache()
-        kept = self._shelf.get(target.url) if is_continued else None
+        kept = self._pages.get(target.url) if is_continued else None
         if kept is not None:
             return kept
         try:
             async with asyncio.timeout(self._limits.timeout_s):
-                page = await self._fetched(target)
+                page = await self._fetch(target)
         except TimeoutError:
             raise ToolFailed(
                 f"{target} took longer than {self._limits.timeout_s:g} s. Try another source, or "
                 "a smaller page.",
                 outcome="timeout",
             ) from None
-        self._shelf.put(target.url, page)
+        self._pages.put(target.url, page)
         return page
 
-    async def _fetched(self, target: ParsedUrl) -> "WebPage":
+    async def _fetch(self, target: ParsedUrl) -> "WebPage":
         if self._transport is None:
             self._transport = GuardedTransport(
                 self._reach, proxy=self._proxy, connect_s=self._limits.connect_s, tls=self._tls
             )
-        fetched = await fetch(self._transport, target, max_bytes=self._limits.max_bytes)
-        return await run_in_daemon_thread(page_from, fetched)
+        return await fetch_page(self._transport, target, max_bytes=self._limits.max_bytes)
+
+
+class PageCache:
+    """The last few pages, for a while, so that reading on reads on in the same text."""
+
+    def __init__(self) -> None:
+        self._pages: OrderedDict[str, tuple[float, WebPage]] = OrderedDict()
+
+    def put(self, url: str, page: "WebPage") -> None:
+        self._pages.pop(url, None)
+        self._pages[url] = (time.monotonic(), page)
+        while len(self._pages) > _KEPT_PAGES:
+            self._pages.popitem(last=False)
+
+    def get(self, url: str) -> "WebPage | None":
+        put_at, page = self._pages.get(url, (0.0, None))
+        return page if page is not None and time.monotonic() - put_at < _KEPT_S else None
