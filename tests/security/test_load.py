@@ -38,7 +38,8 @@ def largest():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 async def main(folder, *commands):
-    services = ToolServices(files=Workspace([folder], folder), processes=Runner(EnvironmentPolicy()),
+    files = Workspace([folder], folder)
+    services = ToolServices(files=files, processes=Runner(EnvironmentPolicy()),
                         outputs=OutputStore(Path(folder) / "output"))
     ctx = ToolContext(cwd=folder, services=services, call_id="c", signal=AbortSignal(),
                       on_update=lambda partial: None)
