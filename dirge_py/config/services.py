@@ -7,13 +7,13 @@ import ipaddress
 import tomllib
 from collections.abc import Mapping
 from dataclasses import field
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.errors import ConfigError
-from dirge_py.types.llm import ThinkingLevel
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import ThinkingLevel
 
 OFFLINE = ("scripted", "replay")
 """Types that talk to nobody."""

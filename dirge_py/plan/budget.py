@@ -7,13 +7,13 @@ the plan, whatever it waits for at that moment.
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
+
 from dirge_py.conversation.deps import PlanTerms
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import LimitExceeded
-from typing import Any, TypeVar
-
 
 _COST_DECIMALS = 9
 """To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.plan import phases
 from dirge_py.plan.evidence import EvidenceCollector
 from dirge_py.plan.phases import carry_on_prompt
@@ -16,7 +18,6 @@ from dirge_py.types.events import LoopEvent, MessageEnd, PlanPhase
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.types.outcomes import Done, Outcome
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation, ExclusiveOwner
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from dirge_py.plan.document import PlanDocument
     from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.state import PlanState
-
-
 
 
 async def implement(

@@ -3,14 +3,14 @@
 import functools
 import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
 from dirge_py.context.prompt_text import quote_text
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle
 from dirge_py.plan.verdict_check import CheckedVerdict
 from dirge_py.types.events import PhaseName
-from pathlib import Path
-from typing import TypeAlias
-
 
 _FOLDER = Path(__file__).parent / "prompts"
 _LOOKING = ("read", "read_minified", "grep", "glob", "find_files", "list_dir", "lsp")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.conversation.deps import TreeState
-from dirge_py.files.products import is_product
+from dirge_py.files.list_files import is_product
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError

@@ -2,12 +2,12 @@
 
 import signal
 from collections.abc import Sequence
+from typing import Any
+
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.shells import NewOutput, ShellState
 from dirge_py.types.tools import LoopToolResult, ToolOutcome, text_result
-from typing import Any
-
 
 _SILENT = "(no output)"
 _LEAST_TOLD_S = 1.0

@@ -1,15 +1,15 @@
 """Show what is in a folder."""
 
 from collections.abc import Callable, Sequence
+
+from pydantic import Field
+
 from dirge_py.files.walk import DirectoryEntry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.search.paths import count_noun, human_size, printable_name, withheld_count
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
-from pydantic import Field
-
-
 
 MAX_SHOWN = 200
 

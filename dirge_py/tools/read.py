@@ -5,20 +5,20 @@ import difflib
 import io
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, BinaryIO
+
+from pydantic import ConfigDict, Field
+
 from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_binary
 from dirge_py.files.identity import FileIdentity, sha256_of
-from dirge_py.files.line_window import LineWindow, SNIFFED, Window, looks_binary, scan
-from dirge_py.files.workspace import CallFiles, LocatedPath, WHOLE_FILE_LIMIT
+from dirge_py.files.line_window import SNIFFED, LineWindow, Window, looks_binary, scan
+from dirge_py.files.workspace import WHOLE_FILE_LIMIT, CallFiles, LocatedPath
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.tools.search.paths import human_size
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
-from pydantic import ConfigDict, Field
-from typing import Any, BinaryIO
-
-
 
 DEFAULT_LINES = 2000
 LINE_LIMIT = 16 * 1024

@@ -4,6 +4,9 @@ The tree is cut to what can be shown: upper levels first, every folder its fair 
 """
 
 from collections.abc import Sequence
+
+from pydantic import Field
+
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
@@ -12,9 +15,6 @@ from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in
 from dirge_py.tools.search.paths import count_noun, printable_name, withheld_note
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, text_result
-from pydantic import Field
-
-
 
 
 @dataclass(frozen=True, slots=True)

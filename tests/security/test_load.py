@@ -6,16 +6,16 @@ import os
 import subprocess
 import sys
 import time
-from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.runner import Runner
-from dirge_py.types.abort import AbortSignal
 from pathlib import Path
-from tests.files.requirement import as_nobody
-from tests.security.sizes import ASKED, count, size
 from typing import Any
 
 import pytest
 
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.types.abort import AbortSignal
+from tests.files.requirement import as_nobody
+from tests.security.sizes import ASKED, count, size
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent
-from dirge_py.types.hooks import HOOK_NAMES, Bundle
+from dirge_py.types.hooks import HOOK_NAMES, Hooks
 
 PROMPT_POINTS = ("before_prompt", "before_prompt_build", "on_compact")
 EVENT_POINTS: tuple[str, ...] = tuple(event.type for event in get_args(LoopEvent))
@@ -61,12 +61,12 @@ class Registration:
         return self.fn(*args, **kwargs)
 
 
-def hook_order(bundles: Iterable[Bundle]) -> Sequence[tuple[str, Sequence[str]]]:
+def hook_order(bundles: Iterable[Hooks]) -> Sequence[tuple[str, Sequence[str]]]:
     """Each hook of the loop, and the names of those who stand there."""
     listed = list(bundles)
     return [(point, _labels(point, listed)) for point in HOOK_NAMES]
 
 
-def _labels(point: str, bundles: Iterable[Bundle]) -> Sequence[str]:
+def _labels(point: str, bundles: Iterable[Hooks]) -> Sequence[str]:
     hooks = [(bundle, getattr(bundle, point)) for bundle in bundles]
     return [getattr(hook, "label", bundle.name) for bundle, hook in hooks if hook is not None]

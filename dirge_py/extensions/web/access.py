@@ -1,12 +1,12 @@
 """Whether a start has the web at all; what it takes is loaded only if settings may be wrong."""
 
 from collections.abc import Callable
-from dirge_py.config.schema import Config, WebTable
-from dirge_py.lib.lazy import late
-from dirge_py.tools.web.lazy_service import LazyWebService
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from dirge_py.config.schema import Config, WebTable
+from dirge_py.lib.lazy import late
+from dirge_py.tools.web.lazy_service import LazyWebService
 
 if TYPE_CHECKING:
     from dirge_py.extensions.web.service import open_web

@@ -3,13 +3,13 @@
 import asyncio
 import time
 from collections import OrderedDict
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     import ssl

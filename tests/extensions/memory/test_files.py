@@ -3,6 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.extensions.memory import store
 from dirge_py.extensions.memory.provider import MemoryConflict, MemoryUpdate, RecalledMemory
 from dirge_py.extensions.memory.store import FileMemory
@@ -10,11 +15,6 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import DirgeError, FileError
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 
 WRITER = """
 import asyncio, sys
