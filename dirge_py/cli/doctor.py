@@ -40,7 +40,7 @@ def doctor(rest: Sequence[str]) -> int:
     go_to(flags.cwd)
     from dirge_py.sdk.doctor.examine import examine
     from dirge_py.sdk.doctor.findings import as_json, as_text, exit_code
-    from dirge_py.ui.key_checks import key_problems
+    from dirge_py.ui.keymap import key_problems
 
     found = examine(
         _answers(),

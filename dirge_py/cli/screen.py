@@ -11,8 +11,8 @@ from dirge_py.cli.openers import openers
 from dirge_py.config import paths
 from dirge_py.providers.setup_types import SetupService
 from dirge_py.types.errors import ConfigError
-from dirge_py.ui.ink import DEFAULT_THEME
-from dirge_py.ui.start import Looks, TuiStart
+from dirge_py.ui.options import UiOptions, UiSettings
+from dirge_py.ui.theme.styles import DEFAULT_THEME
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -27,10 +27,10 @@ def start_of(
     prompt: str,
     pick_session: bool,
     config_file: Path | None,
-) -> TuiStart:
+) -> UiOptions:
     """An ordinary start. `load` reads the settings; every conversation reads them anew."""
 
-    def prepare() -> Looks:
+    def prepare() -> UiSettings:
         import_module("dirge_py.sdk.build")
         config = load()
         opening.look(config)
@@ -43,13 +43,13 @@ def start_of(
 
         return ProviderSetup(config_file)
 
-    def demo() -> TuiStart:
+    def demo() -> UiOptions:
         from dirge_py.cli.demo.play import Demo
 
         opened = Demo()
         return replace(start_of_demo(opened), close=opened.close)
 
-    return TuiStart(
+    return UiOptions(
         open_first=opening.first,
         open_other=opening.other,
         prepare=prepare,
@@ -64,9 +64,9 @@ def start_of(
     )
 
 
-def start_of_demo(demo: "Demo") -> TuiStart:
+def start_of_demo(demo: "Demo") -> UiOptions:
     """The demo, at a pace that can be followed."""
-    return TuiStart(
+    return UiOptions(
         open_first=lambda asker: demo.conversation(asker, paced=True),
         open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
         first_prompt=demo.prompt,
@@ -74,10 +74,10 @@ def start_of_demo(demo: "Demo") -> TuiStart:
     )
 
 
-def looks_of(config: "Config") -> Looks:
+def looks_of(config: "Config") -> UiSettings:
     """What the screen needs to know of the settings."""
     ui = config.ui
-    return Looks(
+    return UiSettings(
         show_thinking=ui.show_thinking,
         keys=config.keys,
         aliases=config.aliases,

@@ -1,7 +1,13 @@
-"""What the agent is at and what came of it, as the events of a conversation tell."""
+"""What the agent is at and what came of it, as the events of a conversation tell.
 
+Which files a diff of ours is about.
+
+A face of five cells that shows what goes on.
+"""
+
+import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dirge_py.lib.lazy import late
@@ -23,20 +29,50 @@ from dirge_py.types.events import (
 )
 from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import Cancelled, Done, Outcome
-from dirge_py.ui.changed_files import changed_files
-from dirge_py.ui.panels.avatar import Mood
 
 if TYPE_CHECKING:
     from dirge_py.ui.transcript.tool_block import main_argument
 else:
     main_argument = late("dirge_py.ui.transcript.tool_block", "main_argument")
 
+Mood = Literal[
+    "idle",
+    "waiting",
+    "thinking",
+    "speaking",
+    "reading",
+    "writing",
+    "bash",
+    "alert",
+    "error",
+    "done",
+]
+
+# Plain ASCII: other signs are wide in some terminals, and narrow in others.
+FACES: Mapping[Mood, tuple[str, ...]] = {
+    "idle": ("(o o)",),
+    "waiting": ("(- -)", "(_ _)"),
+    "thinking": ("(o -)", "(- o)"),
+    "speaking": ("(o_o)", "(oOo)"),
+    "reading": ("(> >)", "(< <)"),
+    "writing": ("(o,o)", "(o.o)"),
+    "bash": ("($_$)", "($_ )"),
+    "alert": ("(O!O)",),
+    "error": ("(x x)",),
+    "done": ("(^ ^)",),
+}
+
+
+def face(mood: Mood, beat: int = 0) -> str:
+    """The face for a mood; some have two looks that take turns with every beat."""
+    looks = FACES[mood]
+    return looks[beat % len(looks)]
+
+
 Stage = Literal["", "preparing", "waiting", "retrying", "compacting"]
 """What a run waits for; "": something goes on that is seen."""
-
 MOST_RECENT = 12
 MOST_FILES = 256
-
 _READING = frozenset(
     ("read", "grep", "glob", "list_dir", "find_files", "repo_overview", "webfetch", "websearch")
 )
@@ -46,14 +82,14 @@ _NO_FOLDING = frozenset(("shown_again", "undone"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Todo:
+class TodoEntry:
     """`status` is one of pending, in_progress and done."""
 
     text: str
     status: str
 
 
-class Activity:
+class RunActivity:
     """`recent` are the last calls, the newest last, each a tool and its main argument.
 
     `changed` are the files that tools changed, the newest last; `since` is when the stage began, on
@@ -72,7 +108,7 @@ class Activity:
         """Another history takes the place of this one."""
         self.recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)
         self.changed: dict[str, int] = {}
-        self.todos: Sequence[Todo] = ()
+        self.todos: Sequence[TodoEntry] = ()
         self.foldings = 0
         self.plan: tuple[PhaseName, int] | None = None
 
@@ -163,7 +199,42 @@ def _mood_at_end(outcome: Outcome) -> Mood:
     return "done" if isinstance(outcome, Done) else "error"
 
 
-def _todos(items: Any) -> Sequence[Todo]:
+def _todos(items: Any) -> Sequence[TodoEntry]:
     """The items as the todo tool tells them; what is none is left out."""
     found = [item for item in items if isinstance(item, Mapping)] if items else []
-    return [Todo(text=str(item.get("text")), status=str(item.get("status"))) for item in found]
+    return [TodoEntry(text=str(item.get("text")), status=str(item.get("status"))) for item in found]
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """`path` as the tool wrote it; `line` is the first that changed, 0 where the file is gone."""
+
+    path: str
+    line: int
+
+
+def changed_files(diff: str) -> Iterator[ChangedFile]:
+    """The files of a unified diff with the names `old` and `new`, without `a/` and `b/`."""
+    lines = diff.split("\n")
+    for at in range(len(lines) - 2):
+        old, new, hunk = lines[at : at + 3]
+        if not (old.startswith("--- ") and new.startswith("+++ ")):
+            continue
+        begins = _HUNK.match(hunk)
+        if begins is None:
+            continue
+        if new == "+++ /dev/null":
+            yield ChangedFile(old[4:], 0)
+        else:
+            yield ChangedFile(new[4:], int(begins[1]) + _unchanged(lines, at + 3))
+
+
+def _unchanged(lines: list[str], at: int) -> int:
+    """How many lines that stayed the same a hunk begins with."""
+    end = at
+    while end < len(lines) and lines[end].startswith(" "):
+        end += 1
+    return end - at

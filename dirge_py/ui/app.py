@@ -1,52 +1,65 @@
-"""The terminal UI: which widgets there are and how they are joined; what they do is elsewhere."""
+"""The terminal UI: which widgets there are and how they are joined; what they do is elsewhere.
 
+Loop events on their way to the screen: gathered, and delivered at most 30 times a second.
+
+Two keys for one action: what happens between the first and the second.
+
+Once a second, while something runs: how long it has been at it goes on on the screen.
+
+What is selected, wherever on the screen that is, and how it gets onto the clipboard.
+"""
+
+import asyncio
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.message import Message
+from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
 
 from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.replay import told_besides
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry
-from dirge_py.types.events import HistoryMoved, LoopEvent
+from dirge_py.types.events import (
+    ForkEvent,
+    HistoryMoved,
+    LoopEvent,
+    MessageUpdate,
+    ToolExecutionUpdate,
+)
 from dirge_py.ui.actions.table import Actions
-from dirge_py.ui.bridge import Bridge
-from dirge_py.ui.chords import Chords
-from dirge_py.ui.coloring import Coloring
-from dirge_py.ui.dock import QuestionDock
-from dirge_py.ui.front import TuiFront
-from dirge_py.ui.ink import DEFAULT_THEME, Ink, theme_or_default
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.look import css_variables
-from dirge_py.ui.opening import Opening
-from dirge_py.ui.panels.choices import ChoiceList, Picker
-from dirge_py.ui.panels.docked import GUARD_S, DockedPanel
+from dirge_py.ui.chrome import ChromePresenter
+from dirge_py.ui.dialog_host import DialogHost
+from dirge_py.ui.front_end import TuiFrontEnd
+from dirge_py.ui.key_names import spell
+from dirge_py.ui.keymap import TOGETHER, Keymap
+from dirge_py.ui.options import UiOptions
+from dirge_py.ui.panels.above_input import QueuePanel, key_hint
+from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
+from dirge_py.ui.panels.dialog import GUARD_S, Dialog
 from dirge_py.ui.panels.find_bar import FindBar
-from dirge_py.ui.panels.line import LineQuestion
-from dirge_py.ui.panels.queue import QueuePanel
-from dirge_py.ui.panels.status import StatusBar
+from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.prompt.drafts import Drafts
-from dirge_py.ui.prompt.key_hint import key_hint
-from dirge_py.ui.prompt.pictures import Pictures
-from dirge_py.ui.prompt.proposer import Proposer
-from dirge_py.ui.pulse import Pulse
-from dirge_py.ui.selected import Selected
-from dirge_py.ui.shell import PersonsShell
-from dirge_py.ui.start import TuiStart
-from dirge_py.ui.surroundings import Surroundings
-from dirge_py.ui.terminal_app import TerminalApp
+from dirge_py.ui.prompt.drafts import PromptDrafts
+from dirge_py.ui.prompt.placeholders import PromptImages
+from dirge_py.ui.session_opener import SessionOpener
+from dirge_py.ui.status import StatusBar, running_shells
+from dirge_py.ui.terminal.app_base import TerminalApp
+from dirge_py.ui.terminal.clipboard import Clipboard
+from dirge_py.ui.theme.styles import DEFAULT_THEME, Styles, theme_or_default
+from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.view import Transcript
+from dirge_py.ui.user_shell import UserShell
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.ui.transcript.chronicle import Chronicle
+    from dirge_py.ui.transcript.renderer import TranscriptRenderer
 
 
 _MOST_INPUT_ROWS = 8
@@ -68,7 +81,7 @@ class DirgeApp(TerminalApp):
 
     def __init__(
         self,
-        start: TuiStart,
+        start: UiOptions,
         *,
         guard_s: float = GUARD_S,
         no_color: bool = False,
@@ -78,19 +91,19 @@ class DirgeApp(TerminalApp):
         self.clock = clock
         self._guard_s = guard_s
         self.keymap = Keymap()
-        self.front = TuiFront(self, Registry())
+        self.front = TuiFrontEnd(self, Registry())
         self.talk = Talk(self, self.front.commands, self.front)
-        self.dock = QuestionDock(self, guard_s)
-        self.opening = Opening(self, start)
-        self.pulse = Pulse(self)
-        self.chords = Chords(self)
-        self.selected = Selected(self)
-        self._bridge = Bridge(self.post_message)
+        self.dock = DialogHost(self, guard_s)
+        self.opening = SessionOpener(self, start)
+        self.pulse = Ticker(self)
+        self.chords = KeyChords(self)
+        self.selected = ScreenSelection(self)
+        self._bridge = EventBridge(self.post_message)
         self._actions = Actions(self)
-        self._chronicle: Chronicle | None = None
+        self._chronicle: TranscriptRenderer | None = None
         self._hint = ""
-        self.coloring = Coloring(self, start.theme)
-        self.surroundings = Surroundings(self)
+        self.coloring = ThemeSwitcher(self, start.theme)
+        self.surroundings = ChromePresenter(self)
         self._make_widgets()
         self.coloring.show(self.coloring.theme)
 
@@ -104,11 +117,11 @@ class DirgeApp(TerminalApp):
         self.line_question = LineQuestion(self.panel_ink, self.keymap)
         self.composer = Composer(self.keymap, "What shall be done?  /help")
         self.status = StatusBar(ink)
-        self.shell = PersonsShell(self)
-        self.pictures = Pictures(self.composer.pastes)
+        self.shell = UserShell(self)
+        self.pictures = PromptImages(self.composer.pastes)
         self.talk.pictures_in = self.pictures.in_text
-        self.drafts = Drafts(self.composer, lambda: self.talk.conversation)
-        self.proposer = Proposer(
+        self.drafts = PromptDrafts(self.composer, lambda: self.talk.conversation)
+        self.proposer = Completer(
             self.composer, self.proposals, self.front.commands, lambda: self.talk.conversation
         )
 
@@ -142,10 +155,10 @@ class DirgeApp(TerminalApp):
     # -- the conversation
 
     @property
-    def chronicle(self) -> "Chronicle":
+    def chronicle(self) -> "TranscriptRenderer":
         """Made late: reading Markdown is not needed for the first frame."""
         if self._chronicle is None:
-            module = importlib.import_module("dirge_py.ui.transcript.chronicle")
+            module = importlib.import_module("dirge_py.ui.transcript.renderer")
             looks = self.opening.looks
             self._chronicle = module.Chronicle(
                 self.transcript,
@@ -273,7 +286,7 @@ class DirgeApp(TerminalApp):
         )
 
     @work
-    async def on_docked_panel_wants(self, message: DockedPanel.Wants) -> None:
+    async def on_docked_panel_wants(self, message: Dialog.Wants) -> None:
         await self._actions.run(message.action)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
@@ -314,7 +327,7 @@ class DirgeApp(TerminalApp):
     # -- the rest
 
     @property
-    def panel_ink(self) -> Ink:
+    def panel_ink(self) -> Styles:
         return self.coloring.panel_ink
 
     def set_colors(self, name: str) -> None:
@@ -326,3 +339,171 @@ class DirgeApp(TerminalApp):
         self.drafts.end()
         self.proposer.stop()
         super().leave(code)
+
+
+SOON_S = 1 / 30
+"""Between two deliveries at least."""
+CALM_S = 1 / 10
+"""While only text or output grows: the eye reads no faster, and each drawing costs a screenful."""
+
+
+class LoopEvents(Message):
+    """Something has happened: the bridge has it."""
+
+
+class EventBridge:
+    """A sink that posts `LoopEvents`, whereupon `take` gives them. Idle, it costs nothing."""
+
+    def __init__(self, post: Callable[[LoopEvents], object]) -> None:
+        self._post = post
+        self._events: list[LoopEvent] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._delivered_at = 0.0
+
+    def sink(self, event: LoopEvent) -> None:
+        self._events.append(event)
+        event = event.event if isinstance(event, ForkEvent) else event
+        is_growth = isinstance(event, MessageUpdate | ToolExecutionUpdate)
+        self._deliver_within(CALM_S if is_growth else SOON_S)
+
+    def take(self) -> Sequence[LoopEvent]:
+        """What happened since the last time, in order. Nothing is left to deliver."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        events, self._events = self._events, []
+        if events:
+            self._delivered_at = asyncio.get_running_loop().time()
+        return events
+
+    def _deliver(self) -> None:
+        self._timer = None
+        self._post(LoopEvents())
+
+    def _deliver_within(self, pause_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = max(loop.time(), self._delivered_at + pause_s)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._deliver)
+
+
+_CANCELS = ("escape", "ctrl+g", "ctrl+c")
+
+
+class KeyChords:
+    """Holds a first key until the second comes, or too late. Only while the input listens."""
+
+    def __init__(self, app: "DirgeApp") -> None:
+        self._app = app
+        self._first = ""
+        self._timer: Timer | None = None
+
+    def takes(self, key: str) -> bool:
+        """Whether `key` belongs to a chord, and so to nobody else."""
+        app = self._app
+        if app.focused not in (None, app.composer, app.transcript):
+            self.drop()
+            return False
+        if not self._first:
+            return self._begin(key)
+        first = self._first
+        self.drop()
+        if key in _CANCELS:
+            return True
+        found = app.keymap.action(f"{first} {key}", *TOGETHER)
+        if found is None:
+            app.hint(f"{spell(first)} {spell(key)} does nothing; /keybindings lists what does.")
+        else:
+            app.composer.act(*found)
+        return True
+
+    def drop(self) -> None:
+        """Forget a first key."""
+        if self._timer is not None:
+            self._timer.stop()
+        if self._first:
+            self._app.hint("")
+        self._first, self._timer = "", None
+
+    def _begin(self, key: str) -> bool:
+        app = self._app
+        if not app.keymap.begins_chord(key):
+            return False
+        self._first = key
+        self._timer = app.set_timer(app.opening.looks.chord_timeout_s, self.drop)
+        app.hint(f"{spell(key)} … the second key; Esc cancels")
+        return True
+
+
+_EVERY_S = 1.0
+
+
+class Ticker:
+    """A timer that is there only while it has something to do: an idle screen costs nothing."""
+
+    def __init__(self, app: "DirgeApp") -> None:
+        self._app = app
+        self._timer: Timer | None = None
+
+    @property
+    def is_beating(self) -> bool:
+        return self._timer is not None
+
+    def look(self) -> None:
+        """Begin or stop, as things are now."""
+        if self._has_work() and self._timer is None:
+            self._timer = self._app.set_interval(_EVERY_S, self.beat)
+        elif self._timer is not None and not self._has_work():
+            self._timer.stop()
+            self._timer = None
+
+    def beat(self) -> None:
+        """Show what time has changed."""
+        app = self._app
+        app.surroundings.beat += 1
+        if app.chronicle.has_something_to_tick:
+            app.chronicle.tick()
+            app.transcript.redraw()
+        app.standing_changed()
+
+    def _has_work(self) -> bool:
+        talk = self._app.talk
+        if talk.conversation is None:
+            return False
+        # A command in the background ends without an event.
+        return (
+            talk.state in ("working", "compacting", "interrupting")
+            or self._app.has_calls_running
+            or talk.conversation.side_questions > 0
+            or running_shells(talk.conversation) > 0
+        )
+
+
+class ScreenSelection:
+    """One selection at a time: in the input, in the transcript, or elsewhere."""
+
+    def __init__(self, app: "DirgeApp") -> None:
+        self._app = app
+
+    @property
+    def text(self) -> str:
+        app = self._app
+        own = app.composer.selected_text or app.transcript.selection.text
+        return own or app.screen.get_selected_text() or ""
+
+    def drop(self) -> None:
+        app = self._app
+        app.transcript.drop_selection()
+        app.screen.clear_selection()
+        app.composer.move_cursor(app.composer.cursor_location)
+
+    def copy(self, text: str) -> str:
+        """Put `text` on the clipboard; returns what can truthfully be said of that."""
+        app = self._app
+        clipboard = Clipboard(app.to_terminal, wanted=app.opening.looks.clipboard)
+        conversation = app.talk.conversation
+        is_kept = conversation is None or conversation.session_id is not None
+        return clipboard.copy(text, keeps=is_kept)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dirge_py.lib.text import clean
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.ui.app import DirgeApp
-from dirge_py.ui.start import TuiStart
-from dirge_py.ui.terminal import watch_for_hangup
+from dirge_py.ui.options import UiOptions
+from dirge_py.ui.terminal.app_base import watch_for_hangup
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HUNG_UP = 128 + signal.SIGHUP
 
 
-def run_tui(start: TuiStart) -> int:
+def run_tui(start: UiOptions) -> int:
     """Run the UI until the person leaves; returns the exit code.
 
     A signal ends it like a person would, with exit code 128 + its number; so does a terminal that
@@ -28,7 +28,7 @@ def run_tui(start: TuiStart) -> int:
     return asyncio.run(_run(start))
 
 
-async def _run(start: TuiStart) -> int:
+async def _run(start: UiOptions) -> int:
     no_color = bool(os.environ.get("NO_COLOR"))
     app = DirgeApp(start, no_color=no_color)
     if no_color:

@@ -20,7 +20,7 @@ from dirge_py.sdk.doctor.programs import look_at_programs
 from dirge_py.sdk.doctor.terminal import look_at_answers, look_at_terminal
 from dirge_py.sdk.doctor.tmux import append_lines, look_at_tmux, missing_lines
 from dirge_py.types.errors import UsageError
-from dirge_py.ui.key_checks import key_problems
+from dirge_py.ui.keymap import key_problems
 from tests.conversation.room import Room
 from tests.files.requirement import as_nobody
 from tests.headless.product import KEY, ROOT, Product

@@ -45,8 +45,8 @@ from dirge_py.types.events import LoopEvent
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import Cancelled, Failed, LimitExceeded, MaxTurns, Outcome
 from dirge_py.ui import commands
-from dirge_py.ui.ink import theme_names
 from dirge_py.ui.keymap import DEFAULTS
+from dirge_py.ui.theme.styles import theme_names
 from tests.house.source import ROOT, mentioning, name_of, tree_of, walked
 
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])

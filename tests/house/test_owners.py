@@ -49,9 +49,9 @@ WRITERS = {
     "frontend/print/printer.py": "the file of `-o`",
     "lib/file_lock.py": "lock files, which stay empty",
     "tools/search/": "file lists for ripgrep, gone when it ends",
-    "ui/clipboard.py": "the last thing that was copied",
-    "ui/editor.py": "the draft for the person's editor",
-    "ui/pager.py": "the page for the person's pager, gone when it ends",
+    "ui/terminal/clipboard.py": "the last thing that was copied",
+    "ui/terminal/editor.py": "the draft for the person's editor",
+    "ui/terminal/editor.py": "the page for the person's pager, gone when it ends",
     "permission/trust.py": "what a person trusted",
     "sdk/environment.py": "the folder of a session that is not kept, gone at its end",
 }

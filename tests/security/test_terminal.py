@@ -30,12 +30,11 @@ from dirge_py.types.questions import (
     TrustOffer,
 )
 from dirge_py.types.tools import FileChange, Preview, text_result
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.panels.asked import paint_request
-from dirge_py.ui.panels.options import Asked
-from dirge_py.ui.panels.sheet import Sheet
-from dirge_py.ui.panels.status import Standing, status_line
-from dirge_py.ui.transcript.chronicle import Chronicle
+from dirge_py.ui.panels.dialog import ScrollingLines
+from dirge_py.ui.panels.permission_request import PermissionChoice, paint_request
+from dirge_py.ui.status import StatusModel, status_line
+from dirge_py.ui.theme.styles import load_theme, styles_for
+from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Say
 from tests.security.sizes import count, size
@@ -43,7 +42,7 @@ from tests.ui.desk import Desk, desk
 from tests.ui.on_a_pty import Terminal
 from tests.ui.test_transcript import Page
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 
 # -- what might be said to a terminal
 
@@ -111,16 +110,16 @@ def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 # -- in the transcript
 
 
-def of_answers(chronicle: Chronicle, text: str) -> None:
+def of_answers(chronicle: TranscriptRenderer, text: str) -> None:
     content = (ThinkingBlock(text=text), TextBlock(f"a {text}\n\n```\n{text}\n```\n\n| {text} |"))
     chronicle.tell([AssistantMessage(content=content)])
 
 
-def of_a_person(chronicle: Chronicle, text: str) -> None:
+def of_a_person(chronicle: TranscriptRenderer, text: str) -> None:
     chronicle.tell([UserMessage(content=(TextBlock(text),), attached=(text,))])
 
 
-def of_tools(chronicle: Chronicle, text: str) -> None:
+def of_tools(chronicle: TranscriptRenderer, text: str) -> None:
     call: dict[str, Any] = {"tool_call_id": text, "tool_name": f"bash{text}"}
     chronicle.hear(AgentStart(run_id="r"))
     chronicle.hear(ToolExecutionStart(args={"command": text, text: text, "more": [text]}, **call))
@@ -130,7 +129,7 @@ def of_tools(chronicle: Chronicle, text: str) -> None:
     chronicle.hear(ToolExecutionEnd(result=result, is_error=False, **call))
 
 
-def of_changes(chronicle: Chronicle, text: str) -> None:
+def of_changes(chronicle: TranscriptRenderer, text: str) -> None:
     call: dict[str, Any] = {"tool_call_id": text, "tool_name": "edit"}
     diff = f"--- {text}\n+++ {text}\n@@ -1 +1 @@\n-{text}\n+{text}"
     chronicle.hear(AgentStart(run_id="r"))
@@ -139,7 +138,7 @@ def of_changes(chronicle: Chronicle, text: str) -> None:
     chronicle.hear(ToolExecutionEnd(result=result, is_error=False, **call))
 
 
-def of_notices(chronicle: Chronicle, text: str) -> None:
+def of_notices(chronicle: TranscriptRenderer, text: str) -> None:
     chronicle.notice(text)
 
 
@@ -147,7 +146,7 @@ def of_notices(chronicle: Chronicle, text: str) -> None:
 def test_the_transcript_draws_nothing_but_text(way: Any) -> None:
     page = Page(INK, 60)
     page.expand_all(True)
-    chronicle = Chronicle(page)
+    chronicle = TranscriptRenderer(page)
     for text in CORPUS:
         way(chronicle, text)
     judge(page.text.split("\n"))
@@ -166,7 +165,7 @@ def test_nor_does_it_when_sequences_are_mixed() -> None:
     def mix(pieces: list[str]) -> None:
         page = Page(INK, 20)
         page.expand_all(True)
-        chronicle = Chronicle(page)
+        chronicle = TranscriptRenderer(page)
         for way in (of_answers, of_tools, of_changes):
             way(chronicle, "".join(pieces))
         drawn.append(page.text)
@@ -181,7 +180,7 @@ def test_nor_does_it_when_sequences_are_mixed() -> None:
 
 def texts(d: Desk) -> Iterator[str]:
     """Every line of every sheet, in view or not, and all that is in view."""
-    for sheet in d.app.query(Sheet):
+    for sheet in d.app.query(ScrollingLines):
         yield from (strip.text for strip in sheet._strips)
     yield from d.screen.split("\n")
 
@@ -228,7 +227,7 @@ async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> No
 
 @pytest.mark.parametrize("text", ["\n".join(CORPUS), CORPUS[9], "\x1b]0;OWNED\x07", "\u202e"])
 def test_a_permission_question_draws_nothing_but_text(text: str) -> None:
-    asked = Asked(request(text))
+    asked = PermissionChoice(request(text))
     painted = paint_request(asked.request, "", 60, INK, files=asked.selection.files)
     commanded = request(text)
     command = Preview(kind="command", text=text)
@@ -249,7 +248,7 @@ async def test_lists_pastes_and_the_status_line_draw_nothing_but_text(room: Room
             d.app.composer.put("")
             await d.paste(" ".join(CORPUS[at : at + 20]))
             drawn += d.screen.split("\n")
-    standing = Standing(place="\n".join(CORPUS), model=CORPUS[0], mode="plan", state="ready")
+    standing = StatusModel(place="\n".join(CORPUS), model=CORPUS[0], mode="plan", state="ready")
     drawn += [text for text, _ in status_line(standing, 1000, INK)]
     judge(drawn)
 

@@ -14,9 +14,9 @@ from dirge_py.types.errors import DirgeError
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.ui.app import DirgeApp
-from dirge_py.ui.panels.docked import DockedPanel
+from dirge_py.ui.options import UiOptions
+from dirge_py.ui.panels.dialog import Dialog
 from dirge_py.ui.panels.permission import PermissionDialog
-from dirge_py.ui.start import TuiStart
 from tests.conversation.room import Room
 from tests.ui import style_sheets
 from tests.ui.quick_pilot import QuickPilot, draw_late
@@ -54,7 +54,7 @@ class Desk:
         self._resumes = resumes
         self._refusals = list(refusals)
         options = {"open_first": self._open_first, "open_other": self._open, **start}
-        self.app = DirgeApp(TuiStart(**options), guard_s=guard_s, no_color=no_color, clock=clock)
+        self.app = DirgeApp(UiOptions(**options), guard_s=guard_s, no_color=no_color, clock=clock)
 
     def _open_first(self, asker: Asker) -> Conversation:
         if self._refusals:
@@ -108,9 +108,9 @@ class Desk:
         return next(iter(self.app.query(PermissionDialog)), None)
 
     @property
-    def panel(self) -> DockedPanel[Any] | None:
+    def panel(self) -> Dialog[Any] | None:
         """The question that is docked, whatever its kind."""
-        return next(iter(self.app.query(DockedPanel)), None)
+        return next(iter(self.app.query(Dialog)), None)
 
     @property
     def knows_git(self) -> bool:

@@ -13,15 +13,15 @@ from dirge_py.types.events import (
     ToolExecutionUpdate,
 )
 from dirge_py.types.tools import text_result
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.panels.status import Standing, status_line
-from dirge_py.ui.transcript.chronicle import Chronicle
-from dirge_py.ui.transcript.going import progress_bar
+from dirge_py.ui.status import StatusModel, status_line
+from dirge_py.ui.theme.styles import load_theme, styles_for
+from dirge_py.ui.transcript.renderer import TranscriptRenderer
+from dirge_py.ui.transcript.tool_block import progress_bar
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, desk
 from tests.ui.test_transcript import Page
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 CALL: Mapping[str, Any] = {"tool_call_id": "c", "tool_name": "bash"}
 
 
@@ -34,7 +34,7 @@ class Watched:
     def __init__(self) -> None:
         self.now = 100.0
         self.page = Page(INK, 100)
-        self.chronicle = Chronicle(self.page, clock=lambda: self.now)
+        self.chronicle = TranscriptRenderer(self.page, clock=lambda: self.now)
         self.chronicle.hear(AgentStart(run_id="r"))
         self.chronicle.hear(ToolExecutionStart(args={"command": "make"}, **CALL))
 
@@ -103,7 +103,7 @@ def test_details_that_are_no_numbers_are_passed_over(odd: Any):
 
 @pytest.mark.parametrize(("count", "words"), [(1, "1 shell"), (2, "2 shells"), (0, "")])
 def test_the_status_line_counts_the_shells(count: int, words: str):
-    standing = Standing(place="p", model="m", mode="plan", state="ready", shells=count)
+    standing = StatusModel(place="p", model="m", mode="plan", state="ready", shells=count)
     line = "".join(text for text, _ in status_line(standing, 80, INK))
     assert line == " │ ".join(part for part in ("p", "m", "plan", "ready", words) if part)
 

@@ -34,13 +34,13 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.types.tools import text_result
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.transcript.chronicle import Chronicle
-from dirge_py.ui.transcript.image_header import image_size
+from dirge_py.ui.theme.styles import load_theme, styles_for
+from dirge_py.ui.transcript.images import image_size
 from dirge_py.ui.transcript.markdown import paint_markdown
+from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from tests.ui.test_transcript import Page
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 START = AgentStart(run_id="r")
 DONE = AgentEnd(messages=(), outcome=Done())
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x06" + bytes(2000)
@@ -52,7 +52,7 @@ class Told:
     def __init__(self, *events: LoopEvent, width: int = 80, assets: Path | None = None) -> None:
         self.now = 0.0
         self.page = Page(INK, width)
-        self.chronicle = Chronicle(self.page, clock=lambda: self.now, assets=assets)
+        self.chronicle = TranscriptRenderer(self.page, clock=lambda: self.now, assets=assets)
         self.hear(*events)
 
     def hear(self, *events: LoopEvent) -> str:

@@ -4,16 +4,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.transcript.chronicle import Chronicle
-from dirge_py.ui.transcript.diff import is_split, paint_diff, paint_rows
-from dirge_py.ui.transcript.diff_block import DiffBlock, diff_blocks
-from dirge_py.ui.transcript.diff_rows import read_diff
+from dirge_py.ui.theme.styles import load_theme, styles_for
+from dirge_py.ui.transcript.diff import (
+    DiffBlock,
+    diff_blocks,
+    is_split,
+    paint_diff,
+    paint_rows,
+    read_diff,
+)
+from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from dirge_py.ui.transcript.word_marks import LONGEST_LINE, mark_words, pair_lines
+from dirge_py.ui.transcript.word_diff import LONGEST_LINE, mark_words, pair_lines
 from tests.ui.test_transcript import Page
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 TWO_HUNKS = """--- a.py
 +++ a.py
 @@ -1,3 +1,4 @@
@@ -164,7 +169,7 @@ def test_a_large_diff_is_drawn_in_pieces_and_loses_no_line() -> None:
 
 def test_the_chronicle_writes_a_diff_of_several_files_with_their_names() -> None:
     page = Page(INK, 60)
-    Chronicle(page).diff(TWO_HUNKS + "\n" + TWO_HUNKS.replace("a.py", "b\x1b[31m.py"))
+    TranscriptRenderer(page).diff(TWO_HUNKS + "\n" + TWO_HUNKS.replace("a.py", "b\x1b[31m.py"))
 
     assert isinstance(page.blocks[0], DiffBlock)
     assert page.text.split("\n")[0].strip() == "a.py"

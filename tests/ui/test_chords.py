@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from dirge_py.ui.pager import pager_command
-from dirge_py.ui.start import Looks
+from dirge_py.ui.options import UiSettings
+from dirge_py.ui.terminal.editor import pager_command
 from tests.conversation.room import Room
 from tests.ui.desk import desk
 
@@ -37,7 +37,7 @@ async def test_a_second_key_that_means_nothing_says_so_and_is_not_typed(room: Ro
 
 
 async def test_a_first_key_is_forgotten_after_a_while(room: Room):
-    looks = Looks(chord_timeout_s=0.05)
+    looks = UiSettings(chord_timeout_s=0.05)
     async with desk(room, prepare=lambda: looks) as d:
         await d.pilot.press("ctrl+x")
         await d.until(lambda: "the second key" not in d.screen)
@@ -46,7 +46,7 @@ async def test_a_first_key_is_forgotten_after_a_while(room: Room):
 
 
 async def test_a_chord_takes_the_prompt_that_a_search_has_found(room: Room):
-    looks = Looks(keys={"cursor_text_start": ["ctrl+x ctrl+a"]})
+    looks = UiSettings(keys={"cursor_text_start": ["ctrl+x ctrl+a"]})
     async with desk(room, prepare=lambda: looks) as d:
         d.app.composer.prompts.add("an earlier prompt")
         await d.type("draft")
@@ -57,7 +57,7 @@ async def test_a_chord_takes_the_prompt_that_a_search_has_found(room: Room):
 
 
 async def test_a_chord_between_two_cuts_parts_them(room: Room):
-    looks = Looks(keys={"cut_to_end": ["ctrl+x k"], "newline": ["ctrl+x n"]})
+    looks = UiSettings(keys={"cut_to_end": ["ctrl+x k"], "newline": ["ctrl+x n"]})
     async with desk(room, prepare=lambda: looks) as d:
         await d.type("one two three")
         await d.pilot.press("ctrl+w", "ctrl+x", "n", "ctrl+w", "ctrl+y")
@@ -66,7 +66,7 @@ async def test_a_chord_between_two_cuts_parts_them(room: Room):
 
 
 async def test_a_key_of_the_settings_runs_a_command(room: Room):
-    looks = Looks(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
+    looks = UiSettings(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
     async with desk(room, prepare=lambda: looks) as d:
         assert "[keys]: there is no action 'redrew'. Did you mean `redraw`?" in d.text
         await d.pilot.press("f9")
@@ -112,7 +112,7 @@ async def test_the_mouse_is_given_away_and_taken_back(room: Room):
         assert not d.app.has_mouse
         await d.pilot.press("alt+m")
         await d.until(lambda: d.app.has_mouse)
-    async with desk(room, prepare=lambda: Looks(has_mouse=False)) as d:
+    async with desk(room, prepare=lambda: UiSettings(has_mouse=False)) as d:
         assert not d.app.has_mouse
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.ui.clipboard import Clipboard, Wanted, last_copy_file
+from dirge_py.ui.terminal.clipboard import Clipboard, Wanted, last_copy_file
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 

@@ -13,14 +13,14 @@ from dirge_py.providers.setup import ProviderSetup
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
 from dirge_py.types.questions import Asker
-from dirge_py.ui.start import Looks, TuiStart
+from dirge_py.ui.options import UiOptions, UiSettings
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Raw, Say
 from tests.ui.desk import HELD, Desk, desk
 
 
 async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room):
-    looks = Looks(
+    looks = UiSettings(
         keys={"toggle_all": ["ctrl-t"], "page-up": ["none"]}, aliases={"/m": "/model small"}
     )
     async with desk(room, prepare=lambda: looks) as d:
@@ -84,13 +84,13 @@ async def test_e05_model_without_argument_lets_pick(room: Room):
 
 
 async def test_an_own_name_runs_what_it_stands_for(room: Room):
-    async with desk(room, prepare=lambda: Looks(aliases={"/m": "/model gpt-4.1"})) as d:
+    async with desk(room, prepare=lambda: UiSettings(aliases={"/m": "/model gpt-4.1"})) as d:
         await d.send("/m")
         await d.until(lambda: d.talk.settings.model == "fake/gpt-4.1")
 
 
 async def test_what_is_odd_about_the_settings_is_said_at_the_start(room: Room):
-    looks = Looks(keys={"fly": ["f1"]}, aliases={"/quit": "/clear", "/x": "/nothing"})
+    looks = UiSettings(keys={"fly": ["f1"]}, aliases={"/quit": "/clear", "/x": "/nothing"})
     async with desk(room, prepare=lambda: looks, theme="neon") as d:
         await d.until(lambda: "[ui]" in d.text)
         assert "! [keys]: there is no action 'fly'." in d.text
@@ -449,7 +449,7 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
         return room.build(asker, SessionChoice())
 
     closed: list[bool] = []
-    demo = TuiStart(
+    demo = UiOptions(
         open_first=played,
         open_other=lambda *_: played(_[0]),
         is_kept=False,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 
-from dirge_py.ui.prompt.kill_ring import KillRing
-from dirge_py.ui.prompt.pastes import LARGEST, Pastes
+from dirge_py.ui.prompt.placeholders import LARGEST, Pastes
+from dirge_py.ui.prompt.text_editor import KillRing
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 

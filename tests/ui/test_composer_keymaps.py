@@ -3,18 +3,18 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from dirge_py.ui.start import Looks
+from dirge_py.ui.options import UiSettings
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 
 
-def looking(room: Room, looks: Looks, **more: Any) -> AbstractAsyncContextManager[Desk]:
+def looking(room: Room, looks: UiSettings, **more: Any) -> AbstractAsyncContextManager[Desk]:
     return desk(room, prepare=lambda: looks, **more)
 
 
-VIM = Looks(keymap="vim")
+VIM = UiSettings(keymap="vim")
 
 
 async def test_vims_modes_are_shown_and_enter_sends_in_normal_mode(room: Room):
@@ -105,7 +105,7 @@ async def test_the_vim_command_turns_the_modes_on_and_off(room: Room):
 
 
 async def test_emacs_keys_move_select_cut_and_copy(room: Room):
-    async with looking(room, Looks(keymap="emacs")) as d:
+    async with looking(room, UiSettings(keymap="emacs")) as d:
         d.app.composer.put("one two\nthree")
         await d.pilot.press("ctrl+p", "ctrl+a", "ctrl+f", "ctrl+d")
         assert d.app.composer.text == "oe two\nthree"
@@ -118,7 +118,7 @@ async def test_emacs_keys_move_select_cut_and_copy(room: Room):
 
 
 async def test_own_keys_go_before_those_of_a_keymap(room: Room):
-    looks = Looks(keymap="emacs", keys={"stash": ["ctrl+s"]})
+    looks = UiSettings(keymap="emacs", keys={"stash": ["ctrl+s"]})
     async with looking(room, looks) as d:
         await d.type("later")
         await d.pilot.press("ctrl+s")
@@ -127,7 +127,7 @@ async def test_own_keys_go_before_those_of_a_keymap(room: Room):
 
 async def test_enter_and_tab_can_be_swapped_and_the_hints_tell_so(room: Room):
     room.model.will_call("bash", command=HELD)
-    async with looking(room, Looks(enter="queue"), mode="yolo") as d:
+    async with looking(room, UiSettings(enter="queue"), mode="yolo") as d:
         await d.send("build it")
         await d.until(lambda: "\n   cc a.c" in d.screen)
         await d.until(lambda: "Tab steers · Enter queues for after" in d.screen)
@@ -143,7 +143,7 @@ async def test_enter_and_tab_can_be_swapped_and_the_hints_tell_so(room: Room):
 
 
 async def test_a_command_is_chosen_with_enter_also_where_enter_queues(room: Room):
-    async with looking(room, Looks(enter="queue")) as d:
+    async with looking(room, UiSettings(enter="queue")) as d:
         await d.type("/hel")
         await d.until(lambda: d.app.proposals.is_open)
         await d.pilot.press("enter")

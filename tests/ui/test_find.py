@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dirge_py.ui.transcript.blocks import NoticeBlock, UserBlock
-from dirge_py.ui.transcript.flow import Piece
-from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.flow import MarkdownPiece
+from dirge_py.ui.transcript.layout import TranscriptLayout
 from dirge_py.ui.transcript.prose import ProseBlock
-from dirge_py.ui.transcript.searching import Search
+from dirge_py.ui.transcript.search import TranscriptSearch
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room
 from tests.security.sizes import size
@@ -130,10 +130,10 @@ async def test_a_match_that_was_taken_off_the_page_gives_way_to_another(room: Ro
 
 
 async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room):
-    layout = Layout(INK, 12)
+    layout = TranscriptLayout(INK, 12)
     layout.append(UserBlock("these words are wrapped"))
-    layout.append(ProseBlock(Piece("some **bold words** are")))
-    search = Search(layout)
+    layout.append(ProseBlock(MarkdownPiece("some **bold words** are")))
+    search = TranscriptSearch(layout)
     search.ask("words are")
     await search.scan()
 
@@ -141,13 +141,13 @@ async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room
 
 
 async def test_everything_else_goes_on_while_a_long_transcript_is_searched():
-    layout = Layout(INK, 80)
+    layout = TranscriptLayout(INK, 80)
     for number in range(size(60, 17_000)):
-        layout.append(ProseBlock(Piece(f"answer {number}\n\nwith *three* lines\n")))
+        layout.append(ProseBlock(MarkdownPiece(f"answer {number}\n\nwith *three* lines\n")))
     tool = ToolBlock("c", "bash", {"command": "x"})
     tool.finish("lines of output\n" * size(3000, 20_000), {}, is_error=False, took_ms=0)
     layout.append(tool)
-    search = Search(layout)
+    search = TranscriptSearch(layout)
     search.ask("i")
     turns = 0
     scan = asyncio.ensure_future(search.scan())

@@ -11,9 +11,8 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import FileChange, Preview
-from dirge_py.ui.panels.changes import paint_files
+from dirge_py.ui.panels.file_changes import ChangeSelection, paint_files
 from dirge_py.ui.panels.hunk_view import HunkView
-from dirge_py.ui.panels.selection import Selection
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 from tests.ui.test_permission import INK
@@ -70,7 +69,7 @@ async def test_a_question_shows_all_changes_whole(room: Room):
 def test_a_file_that_moves_is_one_file_with_its_hunks():
     old = FileChange(path="/p/old", before=BEFORE, after=None, before_sha256="o")
     new = FileChange(path="/p/new", before=None, after=AFTER, moved_from="/p/old")
-    moved = Selection((GONE, old, new))
+    moved = ChangeSelection((GONE, old, new))
 
     assert [(file.path, file.count, file.is_new) for file in moved.files] == [
         ("/p/gone.py", 1, False),
@@ -91,14 +90,14 @@ def test_a_file_that_moves_is_one_file_with_its_hunks():
 def test_a_file_that_only_moves_can_be_refused():
     old = FileChange(path="/p/old", before="x\n", after=None, before_sha256="o")
     new = FileChange(path="/p/new", before=None, after="x\n", moved_from="/p/old")
-    moved = Selection((old, new))
+    moved = ChangeSelection((old, new))
 
     assert painted(moved) == "/p/old → /p/new\n  only moved"
     moved.mark(accepted=False)
     assert moved.outcome() == (replace(new, after=None),)
 
 
-def painted(selection: Selection) -> str:
+def painted(selection: ChangeSelection) -> str:
     return "\n".join(line.text for line in paint_files(selection.files, 60, INK))
 
 
@@ -115,7 +114,7 @@ TAKEN: list[tuple[list[int], PermissionAnswer]] = [
 def test_files_that_were_touched_are_told_and_no_others(
     refused: list[int], answer: PermissionAnswer
 ):
-    selection = Selection((X, NEW, GONE))
+    selection = ChangeSelection((X, NEW, GONE))
     for number in refused:
         selection.at = number
         selection.mark(accepted=False)
@@ -125,7 +124,7 @@ def test_files_that_were_touched_are_told_and_no_others(
 
 
 def test_an_edited_text_can_be_refused_in_part():
-    selection = Selection((X,))
+    selection = ChangeSelection((X,))
     selection.files[0].edit(AFTER.replace("row 3\r", "my 3\r"))
     selection.at = 1
     selection.mark()
@@ -134,7 +133,7 @@ def test_an_edited_text_can_be_refused_in_part():
 
 
 def test_a_new_file_that_is_empty_is_one_hunk():
-    selection = Selection((FileChange(path="/p/e", before=None, after=""),))
+    selection = ChangeSelection((FileChange(path="/p/e", before=None, after=""),))
     assert (selection.accepted, selection.outcome()) == (1, None)
 
 

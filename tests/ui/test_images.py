@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.types.messages import ImageBlock
-from dirge_py.ui.prompt.clipboard_image import read_clipboard
-from dirge_py.ui.prompt.pastes import Pastes
-from dirge_py.ui.prompt.pictures import Pictures, as_mention
+from dirge_py.ui.prompt.placeholders import Pastes, PromptImages, as_mention
+from dirge_py.ui.terminal.clipboard import read_clipboard
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 
@@ -137,7 +136,7 @@ def test_a_file_dropped_on_the_terminal_becomes_a_mention(tmp_path: Path) -> Non
 
 
 def test_two_pictures_of_one_size_have_two_names() -> None:
-    pictures = Pictures(Pastes())
+    pictures = PromptImages(Pastes())
     one, two = pictures.take(png()), pictures.take(png() + b"x")
 
     assert (one, two) == ("[image 640x480 png]", "[image 640x480 png #2]")

@@ -19,13 +19,13 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from dirge_py.types.outcomes import Done, HookTerminated, LimitExceeded, NeedsMoreTurns
 from dirge_py.types.tools import text_result
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.transcript.chronicle import Chronicle
+from dirge_py.ui.theme.styles import load_theme, styles_for
+from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 from tests.ui.test_transcript import Page
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 START = AgentStart(run_id="r")
 FOLD = ContextCompacted(
     tokens_before=182_400,
@@ -39,7 +39,7 @@ FOLD = ContextCompacted(
 def seen(*events: object, expanded: bool = False) -> str:
     """What a page shows of these events."""
     page = Page(INK, 100)
-    chronicle = Chronicle(page)
+    chronicle = TranscriptRenderer(page)
     for event in events:
         chronicle.hear(event)  # type: ignore[arg-type]
     page.expand_all(expanded)
@@ -220,7 +220,7 @@ def test_words_of_the_person_and_of_dirge_look_different() -> None:
 def test_the_closing_words_of_dirge_are_not_the_models() -> None:
     message = AssistantMessage(content=(TextBlock("I stopped."),), origin="harness")
     page = Page(INK, 100)
-    Chronicle(page).tell([message])
+    TranscriptRenderer(page).tell([message])
 
     assert seen(MessageEnd(message)) == page.text == "» from dirge\n  I stopped."
 

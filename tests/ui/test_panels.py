@@ -19,21 +19,25 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProcessError
 from dirge_py.types.events import ContextCompacted
 from dirge_py.types.extensions import PluginReport
-from dirge_py.ui.activity import MOST_FILES, Activity, Todo
-from dirge_py.ui.changed_files import ChangedFile, changed_files
-from dirge_py.ui.follow import MOST_AT_ONCE, Following, editor_words
-from dirge_py.ui.git_standing import GitStanding, git_standing, read_status
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.panels.gauge import Gauge
-from dirge_py.ui.panels.sections import LeftSide, RightSide, left_lines, right_lines, todo_lines
-from dirge_py.ui.programs import Programs
-from dirge_py.ui.start import Looks
+from dirge_py.ui.activity import MOST_FILES, ChangedFile, RunActivity, TodoEntry, changed_files
+from dirge_py.ui.options import UiSettings
+from dirge_py.ui.panels.side_panels import (
+    LeftPanelContent,
+    RightPanelContent,
+    left_lines,
+    right_lines,
+    todo_lines,
+)
+from dirge_py.ui.programs import GitStatus, ScreenPrograms, parse_git_status, read_git_status
+from dirge_py.ui.status import ContextGauge
+from dirge_py.ui.terminal.editor import MOST_AT_ONCE, EditorFollower, editor_command
+from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.lines import Line
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, desk
 
-INK = ink_for(load_theme("phosphor"))
-TODOS = [Todo(text=f"step {n}", status="done" if n < 3 else "pending") for n in range(9)]
+INK = styles_for(load_theme("phosphor"))
+TODOS = [TodoEntry(text=f"step {n}", status="done" if n < 3 else "pending") for n in range(9)]
 SHELL = ShellState(
     id="s1", command="make\x1b[2J\nall", cwd="/", status="running", started=0.0, duration_s=1.0
 )
@@ -52,11 +56,11 @@ def git(folder: Path, *words: str) -> None:
 
 
 def test_the_left_panel_tells_of_context_calls_and_checkout():
-    side = LeftSide(
-        gauge=Gauge(used=100_000, window=200_000, fold_at=0.75),
+    side = LeftPanelContent(
+        gauge=ContextGauge(used=100_000, window=200_000, fold_at=0.75),
         foldings=2,
         recent=[("read", "run.py"), ("bash", "cargo test " + "x" * 40)],
-        git=GitStanding(branch="main", staged=1, untracked=2, subject="Begin"),
+        git=GitStatus(branch="main", staged=1, untracked=2, subject="Begin"),
     )
     assert texts(left_lines(side, 30, INK)) == [
         "CONTEXT",
@@ -77,8 +81,11 @@ def test_the_left_panel_tells_of_context_calls_and_checkout():
 
 
 def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
-    side = RightSide(
-        todos=[Todo(text="later", status="pending"), Todo(text="now", status="in_progress")],
+    side = RightPanelContent(
+        todos=[
+            TodoEntry(text="later", status="pending"),
+            TodoEntry(text="now", status="in_progress"),
+        ],
         files=["old.py", "src/" + "deep/" * 9 + "new.py"],
         plugins=[
             PluginReport(name="good", where="", state="on"),
@@ -108,7 +115,7 @@ def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
 def test_many_todos_and_files_are_counted_not_listed():
     assert texts(todo_lines(TODOS, 20, INK))[-2:] == ["[x] step 0", "… 2 more"]
     assert len(todo_lines(TODOS, 20, INK)) == 8
-    side = RightSide(files=[f"f{n}" for n in range(30)])
+    side = RightPanelContent(files=[f"f{n}" for n in range(30)])
     assert texts(right_lines(side, 20, 10, INK))[:4] == ["MODIFIED", "f29", "f28", "f27"]
     assert "+24 older" in texts(right_lines(side, 20, 10, INK))
 
@@ -118,13 +125,13 @@ untrusted = st.text(alphabet="ab/日é\x1b[2J\u202e\x9b\n;", max_size=50)
 
 @given(untrusted, st.integers(20, 40))
 def test_no_panel_hands_on_what_a_terminal_obeys(text: str, width: int):
-    left = LeftSide(
-        gauge=Gauge(used=1, window=2),
+    left = LeftPanelContent(
+        gauge=ContextGauge(used=1, window=2),
         recent=[("bash", text), (text, text)],
-        git=GitStanding(branch=text, subject=text),
+        git=GitStatus(branch=text, subject=text),
     )
-    right = RightSide(
-        todos=[Todo(text=text, status="pending")],
+    right = RightPanelContent(
+        todos=[TodoEntry(text=text, status="pending")],
         files=[text],
         plugins=[PluginReport(name=text, where="", state="off")],
         shells=[SHELL],
@@ -146,22 +153,22 @@ def test_a_status_of_git_is_counted_by_kind():
             "? new.txt",
         ]
     )
-    assert read_status(status, "Hi") == GitStanding(
+    assert parse_git_status(status, "Hi") == GitStatus(
         branch="01234567", staged=2, unstaged=3, untracked=1, subject="Hi"
     )
 
 
 async def test_git_is_asked_how_the_checkout_is(tmp_path: Path):
-    programs = Programs()
-    assert await git_standing(programs, tmp_path) is None
+    programs = ScreenPrograms()
+    assert await read_git_status(programs, tmp_path) is None
     git(tmp_path, "init", "-qb", "main")
     (tmp_path / "a").write_text("a")
     git(tmp_path, "add", "a")
     git(tmp_path, "commit", "-qm", "First")
     (tmp_path / "b").write_text("b")
-    found = await git_standing(programs, tmp_path)
+    found = await read_git_status(programs, tmp_path)
     await programs.aclose()
-    assert found == GitStanding(branch="main", untracked=1, subject="First")
+    assert found == GitStatus(branch="main", untracked=1, subject="First")
 
 
 async def test_a_repository_that_names_programs_has_none_of_them_run(room: Room):
@@ -171,10 +178,10 @@ async def test_a_repository_that_names_programs_has_none_of_them_run(room: Room)
     git(room.project, "add", ".")
     git(room.project, "config", "filter.x.clean", f"touch {room.project}/ran; cat")
     (room.project / "a").write_text("b")
-    found = await git_standing(Programs(), room.project)
-    assert found == GitStanding(branch="main", is_withheld=True)
+    found = await read_git_status(ScreenPrograms(), room.project)
+    assert found == GitStatus(branch="main", is_withheld=True)
     assert not (room.project / "ran").exists()
-    side = LeftSide(gauge=Gauge(used=1, window=0), git=found)
+    side = LeftPanelContent(gauge=ContextGauge(used=1, window=0), git=found)
     assert "not looked at" in texts(left_lines(side, 30, INK))
 
 
@@ -196,7 +203,7 @@ def test_a_diff_names_its_files_and_where_they_changed():
 
 
 def test_foldings_are_counted_and_what_was_taken_back_is_not():
-    activity = Activity(lambda: 0.0)
+    activity = RunActivity(lambda: 0.0)
     for kind in ("summary", "prune", "undone", "shown_again"):
         activity.hear(
             ContextCompacted(tokens_before=9, tokens_after=1, first_kept_index=2, kind=kind)
@@ -205,7 +212,7 @@ def test_foldings_are_counted_and_what_was_taken_back_is_not():
 
 
 def test_only_so_many_files_are_remembered():
-    activity = Activity(lambda: 0.0)
+    activity = RunActivity(lambda: 0.0)
     for number in range(MOST_FILES + 5):
         activity._add_files(f"--- f{number}\n+++ f{number}\n@@ -1,1 +1,1 @@\n-a\n+b")
     assert (len(activity.changed), next(iter(activity.changed))) == (MOST_FILES, "f5")
@@ -300,7 +307,7 @@ async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
 
 
 async def test_the_settings_say_which_panels_there_are(room: Room):
-    looks = Looks(panel="on", display=["main", "right"])
+    looks = UiSettings(panel="on", display=["main", "right"])
     async with desk(room, size=(120, 30), prepare=lambda: looks) as d:
         assert d.app.surroundings.right.display
         assert not d.app.surroundings.left.display
@@ -324,7 +331,7 @@ async def test_ctrl_t_shows_the_todo_list_above_the_input(working: Room):
 @given(st.text(alphabet="ab {}$;'\"`line path", min_size=1, max_size=20), st.integers(1, 99))
 def test_a_path_is_one_word_whatever_is_in_it(name: str, line: int):
     path = Path("/p") / name
-    assert editor_words("code -g '{path}:{line}' {path}", path, line) == [
+    assert editor_command("code -g '{path}:{line}' {path}", path, line) == [
         "code",
         "-g",
         f"{path}:{line}",
@@ -335,7 +342,7 @@ def test_a_path_is_one_word_whatever_is_in_it(name: str, line: int):
 @pytest.mark.parametrize("command", ["code -g", "code '{path}"])
 def test_a_command_that_cannot_open_a_file_is_refused(command: str):
     with pytest.raises(ProcessError):
-        editor_words(command, Path("/x"), 1)
+        editor_command(command, Path("/x"), 1)
 
 
 class Editors:
@@ -354,7 +361,7 @@ class Editors:
 
 def test_never_more_editors_than_a_few_at_once_and_one_complaint(tmp_path: Path):
     editors, complaints = Editors(), list[Any]()
-    following = Following(complaints.append, editors)
+    following = EditorFollower(complaints.append, editors)
     following.command = "edit {path}"
     for number in range(9):
         (tmp_path / str(number)).touch()
@@ -381,7 +388,7 @@ async def test_a_detached_program_has_no_terminal_and_tells_how_it_ended(tmp_pat
 async def test_what_the_agent_changed_is_opened_at_its_line(working: Room):
     seen = working.project.parent / "seen"
     script = f"import sys; open({str(seen)!r}, 'a').write(' '.join(sys.argv[1:]))"
-    looks = Looks(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
+    looks = UiSettings(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
     async with desk(working, mode="yolo", prepare=lambda: looks) as d:
         d.let_go()
         await d.send("go")

@@ -6,20 +6,20 @@ import pytest
 
 from dirge_py.slash.registry import Registry
 from dirge_py.types.extensions import Command
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.panels.status import Standing, place_of, status_line
-from dirge_py.ui.prompt.completion import propose
-from dirge_py.ui.prompt.files import list_files
-from dirge_py.ui.prompt.history import History
+from dirge_py.ui.prompt.completion import complete
+from dirge_py.ui.prompt.file_index import list_files
+from dirge_py.ui.prompt.history import PromptHistory
+from dirge_py.ui.status import StatusModel, folder_and_branch, status_line
+from dirge_py.ui.theme.styles import load_theme, styles_for
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 
 
 async def nothing(args: object, conversation: object, front: object) -> None: ...
 
 
 def test_history_gives_the_draft_back():
-    history = History(["one", "two", "two"])
+    history = PromptHistory(["one", "two", "two"])
     assert [history.older("draft"), history.older("two"), history.older("one")] == [
         "two",
         "one",
@@ -45,14 +45,14 @@ def test_proposals_follow_what_stands_before_the_cursor(before: str, labels: lis
     registry = Registry(
         Command(name=name, summary="", run=nothing) for name in ("model", "mode", "quit")
     )
-    found = propose(
+    found = complete(
         before, registry=registry, arguments=lambda name: ["plan", "yolo"], files=["a b.txt"]
     )
     assert [proposal.label for proposal in found] == labels
 
 
 def test_a_path_with_a_blank_is_quoted():
-    (proposal,) = propose("@a", registry=Registry(), arguments=lambda name: [], files=["a b.txt"])
+    (proposal,) = complete("@a", registry=Registry(), arguments=lambda name: [], files=["a b.txt"])
     assert proposal.whole == '@"a b.txt" '
 
 
@@ -72,7 +72,7 @@ def test_nested_ignore_files_are_heeded(tmp_path: Path):
     ]
 
 
-STANDING = Standing(
+STANDING = StatusModel(
     place="dirge:main",
     model="work/model",
     mode="plan",
@@ -99,7 +99,7 @@ def test_a_narrow_status_line_drops_what_matters_least(width: int, line: str):
 
 
 def test_what_is_not_known_yet_takes_no_room():
-    standing = Standing(place="", model="", mode="", state="starting")
+    standing = StatusModel(place="", model="", mode="", state="starting")
     assert "".join(text for text, _ in status_line(standing, 80, INK)) == "starting"
 
 
@@ -107,10 +107,10 @@ def test_the_branch_is_read_from_checkouts_and_worktrees(tmp_path: Path):
     repo = tmp_path / "repo"
     (repo / ".git").mkdir(parents=True)
     (repo / ".git" / "HEAD").write_text("ref: refs/heads/feature/x\n")
-    assert place_of(repo) == "repo:feature/x"
+    assert folder_and_branch(repo) == "repo:feature/x"
     tree = tmp_path / "tree"
     (repo / ".git" / "worktrees" / "tree").mkdir(parents=True)
     (repo / ".git" / "worktrees" / "tree" / "HEAD").write_text("0123456789abcdef\n")
     tree.mkdir()
     (tree / ".git").write_text(f"gitdir: {repo}/.git/worktrees/tree\n")
-    assert place_of(tree) == "tree:01234567"
+    assert folder_and_branch(tree) == "tree:01234567"

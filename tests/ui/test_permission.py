@@ -9,12 +9,12 @@ from textual import events
 
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import Preview
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.panels.asked import paint_request
+from dirge_py.ui.panels.permission_request import paint_request
+from dirge_py.ui.theme.styles import load_theme, styles_for
 from tests.conversation.room import Room
 from tests.ui.desk import desk
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 
 MAKE = "touch made"
 """A command that is asked about."""

@@ -18,8 +18,8 @@ from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import AskedClaim, PermissionRequest
 from dirge_py.types.tools import Preview
-from dirge_py.ui import opening
-from dirge_py.ui.start import Looks
+from dirge_py.ui import session_opener
+from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
@@ -200,15 +200,15 @@ STATES = {
 def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
     """Nothing of the machine, the version or the time is in the pictures."""
     monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
-    monkeypatch.setattr(opening, "__version__", "1.2.3")
+    monkeypatch.setattr(session_opener, "__version__", "1.2.3")
     monkeypatch.setenv("HOME", str(room.project.parent))
     # The words of gates have tests of their own.
     room.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
 
 
-def still() -> Looks:
+def still() -> UiSettings:
     """A face that moves would have another look in each picture."""
-    return Looks(reduced_motion=True)
+    return UiSettings(reduced_motion=True)
 
 
 async def shots(d: Desk, theme: str) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from textual.events import AppBlur
 
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import PhaseName, PlanPhase
-from dirge_py.ui.panels.status import plan_words
+from dirge_py.ui.status import plan_words
 from tests.conversation.room import Room
 from tests.talk.worker import Worker
 from tests.ui.desk import Desk, desk

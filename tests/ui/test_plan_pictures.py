@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from dirge_py.types.events import LoopEvent, ToolExecutionStart
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Question, QuestionOption
-from dirge_py.ui import opening
+from dirge_py.ui import session_opener
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
 from tests.talk.worker import Worker
@@ -119,7 +119,7 @@ async def test_the_way_of_a_plan(
     snapshot: SnapshotAssertion, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
-    monkeypatch.setattr(opening, "__version__", "1.2.3")
+    monkeypatch.setattr(session_opener, "__version__", "1.2.3")
     monkeypatch.setenv("HOME", str(room.project.parent))
     pictures = snapshot.use_extension(SVGImageExtension)
     differing = []

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dirge_py.ui.start import Looks
+from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript.blocks import UserBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room
@@ -129,7 +129,7 @@ async def test_a_slash_finds_and_comes_back_to_reading(room: Room):
 
 
 async def test_the_hint_names_the_keys_that_read(room: Room):
-    looks = Looks(keys={"reading.select": ["x"], "reading.copy_read": ["none"]})
+    looks = UiSettings(keys={"reading.select": ["x"], "reading.copy_read": ["none"]})
     async with desk(room, prepare=lambda: looks, size=(100, 16)) as d:
         await d.pilot.press("ctrl+up")
         await d.until(lambda: "Down moves" in d.screen)

@@ -8,8 +8,8 @@ import pytest
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import AgentEnd
-from dirge_py.ui.clipboard import last_copy_file
-from dirge_py.ui.start import Looks
+from dirge_py.ui.options import UiSettings
+from dirge_py.ui.terminal.clipboard import last_copy_file
 from tests.conversation.room import Room, when
 from tests.ui.desk import HELD, Desk, desk
 
@@ -252,9 +252,9 @@ async def test_a_new_conversation_greets_with_what_is_at_work(room: Room):
 async def test_what_is_sent_before_the_conversation_is_open_waits_for_it(room: Room):
     settings_read = threading.Event()
 
-    def prepare() -> Looks:
+    def prepare() -> UiSettings:
         settings_read.wait(10)
-        return Looks()
+        return UiSettings()
 
     room.model.will_say(ANSWER)
     async with desk(room, opens=False, prepare=prepare) as d:
@@ -363,7 +363,7 @@ async def test_a_storm_of_resizes_during_a_stream_breaks_nothing(room: Room):
 
 async def test_thinking_is_shown_at_once_if_the_settings_say_so(room: Room):
     room.model.will_say("ok", thinking="hm\nlet me see")
-    async with desk(room, prepare=lambda: Looks(show_thinking=True)) as d:
+    async with desk(room, prepare=lambda: UiSettings(show_thinking=True)) as d:
         await d.send("go")
         await d.idle()
         assert "let me see" in d.text

@@ -11,7 +11,7 @@ from textual import events
 
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.panels.emulator import KEPT_LINES, Emulator
-from dirge_py.ui.panels.terminal_keys import bytes_of, paste_of
+from dirge_py.ui.panels.shell_box import bytes_of, paste_of
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.ui.prompt.file_index import MOST_WATCHED, may_watch
-from dirge_py.ui.prompt.files import FileTree, Found, list_files
-from dirge_py.ui.prompt.matching import Matching
+from dirge_py.ui.prompt.file_index import MOST_WATCHED, FileTree, ListedFile, list_files, may_watch
+from dirge_py.ui.prompt.file_matcher import FileMatcher
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 
@@ -21,12 +20,12 @@ def made(root: Path, *names: str) -> None:
         (root / name).write_text("x\n")
 
 
-def found(*paths: str, modified: float = 0) -> Sequence[Found]:
-    return [Found(p, p.lower(), modified, p.startswith(".") or "/." in p) for p in paths]
+def found(*paths: str, modified: float = 0) -> Sequence[ListedFile]:
+    return [ListedFile(p, p.lower(), modified, p.startswith(".") or "/." in p) for p in paths]
 
 
-def best(query: str, files: Sequence[Found], **more: object) -> list[str]:
-    matching = Matching(query, files, **more)  # type: ignore[arg-type]
+def best(query: str, files: Sequence[ListedFile], **more: object) -> list[str]:
+    matching = FileMatcher(query, files, **more)  # type: ignore[arg-type]
     matching.work()
     return matching.best()
 
@@ -60,7 +59,7 @@ def test_a_longer_query_among_what_fitted_the_shorter_finds_the_same(
     paths: list[str], query: str, more: str
 ) -> None:
     files = found(*paths)
-    short = Matching(query, files)
+    short = FileMatcher(query, files)
     short.work()
 
     assert best(query + more, files, before=short) == best(query + more, files)

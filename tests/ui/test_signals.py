@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from dirge_py.ui.terminal_app import TerminalApp
+from dirge_py.ui.terminal.app_base import TerminalApp
 
 
 @pytest.mark.parametrize("is_handed_over", [True, False])

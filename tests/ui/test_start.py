@@ -8,7 +8,7 @@ from textual.strip import Strip
 
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
-from dirge_py.ui.ink import Ink
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.prose import ProseBlock
 from tests.conversation.room import Room
 from tests.files.requirement import small_disk
@@ -67,7 +67,7 @@ async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
     drawn: list[ProseBlock] = []
     paint = ProseBlock.paint
 
-    def counted(block: ProseBlock, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def counted(block: ProseBlock, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         drawn.append(block)
         return paint(block, width, ink, expanded=expanded)
 

@@ -17,25 +17,23 @@ from dirge_py.context.compaction import level_of
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import CompactionStarted, ContextCompacted, RetryNotice
 from dirge_py.types.messages import Usage
-from dirge_py.ui.bounds import Bounds
-from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.notify import Notifier, notification, passed_through
-from dirge_py.ui.panels.avatar import FACES, face
-from dirge_py.ui.panels.gauge import Gauge
-from dirge_py.ui.panels.status import Standing, status_line
-from dirge_py.ui.programs import Programs
-from dirge_py.ui.start import Looks
-from dirge_py.ui.transcript.waiting import RetryBlock
+from dirge_py.ui.activity import FACES, face
+from dirge_py.ui.options import UiSettings
+from dirge_py.ui.programs import ScreenPrograms
+from dirge_py.ui.status import ContextGauge, LimitsShown, StatusModel, status_line
+from dirge_py.ui.terminal.notifications import Notifier, notification, passed_through
+from dirge_py.ui.theme.styles import load_theme, styles_for
+from dirge_py.ui.transcript.blocks import RetryBlock
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 from tests.ui.on_a_pty import Terminal, until
 
-INK = ink_for(load_theme("phosphor"))
+INK = styles_for(load_theme("phosphor"))
 
 
 def shown(width: int = 200, **more: Any) -> str:
     facts = {"place": "p:main", "model": "a/m", "mode": "plan", "state": "ready", **more}
-    return "".join(text for text, _ in status_line(Standing(**facts), width, INK))
+    return "".join(text for text, _ in status_line(StatusModel(**facts), width, INK))
 
 
 # -- figures
@@ -43,7 +41,7 @@ def shown(width: int = 200, **more: Any) -> str:
 
 @given(st.integers(0, 300_000), st.floats(0.3, 0.75))
 def test_the_next_request_folds_where_the_mark_says_so(used: int, fold_at: float):
-    gauge = Gauge(used=used, window=200_000, fold_at=fold_at)
+    gauge = ContextGauge(used=used, window=200_000, fold_at=fold_at)
     level = level_of(used, 200_000, is_measured=True, fold_at=fold_at)
     assert (gauge.mark == "fold!") == (level is not None)
 
@@ -176,8 +174,10 @@ def is_quiet(terminal: Terminal) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("looks", "told"), [(Looks(), True), (Looks(has_avatar=False), False)])
-async def test_the_face_can_be_taken_away(room: Room, looks: Looks, told: bool):
+@pytest.mark.parametrize(
+    ("looks", "told"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
+)
+async def test_the_face_can_be_taken_away(room: Room, looks: UiSettings, told: bool):
     async with desk(room, prepare=lambda: looks) as d:
         await d.until(lambda: ("(o o)" in d.screen) == told)
         assert "ready" in d.screen
@@ -185,7 +185,7 @@ async def test_the_face_can_be_taken_away(room: Room, looks: Looks, told: bool):
 
 async def test_with_reduced_motion_the_face_keeps_still(room: Room):
     room.model.will_call("bash", command=HELD)
-    looks = Looks(reduced_motion=True)
+    looks = UiSettings(reduced_motion=True)
     async with desk(room, mode="yolo", prepare=lambda: looks) as d:
         await d.send("build it")
         await d.until(lambda: "($_$)" in d.screen)
@@ -216,7 +216,7 @@ async def test_the_branch_follows_a_checkout_by_a_command(checkout: Room):
 async def test_the_budget_of_a_run_is_told_with_what_the_run_used(room: Room):
     room.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
     async with desk(room) as d:
-        d.app.surroundings.bounds = Bounds(output_tokens=10_000, tokens=2_000)
+        d.app.surroundings.bounds = LimitsShown(output_tokens=10_000, tokens=2_000)
         await d.send("hello")
         await d.idle()
         await d.until(lambda: "1k/2k tokens" in d.screen)
@@ -251,7 +251,7 @@ class Called:
 
     def __init__(self, d: Desk, kind: Any = "bell", **environment: str) -> None:
         self.told: list[str] = []
-        d.app.surroundings.notifier = Notifier(self.told.append, Programs(), environment)
+        d.app.surroundings.notifier = Notifier(self.told.append, ScreenPrograms(), environment)
         d.app.surroundings.notifier.kind = kind
 
 

@@ -79,7 +79,7 @@ def test_the_terminal_is_restored(tmp_path: Path, begin: str, end: signal.Signal
 CRASHING = """
 import sys
 from dirge_py.cli import main
-from dirge_py.ui.panels.status import StatusBar
+from dirge_py.ui.status import StatusBar
 
 def render_line(self, y):
     raise ZeroDivisionError("drawn")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from textual import events
 from textual.message import Message
 
-from dirge_py.ui.terminal_input import PASTE_PATIENCE_S, TerminalInput
+from dirge_py.ui.terminal.input import PASTE_PATIENCE_S, TerminalInput
 
 
 def heard(*pieces: str, silent_s: float = 0.1) -> list[Message]:

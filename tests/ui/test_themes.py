@@ -6,8 +6,14 @@ import pytest
 
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
-from dirge_py.ui.ink import complete_colors, load_theme, roles, theme_names, theme_or_default
-from dirge_py.ui.theme_files import read_theme
+from dirge_py.ui.theme.styles import (
+    complete_colors,
+    load_theme,
+    read_theme,
+    roles,
+    theme_names,
+    theme_or_default,
+)
 from tests.conversation.room import Room
 from tests.ui.desk import desk
 

@@ -10,17 +10,17 @@ from rich.cells import cell_len
 from dirge_py.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate
 from dirge_py.types.messages import AssistantMessage, TextBlock
 from dirge_py.types.outcomes import Failed
-from dirge_py.ui.ink import ink_for, load_theme, theme_names
+from dirge_py.ui.theme.styles import load_theme, styles_for, theme_names
 from dirge_py.ui.transcript.blocks import NoticeBlock
-from dirge_py.ui.transcript.chronicle import Chronicle
 from dirge_py.ui.transcript.diff import paint_diff
-from dirge_py.ui.transcript.flow import Flow
-from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.flow import MarkdownStream
+from dirge_py.ui.transcript.layout import TranscriptLayout
 from dirge_py.ui.transcript.lines import chop, wrap
 from dirge_py.ui.transcript.markdown import paint_markdown
+from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 
 SAMPLE = """# Title
 
@@ -49,11 +49,11 @@ def f():
 """
 
 
-class Page(Layout):
+class Page(TranscriptLayout):
     """A layout that takes blocks as the transcript's widget does."""
 
-    add = Layout.append
-    remove_block = Layout.remove
+    add = TranscriptLayout.append
+    remove_block = TranscriptLayout.remove
 
     @property
     def text(self) -> str:
@@ -124,7 +124,7 @@ def test_chopping_never_cuts_a_grapheme():
 def test_a_streamed_answer_ends_as_if_it_had_come_whole(seed: int):
     pick = random.Random(seed)
     source = SAMPLE * 3
-    flow = Flow()
+    flow = MarkdownStream()
     pieces = []
     at = 0
     while at < len(source):
@@ -147,7 +147,7 @@ def test_a_streamed_answer_ends_as_if_it_had_come_whole(seed: int):
     ],
 )
 def test_blocks_without_end_are_cut_so_that_the_open_end_stays_short(text: str):
-    flow = Flow()
+    flow = MarkdownStream()
     longest = 0
     lines = 0
     for at in range(0, len(text), 50):
@@ -161,7 +161,7 @@ def test_blocks_without_end_are_cut_so_that_the_open_end_stays_short(text: str):
 
 def test_a_fence_after_a_very_long_one_closes_it():
     text = "```py\n" + "x = 1\n" * 300 + "```\n\nafter **it**\n"
-    flow = Flow()
+    flow = MarkdownStream()
     pieces = [piece for at in range(0, len(text), 7) for piece in flow.feed(text[at : at + 7])]
     pieces += flow.close()
 
@@ -172,7 +172,7 @@ def test_a_fence_after_a_very_long_one_closes_it():
 
 def test_what_was_streamed_is_replaced_by_what_counts():
     page = Page(INK, 60)
-    chronicle = Chronicle(page)
+    chronicle = TranscriptRenderer(page)
     chronicle.hear(MessageStart(AssistantMessage()))
     chronicle.hear(MessageUpdate(phase="text_delta", index=0, delta="half an ans"))
     chronicle.settle()
@@ -183,7 +183,7 @@ def test_what_was_streamed_is_replaced_by_what_counts():
 
 def test_a_call_that_the_model_began_and_never_made_disappears():
     page = Page(INK, 60)
-    chronicle = Chronicle(page)
+    chronicle = TranscriptRenderer(page)
     chronicle.hear(MessageStart(AssistantMessage()))
     chronicle.hear(
         MessageUpdate(phase="toolcall_start", index=0, tool_call_id="c", tool_name="bash")
@@ -197,7 +197,7 @@ def test_a_call_that_the_model_began_and_never_made_disappears():
 def test_a_failed_run_says_what_to_do():
     page = Page(INK, 60)
     outcome = Failed(kind="auth", message="the key was refused (401).", hint="Set WORK_KEY.")
-    Chronicle(page).hear(AgentEnd(messages=(), outcome=outcome))
+    TranscriptRenderer(page).hear(AgentEnd(messages=(), outcome=outcome))
 
     assert page.text == "✗ the key was refused (401).\n  Set WORK_KEY."
 

@@ -8,10 +8,10 @@ import pytest
 
 from dirge_py.slash.base import Choice
 from dirge_py.types.events import MessageUpdate
-from dirge_py.ui.terminal_input import TerminalInput
+from dirge_py.ui.terminal.input import TerminalInput
 from dirge_py.ui.transcript.blocks import NoticeBlock
-from dirge_py.ui.transcript.flow import Piece
-from dirge_py.ui.transcript.plain import whole_text
+from dirge_py.ui.transcript.flow import MarkdownPiece
+from dirge_py.ui.transcript.positions import whole_text
 from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from dirge_py.ui.transcript.view import Transcript
@@ -88,10 +88,10 @@ async def test_the_view_stays_while_one_reads_back_and_output_streams(room: Room
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
         before = s.lines[:8]
-        answer = ProseBlock(Piece(""), is_finished=False)
+        answer = ProseBlock(MarkdownPiece(""), is_finished=False)
         s.view.add(answer)
         for count in range(1, 30):
-            answer.replace(Piece("line\n\n" * count))
+            answer.replace(MarkdownPiece("line\n\n" * count))
             s.view.touch(answer)
             await s.settled()
             assert s.lines[:8] == before
@@ -121,7 +121,7 @@ async def test_the_view_stays_when_what_is_above_it_changes(room: Room):
 async def test_the_view_stays_when_the_text_in_it_is_parted(room: Room):
     async with seat(room, lines=3) as s:
         text = "".join(f"part {n}\n\n" for n in range(30))
-        answer = ProseBlock(Piece(text), is_finished=False)
+        answer = ProseBlock(MarkdownPiece(text), is_finished=False)
         s.view.add(answer)
         await s.settled()
         await s.d.pilot.press("pageup", "pageup")
@@ -129,8 +129,8 @@ async def test_the_view_stays_when_the_text_in_it_is_parted(room: Room):
         before = s.lines[:8]
         assert "part" in before[0] + before[1]
         for n in range(29):
-            s.view.insert(answer, ProseBlock(Piece(f"part {n}\n\n")))
-        answer.replace(Piece("part 29\n\n"))
+            s.view.insert(answer, ProseBlock(MarkdownPiece(f"part {n}\n\n")))
+        answer.replace(MarkdownPiece("part 29\n\n"))
         s.view.touch(answer)
         await s.settled()
 
@@ -179,7 +179,7 @@ async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
             words = f"Some **bold** text number {number} with `code` and a needle in it, long"
             words += " enough to be wrapped at eighty columns for sure."
             text = f"## Part {number}\n\n{words}\n\n- one\n- two"
-            view.add(ProseBlock(Piece(text)))
+            view.add(ProseBlock(MarkdownPiece(text)))
         view.redraw()
         picking = asyncio.ensure_future(
             d.app.dock.pick("One", [Choice(id=f"{n}", label=f"{n}") for n in range(30)], "")

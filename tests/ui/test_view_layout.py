@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len, split_graphemes
 from textual.strip import Strip
 
-from dirge_py.ui.ink import Ink, ink_for, load_theme
+from dirge_py.ui.theme.styles import Styles, load_theme, styles_for
 from dirge_py.ui.transcript.blocks import BlockBase, NoticeBlock, UserBlock
-from dirge_py.ui.transcript.flow import Piece
-from dirge_py.ui.transcript.layout import Layout, Place
-from dirge_py.ui.transcript.lines import fold, wrap
-from dirge_py.ui.transcript.logical import Logical
+from dirge_py.ui.transcript.flow import MarkdownPiece
+from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.lines import LogicalText, fold, wrap
+from dirge_py.ui.transcript.positions import TextPosition, line_of, position_at, texts_between
 from dirge_py.ui.transcript.prose import ProseBlock
-from dirge_py.ui.transcript.selection import Selection
-from dirge_py.ui.transcript.spots import Spot, place_of, spot_at, texts_between
+from dirge_py.ui.transcript.selection import TextSelection
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
-INK = ink_for(load_theme("dark"))
+INK = styles_for(load_theme("dark"))
 FAMILY = "👨‍👩‍👧"
 PARTS = st.sampled_from(["a", "bc", " ", "é", "日本", FAMILY, "👍🏽", "[b]", "\n"])
 WORDS = st.lists(PARTS, max_size=25).map("".join)
@@ -31,7 +30,7 @@ class Wide(BlockBase):
 
     is_wide = True
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         return wrap([("x" * width, ink.text)], width)
 
     def guess_height(self, width: int) -> int:
@@ -48,22 +47,22 @@ class Counting(NoticeBlock):
         return super().guess_height(width)
 
 
-def page_of(blocks: Sequence[object], width: int = 30) -> Layout:
-    layout = Layout(INK, width)
+def page_of(blocks: Sequence[object], width: int = 30) -> TranscriptLayout:
+    layout = TranscriptLayout(INK, width)
     for block in blocks:
         layout.append(block)  # type: ignore[arg-type]
     return layout
 
 
-def whole(layout: Layout) -> str:
+def whole(layout: TranscriptLayout) -> str:
     first, last = layout.rows.first, layout.rows.last
     assert first is not None
     assert last is not None
     end = len(layout.drawn(last).logical.text)
-    return "".join(texts_between(layout, Spot(first, 0), Spot(last, end)))
+    return "".join(texts_between(layout, TextPosition(first, 0), TextPosition(last, end)))
 
 
-def drawn(layout: Layout) -> list[str]:
+def drawn(layout: TranscriptLayout) -> list[str]:
     layout.settle(0, 1_000_000)
     return list(layout.texts(0, layout.height))
 
@@ -80,7 +79,7 @@ def test_wide_blocks_get_all_columns_and_others_those_for_reading():
 @settings(max_examples=60, deadline=None)
 def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
     mark = [("› ", INK.user)]
-    logical = Logical(wrap([(text, INK.text)], width, first=mark, rest=[("  ", INK.text)]))
+    logical = LogicalText(wrap([(text, INK.text)], width, first=mark, rest=[("  ", INK.text)]))
     written = [" ".join(line.split(" ")).rstrip() for line in text.split("\n")]
 
     assert [line.strip() for line in logical.text.split("\n")] == [line.strip() for line in written]
@@ -91,7 +90,7 @@ def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
 def test_code_that_was_cut_is_copied_whole(text: str, width: int):
     line = text.replace("\n", "")
 
-    copied = Logical(fold([(line, INK.code)], width, prefix=[("  ", INK.text)])).text
+    copied = LogicalText(fold([(line, INK.code)], width, prefix=[("  ", INK.text)])).text
 
     assert copied.rstrip() == line.rstrip()
 
@@ -166,10 +165,10 @@ def test_the_text_on_top_is_on_top_after_another_width(texts: list[str], data: s
     layout = page_of([UserBlock(text * 4) for text in texts])
     layout.settle(0, 1_000_000)
     y = data.draw(st.integers(0, layout.height - 1))
-    spot = spot_at(layout, y)
+    spot = position_at(layout, y)
     assert spot is not None
     layout.resize(data.draw(st.integers(4, 60)))
-    place = place_of(layout, spot)
+    place = line_of(layout, spot)
     logical = layout.drawn(place.row).logical
     line = place.line - place.row.gap
 
@@ -193,7 +192,11 @@ def test_a_copy_has_neither_marks_nor_margins_nor_line_numbers():
     text = "--- a.py\n+++ a.py\n@@ -1,1 +1,1 @@\n-old\n+" + "new " * 20
     diff.finish("", {"diff": text}, is_error=False, took_ms=0)
     layout = page_of(
-        [UserBlock("hello there " * 4), ProseBlock(Piece("- one\n\n```py\nx = 1\n```\n")), diff]
+        [
+            UserBlock("hello there " * 4),
+            ProseBlock(MarkdownPiece("- one\n\n```py\nx = 1\n```\n")),
+            diff,
+        ]
     )
 
     assert whole(layout) == (
@@ -203,19 +206,19 @@ def test_a_copy_has_neither_marks_nor_margins_nor_line_numbers():
 
 
 def test_a_place_in_a_row_that_was_parted_is_found_in_the_part():
-    layout = page_of([UserBlock("head"), ProseBlock(Piece("one\n\ntwo\n\nthree"))])
+    layout = page_of([UserBlock("head"), ProseBlock(MarkdownPiece("one\n\ntwo\n\nthree"))])
     row = layout.rows.last
     assert row is not None
     layout.settle(0, 100)
-    layout.insert(row.block, ProseBlock(Piece("one\n\n")))
-    layout.insert(row.block, ProseBlock(Piece("two\n\n")))
+    layout.insert(row.block, ProseBlock(MarkdownPiece("one\n\n")))
+    layout.insert(row.block, ProseBlock(MarkdownPiece("two\n\n")))
     parted = layout.rows.first
     assert parted is not None
     assert parted.below is not None
-    row.block.replace(Piece("three"))  # type: ignore[attr-defined]
+    row.block.replace(MarkdownPiece("three"))  # type: ignore[attr-defined]
     layout.touch(row.block)
 
-    top = layout.settle_at(Place(parted.below, 3), 1)
+    top = layout.settle_at(LinePosition(parted.below, 3), 1)
 
     assert list(layout.texts(top, top)) == ["two"]
 
@@ -227,9 +230,9 @@ def test_any_two_points_select_what_stands_between_them(seed: int):
     layout = page_of([UserBlock(text) for text in texts], 24)
     layout.settle(0, 1_000_000)
     text = whole(layout)
-    selection = Selection(layout)
+    selection = TextSelection(layout)
     one, other = (
-        spot_at(layout, pick.randrange(layout.height), pick.randrange(24)) for _ in range(2)
+        position_at(layout, pick.randrange(layout.height), pick.randrange(24)) for _ in range(2)
     )
     assert one is not None
     assert other is not None
@@ -242,9 +245,9 @@ def test_a_word_is_a_path_and_a_line_is_all_that_was_wrapped():
     layout = page_of([UserBlock("look at src/main.py:12, it is long enough to be wrapped twice")])
     row = layout.rows.first
     assert row is not None
-    selection = Selection(layout)
+    selection = TextSelection(layout)
 
-    selection.select_around(Spot(row, 12), "word")
+    selection.select_around(TextPosition(row, 12), "word")
     assert selection.text == "src/main.py:12"
-    selection.select_around(Spot(row, 12), "line")
+    selection.select_around(TextPosition(row, 12), "line")
     assert selection.text == "look at src/main.py:12, it is long enough to be wrapped twice"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.ui.prompt.vim.machine import Outcome, Vim
+from dirge_py.ui.prompt.vim.machine import Vim, VimResult
 
 
 class Field:
@@ -27,7 +27,7 @@ class Field:
         if found is None:
             found = self._written(key)
         elif found.wish == "undo" and self._before:
-            found = Outcome(text=self._before.pop(), at=0)
+            found = VimResult(text=self._before.pop(), at=0)
         elif found.text != self.text:
             self._before.append(self.text)
         self.wishes += [found.wish] if found.wish else []
@@ -35,11 +35,11 @@ class Field:
         assert 0 <= self.at <= len(self.text)
         assert self.anchor is None or 0 <= self.anchor <= len(self.text)
 
-    def _written(self, key: str) -> Outcome:
+    def _written(self, key: str) -> VimResult:
         if self.vim.mode != "insert" or len(key) > 1:
-            return Outcome(text=self.text, at=self.at)
+            return VimResult(text=self.text, at=self.at)
         self._before.append(self.text)
-        return Outcome(text=self.text[: self.at] + key + self.text[self.at :], at=self.at + 1)
+        return VimResult(text=self.text[: self.at] + key + self.text[self.at :], at=self.at + 1)
 
 
 def normal(marked: str) -> Field:

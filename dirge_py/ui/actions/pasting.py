@@ -17,7 +17,7 @@ class Pasting:
     async def paste(self) -> None:
         app = self._app
         # Imported now: few starts ever paste a picture.
-        clipboard = importlib.import_module("dirge_py.ui.prompt.clipboard_image")
+        clipboard = importlib.import_module("dirge_py.ui.terminal.clipboard")
         clip = await asyncio.to_thread(clipboard.read_clipboard)
         if clip.problem:
             app.hint(clip.problem)

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from dirge_py.types.errors import DirgeError
-from dirge_py.ui.pager import read_in_pager
 from dirge_py.ui.palette import pick_and_run
-from dirge_py.ui.transcript.plain import whole_text
+from dirge_py.ui.terminal.editor import read_in_pager
+from dirge_py.ui.transcript.positions import whole_text
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp

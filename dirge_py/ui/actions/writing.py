@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dirge_py.types.errors import DirgeError
-from dirge_py.ui.editor import edit_in_editor
+from dirge_py.ui.terminal.editor import edit_in_editor
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp

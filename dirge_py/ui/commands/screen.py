@@ -1,18 +1,31 @@
-"""`/pager`, `/edit`, `/redraw`: what keys do, for whoever has none free."""
+"""`/pager`, `/edit`, `/redraw`: what keys do, for whoever has none free.
 
-from typing import TYPE_CHECKING
+`/panel` and `/display`: what there is beside the transcript.
 
-from dirge_py.slash.base import FrontEnd
+`/search` and `/reasoning`: looking into the transcript, and at the thinking in it.
+
+`/theme`: the colours.
+
+`/vim`: Vim's modes in the input, on or off.
+"""
+
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+from dirge_py.slash.base import Choice, FrontEnd, NeedsScreen
+from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from dirge_py.ui.front import TuiFront
-from dirge_py.ui.transcript.plain import whole_text
+from dirge_py.ui.actions.thinking import show_thinking
+from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
+from dirge_py.ui.front_end import TuiFrontEnd
+from dirge_py.ui.theme.styles import theme_names, user_theme_names
+from dirge_py.ui.transcript.positions import whole_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
 async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFront)
+    assert isinstance(front, TuiFrontEnd)
     await front.read_on(whole_text(front.app.transcript.layout_of_blocks))
 
 
@@ -22,7 +35,7 @@ async def edit(args: str, conversation: "Conversation", front: FrontEnd) -> None
 
 
 async def redraw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFront)
+    assert isinstance(front, TuiFrontEnd)
     front.app.draw_anew()
 
 
@@ -31,3 +44,147 @@ COMMANDS = (
     Command(name="edit", summary="write the next prompt in $EDITOR", usage="[TEXT]", run=edit),
     Command(name="redraw", summary="draw the screen again", run=redraw),
 )
+
+
+_PANELS = ("on", "off", "auto")
+_SIDES = get_args(Side)
+
+
+async def panel(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    surroundings = _surroundings(front, "/panel")
+    if args and args not in _PANELS:
+        raise UsageError(f"There is no panel setting {args!r}.", hint="/panel on, off or auto.")
+    if args:
+        surroundings.show_panels(cast(Literal["on", "off", "auto"], args))
+    front.show(_told(surroundings))
+
+
+async def display(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    surroundings = _surroundings(front, "/display")
+    wanted = args.replace("|", " ").replace(",", " ").split()
+    if odd := [side for side in wanted if side not in _SIDES]:
+        raise UsageError(
+            f"There is no {odd[0]!r} to display.",
+            hint=f"What there is: {'|'.join(_SIDES)}; `left main` and `left|main` name two.",
+        )
+    if wanted:
+        surroundings.show_sides([side for side in _SIDES if side in wanted])
+    front.show(_told(surroundings))
+
+
+def _surroundings(front: FrontEnd, what: str) -> ChromePresenter:
+    if not isinstance(front, TuiFrontEnd):
+        raise NeedsScreen(what)
+    return front.app.surroundings
+
+
+def _told(surroundings: ChromePresenter) -> str:
+    words = f"Panels: {surroundings.panel}; displayed: {'|'.join(surroundings.display)}."
+    if surroundings.panel == "auto":
+        words += f" Panels are there from {WIDE} columns on."
+    elif surroundings.panel == "on" and not surroundings.is_shown:
+        words += " There is no room for a panel."
+    return words
+
+
+def _known(conversation: "Conversation") -> list[str]:
+    return list(_PANELS)
+
+
+def _sides(conversation: "Conversation") -> list[str]:
+    return ["left|main|right", "left|main", "main|right", "main"]
+
+
+_PANEL_COMMANDS = (
+    Command(
+        name="panel",
+        summary="the panels at the sides: always, never, or where there is room",
+        usage="[on|off|auto]",
+        run=panel,
+        complete=_known,
+    ),
+    Command(
+        name="display",
+        summary="which of left, main and right there are",
+        usage="[left|main|right]",
+        run=display,
+        complete=_sides,
+    ),
+)
+
+
+_STATES = {"on": True, "off": False}
+
+
+async def search(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    assert isinstance(front, TuiFrontEnd)
+    front.app.find_bar.open(front.app.composer, args)
+
+
+async def reasoning(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    assert isinstance(front, TuiFrontEnd)
+    if args and args not in _STATES:
+        raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
+    shown = front.app.opening.looks.show_thinking
+    show_thinking(front.app, _STATES.get(args, not shown))
+
+
+def states(conversation: "Conversation") -> list[str]:
+    return list(_STATES)
+
+
+_READING_COMMANDS = (
+    Command(
+        name="search",
+        summary="find words in the transcript",
+        usage="[WORDS]",
+        run=search,
+        aliases=("find",),
+    ),
+    Command(
+        name="reasoning",
+        summary="show what the model says to itself, or hide it, from the next answer on",
+        usage="[on|off]",
+        run=reasoning,
+        complete=states,
+    ),
+)
+
+
+async def theme(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    name = args or await _picked(front)
+    if name:
+        front.theme(name)
+
+
+async def _picked(front: FrontEnd) -> str | None:
+    own = set(user_theme_names())
+    choices = [
+        Choice(id=name, label=name, detail="yours" if name in own else "") for name in theme_names()
+    ]
+    if not isinstance(front, TuiFrontEnd):
+        return await front.pick("Theme", choices)
+    return await front.app.coloring.pick(choices)
+
+
+def known(conversation: "Conversation") -> list[str]:
+    return list(theme_names())
+
+
+_THEME_COMMANDS = (
+    Command(name="theme", summary="switch the colours", usage="[NAME]", run=theme, complete=known),
+)
+
+
+async def vim(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if not isinstance(front, TuiFrontEnd):
+        return
+    composer = front.app.composer
+    composer.use_vim(is_on=not composer.has_vim)
+    if composer.has_vim:
+        front.show('Vim\'s keys are on; Esc leaves writing. `[ui] keymap = "vim"` keeps them.')
+    else:
+        front.show("Vim's keys are off.")
+
+
+_VIM_COMMANDS = (Command(name="vim", summary="Vim's keys in the input, on or off", run=vim),)

@@ -31,7 +31,7 @@ FASTEST = 1 / 6
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GuardedKey:
     """What to do about a key.
 
     `text`: what was typed, in order, with the keys that had selected something. `undone`: how many
@@ -70,7 +70,7 @@ class AnswerGuard:
         """Keys that selected or used something, and may still turn out to be text."""
         return self._held
 
-    def press(self, role: Role, text: str, now: float) -> Outcome:
+    def press(self, role: Role, text: str, now: float) -> GuardedKey:
         """Judge a key. `text` is what it would write, empty for keys that write nothing."""
         since_last_s = now - self._last_at
         self._last_at = now
@@ -83,17 +83,17 @@ class AnswerGuard:
         if role in ("select", "use"):
             self._held += text
             self._used += role == "use"
-            return Outcome(role)
+            return GuardedKey(role)
         if role == "confirm" and since_last_s < self._pause_s * FASTEST:
             return self._typed("", now)
         meant: Meaning = "deselect" if role == "none" else role
         if role == "none" and not self._held:
             meant = "nothing"
         self._held, self._used = "", 0
-        return Outcome(meant)
+        return GuardedKey(meant)
 
-    def _typed(self, text: str, now: float, *, was_open: bool = True) -> Outcome:
+    def _typed(self, text: str, now: float, *, was_open: bool = True) -> GuardedKey:
         text, undone = self._held + text, self._used
         self.close(now)
         meaning: Meaning = "type" if text else "nothing"
-        return Outcome(meaning, text, undone=undone, was_open=was_open)
+        return GuardedKey(meaning, text, undone=undone, was_open=was_open)

@@ -1,20 +1,28 @@
-"""A list of choices, one per line: proposals while typing, and the picker of commands."""
+"""A list of choices, one per line: proposals while typing, and the picker of commands.
+
+A question that is answered with one line.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input
 
 from dirge_py.lib.text import clean
 from dirge_py.slash.base import Choice
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.answer_guard import FASTEST
+from dirge_py.ui.panels.dialog import ScrollingLines
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 _MOST_ROWS = 10
@@ -28,7 +36,7 @@ class ChoiceList(Widget, can_focus=False):
     ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }
     """
 
-    def __init__(self, ink: Ink, name: str) -> None:
+    def __init__(self, ink: Styles, name: str) -> None:
         super().__init__(id=name)
         self._ink = ink
         self._choices: Sequence[Choice] = ()
@@ -60,7 +68,7 @@ class ChoiceList(Widget, can_focus=False):
             self._cursor = (self._cursor + step) % len(self._choices)
             self.refresh()
 
-    def set_ink(self, ink: Ink) -> None:
+    def set_ink(self, ink: Styles) -> None:
         self._ink = ink
         self.refresh()
 
@@ -102,7 +110,7 @@ class Picker(ChoiceList, can_focus=True):
 
     def __init__(
         self,
-        ink: Ink,
+        ink: Styles,
         keymap: Keymap,
         *,
         guard_s: float = 0.0,
@@ -172,3 +180,63 @@ class Picker(ChoiceList, can_focus=True):
     def _dismiss(self, answer: str | None) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)
+
+
+class LineQuestion(Vertical):
+    """Docked above the input while it waits for its answer."""
+
+    DEFAULT_CSS = """
+    LineQuestion {
+        height: 2; padding: 0 1; background: $surface; display: none;
+        & Sheet { height: 1; }
+        & Input { height: 1; border: none; padding: 0; background: $surface; }
+        & Input:focus { border: none; }
+    }
+    """
+    BINDINGS: ClassVar = []
+
+    def __init__(self, ink: Styles, keymap: Keymap) -> None:
+        super().__init__(id="line-question")
+        self._ink = ink
+        self._keymap = keymap
+        self._title = ""
+        self._sheet = ScrollingLines(self._paint, ink)
+        self._input = Input(select_on_focus=False)
+        self._input.cursor_blink = False
+        self._answer: asyncio.Future[str | None] | None = None
+
+    def set_ink(self, ink: Styles) -> None:
+        self._ink = ink
+        self._sheet.set_ink(ink)
+
+    def compose(self) -> ComposeResult:
+        yield self._sheet
+        yield self._input
+
+    def _paint(self, width: int) -> list[Strip]:
+        return [strip([(clip(self._title, width), self._ink.heading)])]
+
+    async def ask(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
+        """What was typed, or None if the person would rather not."""
+        self._title = clean(title)
+        self._input.password = hidden
+        self._input.value = value
+        self._input.cursor_position = len(value)
+        self._answer = asyncio.get_running_loop().create_future()
+        self.display = True
+        self._sheet.repaint()
+        self._input.focus()
+        try:
+            return await self._answer
+        finally:
+            self._input.value = ""
+            self.display = False
+
+    async def _on_key(self, event: events.Key) -> None:
+        found = self._keymap.action(event.key, "list")
+        if found is None or found[1] not in ("choose", "close"):
+            return
+        event.stop()
+        event.prevent_default()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(self._input.value if found[1] == "choose" else None)

@@ -10,8 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.transcript.layout import Place
-from dirge_py.ui.transcript.rows import Row
+from dirge_py.ui.transcript.layout import LinePosition
+from dirge_py.ui.transcript.rows import BlockRow
 from dirge_py.ui.transcript.view import Transcript
 
 _AROUND = 3
@@ -62,10 +62,10 @@ class FindBar(Horizontal):
         self._input = _Query(self._take)
         self._found = Static("", id="found", markup=False)
         self._back: Widget | None = None
-        self._before: Place | None = None
+        self._before: LinePosition | None = None
         self._is_chosen = False
         self._letters_move = False
-        self._opened: list[Row] = []
+        self._opened: list[BlockRow] = []
         self._steps: list[int] = []
 
     def compose(self) -> ComposeResult:

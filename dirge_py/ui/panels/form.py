@@ -16,12 +16,10 @@ from textual.widgets import Input
 
 from dirge_py.lib.text import clean
 from dirge_py.types.questions import Question, QuestionAnswer
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.answer_guard import Outcome, Role
-from dirge_py.ui.panels.docked import DockedPanel
-from dirge_py.ui.panels.hint import KeyHint, paint_hint
-from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.panels.answer_guard import GuardedKey, Role
+from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
 
 
@@ -58,7 +56,7 @@ class _Answering:
         )
 
 
-class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
+class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     """Asks one question at a time. `answer` is None if the person would rather not say."""
 
     SCOPE: ClassVar[Scope] = "form"
@@ -67,7 +65,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         self,
         questions: Sequence[Question],
         *,
-        ink: Ink,
+        ink: Styles,
         keymap: Keymap,
         guard_s: float,
         clock: Callable[[], float] = time.monotonic,
@@ -77,8 +75,8 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         self._at = self._reached = 0
         self._is_tight = False
         self._lines: list[tuple[int, int]] = []
-        self._body = Sheet(self._paint_body, ink)
-        self._menu = Sheet(self._paint_menu, ink)
+        self._body = ScrollingLines(self._paint_body, ink)
+        self._menu = ScrollingLines(self._paint_menu, ink)
         self._menu.add_class("menu")
         self._words = Input(placeholder="in your own words", select_on_focus=False)
 
@@ -158,7 +156,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
 
         choose, close = key("choose"), key("close")
         if not self.is_open and not self.has_class("writing"):
-            return paint_hint(self.hints_of_typing, width, self._ink)
+            return paint_key_hints(self.hints_of_typing, width, self._ink)
         hints: list[KeyHint] = [(f"{choose}: {self._what_enter_answers()}", f"{choose}: answer")]
         if self._now.cursor is None and not self.has_class("writing"):
             hints = [(f"select, then {choose}",) * 2]
@@ -169,7 +167,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
             hints.append((f"{key('previous_question')}: back",) * 2)
         if not self.has_class("writing"):
             hints += self.hints_of_typing
-        return paint_hint(hints, width, self._ink)
+        return paint_key_hints(hints, width, self._ink)
 
     @property
     def hints_of_typing(self) -> list[KeyHint]:
@@ -232,7 +230,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         if self._now.cursor is not None:
             self._choose()
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, outcome: GuardedKey) -> None:
         # What comes too soon was meant for the input, before anybody had read the question.
         if outcome.was_open and self._now.is_open:
             self._now.text += outcome.text

@@ -12,13 +12,11 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import visible
 from dirge_py.types.errors import DirgeError
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.answer_guard import Role
-from dirge_py.ui.panels.changes import paint_hunk, paint_title
-from dirge_py.ui.panels.hint import KeyHint, paint_hint
-from dirge_py.ui.panels.selection import Selection
-from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.panels.dialog import KeyHint, ScrollingLines, paint_key_hints
+from dirge_py.ui.panels.file_changes import ChangeSelection, paint_hunk, paint_title
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
 
 EditFile = Callable[[str, str], Awaitable[str | None]]
@@ -44,11 +42,11 @@ class HunkView(Vertical, can_focus=False):
 
     def __init__(
         self,
-        selection: Selection,
+        selection: ChangeSelection,
         on_done: OnDone,
         edit_file: EditFile,
         *,
-        ink: Ink,
+        ink: Styles,
         keymap: Keymap,
         was_read: bool,
     ) -> None:
@@ -64,15 +62,15 @@ class HunkView(Vertical, can_focus=False):
         self._instead: Sequence[KeyHint] = ()
         self._rows: list[tuple[int, int]] = []
         self._painted: dict[tuple[int, int, bool, int], list[Strip]] = {}
-        self._sheet = Sheet(self._paint, ink, on_end=self._repaint_menu)
-        self._menu = Sheet(self._paint_menu, ink)
+        self._sheet = ScrollingLines(self._paint, ink, on_end=self._repaint_menu)
+        self._menu = ScrollingLines(self._paint_menu, ink)
         self._menu.add_class("hunk-keys")
 
     def compose(self) -> ComposeResult:
         yield self._sheet
         yield self._menu
 
-    def set_ink(self, ink: Ink) -> None:
+    def set_ink(self, ink: Styles) -> None:
         self._ink = ink
         self._painted.clear()
 
@@ -130,10 +128,10 @@ class HunkView(Vertical, can_focus=False):
         if self._problem:
             return wrap([(self._problem, self._ink.error)], width)
         if self._instead:
-            return paint_hint(self._instead, width, self._ink)
+            return paint_key_hints(self._instead, width, self._ink)
         if not self.may_take:
             hint = ("read on to the end to take it: PageDown", "PageDown: read to the end")
-            return paint_hint([hint], width, self._ink, most=1)
+            return paint_key_hints([hint], width, self._ink, most=1)
 
         def key(action: str) -> str:
             return self._keymap.name_of("hunks", action)
@@ -150,7 +148,7 @@ class HunkView(Vertical, can_focus=False):
         ]
         if not self._has_cursor:
             hints[:3] = [(f"{arrows}: go to a hunk, or take them",) * 2]
-        return paint_hint(hints, width, self._ink)
+        return paint_key_hints(hints, width, self._ink)
 
     def on_mount(self) -> None:
         self._repaint()

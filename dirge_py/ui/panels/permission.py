@@ -3,41 +3,46 @@
 Nothing is cut: what does not fit is scrolled to, and the approving keys work only once the end was
 in view. Of several calls one is shown and the others are listed; each has an answer of its own.
 Nothing is selected at first, so that Enter alone answers nothing.
+
+What stands below the call of a permission question: its keys, its rules, the other questions.
 """
 
 import time
 from collections.abc import Callable, Sequence
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
 
+from dirge_py.lib.text import visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels import permission_menu as below
+from dirge_py.ui.panels import permission as below
 from dirge_py.ui.panels.answer_guard import Role
-from dirge_py.ui.panels.asked import paint_reach, paint_request
-from dirge_py.ui.panels.docked import DockedPanel
-from dirge_py.ui.panels.hint import KeyHint, paint_hint
+from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.options import Asked, Option
-from dirge_py.ui.panels.sheet import Sheet
-from dirge_py.ui.transcript.lines import Line, strip, wrap
+from dirge_py.ui.panels.permission_request import (
+    WORDS,
+    Option,
+    PermissionChoice,
+    paint_reach,
+    paint_request,
+)
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _MOST_OTHERS = 5
 """Rows for the other questions; the list moves with the one that is shown."""
-
 _ROWS_WITH_REACH = 9
 """Rows beyond the options from which on it is said below them what their rules would match."""
-
 _NARROW = 60
 """Columns below which the keys that are named take one line."""
 
 
-class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
+class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     """Asks about calls. `answer` has one for each request, in their order."""
 
     DEFAULT_CSS = """
@@ -52,23 +57,23 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         requests: Sequence[PermissionRequest],
         edit_file: EditFile,
         *,
-        ink: Ink,
+        ink: Styles,
         keymap: Keymap,
         guard_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
-        self._all = [Asked(request) for request in requests]
+        self._all = [PermissionChoice(request) for request in requests]
         self._detour = ""
         self._edit_file = edit_file
         self._at = 0
         self._is_flat = False
         self._has_room_for_reach = True
-        self._body = Sheet(self._paint_body, ink, on_end=self._note_read)
+        self._body = ScrollingLines(self._paint_body, ink, on_end=self._note_read)
         self._body.add_class("body")
-        self._others = Sheet(self._paint_others, ink)
+        self._others = ScrollingLines(self._paint_others, ink)
         self._others.add_class("others")
-        self._menu = Sheet(self._paint_menu, ink)
+        self._menu = ScrollingLines(self._paint_menu, ink)
         self._menu.add_class("menu")
         self._hunks: HunkView | None = None
         self._comment = Input(
@@ -76,7 +81,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         )
 
     @property
-    def _asked(self) -> Asked:
+    def _asked(self) -> PermissionChoice:
         return self._all[self._at]
 
     @property
@@ -99,7 +104,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         self._asked.was_shown = True
         super().on_mount()
 
-    def set_ink(self, ink: Ink) -> None:
+    def set_ink(self, ink: Styles) -> None:
         if self._hunks is not None:
             self._hunks.set_ink(ink)
         super().set_ink(ink)
@@ -149,7 +154,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         lines = [strip(self._option_line(option, width)) for option in self._asked.options]
         most = 1 if width < _NARROW else 2
         hints, usual = (
-            paint_hint(hints, width, self._ink, most=most, indent="  ")
+            paint_key_hints(hints, width, self._ink, most=most, indent="  ")
             for hints in (self._hints, self._usual_hints)
         )
         # As many lines at any time: a line more would push the end of the call out of view.
@@ -398,3 +403,110 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         self._asked.answer = PermissionAnswer(effect="deny", comment=comment)
         denied = PermissionAnswer(effect="deny")
         self.settle([asked.answer or denied for asked in self._all])
+
+
+_STORING: Sequence[Option] = ("session", "always")
+DETOURS = {
+    "comment": "write a comment and deny",
+    "choose_hunks": "choose hunks",
+    "accept": "accept this hunk",
+    "refuse": "refuse this hunk",
+    "edit": "edit the file",
+}
+"""What Enter does once a key has selected it that is no answer itself."""
+
+
+def usual_hints(asked: PermissionChoice, keymap: Keymap, *, has_others: bool) -> list[KeyHint]:
+    """The keys of the question as it stands. `has_others`: more than this one are open."""
+    name = keymap.name_of
+    enter, comment = name("dialog", "choose"), name("dialog", "comment")
+    words = f"{enter}: answer" if asked.chosen else f"select, then {enter}"
+    hints = [(words, words), (f"{comment}: deny with a comment", f"{comment}: comment")]
+    if asked.has_two_widths:
+        width = "exact rule" if asked.is_wide else "wider rule"
+        article = "the" if asked.is_wide else "a"
+        key = name("dialog", "wider")
+        hints.append((f"{key}: {article} {width}", f"{key}: {width.split()[0]}"))
+    if asked.selection.places:
+        key = name("dialog", "choose_hunks")
+        hints.append((f"{key}: choose hunks", f"{key}: hunks"))
+    if has_others:
+        keys = "/".join(name("dialog", f"{way}_question") for way in ("previous", "next"))
+        hints.append((f"{keys}: the others", f"{keys}: others"))
+    return hints
+
+
+def about_rules(asked: PermissionChoice, keymap: Keymap, width: int, ink: Styles) -> list[Strip]:
+    """What the rules that would be stored would match, and whether wider ones are worth it."""
+    strips = paint_reach(asked.reach, width, ink) if asked.reach else []
+    if asked.request.alike and asked.has_two_widths and not asked.is_wide:
+        key = keymap.name_of("dialog", "wider")
+        words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
+        indent: Line = [("  ", ink.text)]
+        strips += wrap([(words, ink.warning)], width, first=indent, rest=indent)
+    return strips
+
+
+def paint_others(
+    questions: Sequence[PermissionChoice], at: int, room: tuple[int, int], ink: Styles
+) -> Sequence[Strip]:
+    """The questions that are not shown, a line each; `room` is rows and columns."""
+    rows, width = room
+    others = [number for number in range(len(questions)) if number != at]
+    first = max(0, min(at - rows // 2, len(others) - rows))
+    return [
+        strip(_other(number, questions[number], width, ink))
+        for number in others[first : first + rows]
+    ]
+
+
+def _other(number: int, asked: PermissionChoice, width: int, ink: Styles) -> Line:
+    marks = {"allow": ("✓", ink.good), "deny": ("⊘", ink.warning)}
+    mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", ink.dim))
+    words = f"{number + 1} {visible_name(asked.request.tool_name)} {visible(asked.subject)}"
+    return [(f"{mark} ", style), (clip(words, max(1, width - 2)), ink.dim)]
+
+
+def flat_menu(
+    options: Sequence[Option],
+    keymap: Keymap,
+    style_of: Callable[[Option], Style],
+    width: int,
+    ink: Styles,
+) -> list[Strip]:
+    """The options side by side, for a screen with few rows."""
+    flat: Line = []
+    for option in options:
+        key = keymap.name_of("dialog", option)
+        flat += [(f"{key}\u00a0{option}", style_of(option)), ("  ", ink.text)]
+    return wrap(flat[:-1], width)
+
+
+def words_of(option: Option, asked: PermissionChoice, key: str, *, has_rules: bool) -> str:
+    """An option with its key; `has_rules`: with the rules that it would store."""
+    words = f"{key} {WORDS[option]}"
+    return f"{words}: {asked.rules_shown}" if has_rules and option in _STORING else words
+
+
+def width_with_rules(asked: PermissionChoice) -> int:
+    """Cells that the options take with the rules that they would store."""
+    storing = [len(WORDS[option]) for option in asked.options if option in _STORING]
+    return len("▸ x : ") + max(storing, default=0) + cell_len(asked.rules_shown)
+
+
+def role_of(action: str, asked: PermissionChoice, body: ScrollingLines, *, is_text: bool) -> Role:
+    """What a key does at this question, as `DockedPanel.role_of`; `body` shows the call."""
+    match action:
+        case "once" | "session" | "always":
+            return "select" if action in asked.options and body.seen_end else "none"
+        case "deny":
+            return "select" if is_text else "act"
+        case "comment":
+            return "select"
+        case "choose_hunks":
+            return "select" if asked.selection.places else "none"
+        case "page_down" | "line_down" if is_text:
+            return "use" if body.scroll_offset.y < body.max_scroll_y else "none"
+        case "choose":
+            return "confirm"
+    return "act" if action else "none"

@@ -1,4 +1,7 @@
-"""The box above the input in which a command runs that the person typed with `!`."""
+"""The box above the input in which a command runs that the person typed with `!`.
+
+Keys as a program on a terminal reads them: the bytes of an xterm.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, ClassVar
@@ -10,10 +13,9 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from dirge_py.lib.text import clean
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.hint import fitted
-from dirge_py.ui.panels.terminal_keys import bytes_of, paste_of
+from dirge_py.ui.panels.dialog import fitted
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 ROWS = 12
 """Rows of its terminal, on a screen that is high enough."""
-
 _ROWS_KEPT = 8
 _LEAST_ROWS = 3
 _LEAST_COLUMNS = 10
@@ -42,7 +43,7 @@ class ShellBox(Widget, can_focus=True):
     """
     BINDINGS: ClassVar = []
 
-    def __init__(self, ink: Ink, keymap: Keymap) -> None:
+    def __init__(self, ink: Styles, keymap: Keymap) -> None:
         super().__init__(id="shell")
         self._ink = ink
         self._keymap = keymap
@@ -149,7 +150,7 @@ class ShellBox(Widget, can_focus=True):
 
     # -- looks
 
-    def set_ink(self, ink: Ink) -> None:
+    def set_ink(self, ink: Styles) -> None:
         self._ink = ink
         self.refresh()
 
@@ -177,3 +178,67 @@ class ShellBox(Widget, can_focus=True):
             (" · ", self._ink.dim),
             (fitted(hint, width), self._ink.dim),
         ]
+
+
+_MOVING = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
+_NUMBERED = {"insert": 2, "delete": 3, "pageup": 5, "pagedown": 6, "f5": 15, "f6": 17, "f7": 18} | {
+    "f8": 19,
+    "f9": 20,
+    "f10": 21,
+    "f11": 23,
+    "f12": 24,
+}
+_OF_F_KEYS = {"f1": "P", "f2": "Q", "f3": "R", "f4": "S"}
+_PLAIN = {
+    "enter": "\r",
+    "tab": "\t",
+    "shift+tab": "\x1b[Z",
+    "backspace": "\x7f",
+    "ctrl+h": "\x08",
+    "escape": "\x1b",
+    "space": " ",
+    "ctrl+space": "\0",
+    "ctrl+@": "\0",
+    "ctrl+backslash": "\x1c",
+    "ctrl+right_square_bracket": "\x1d",
+    "ctrl+circumflex_accent": "\x1e",
+    "ctrl+underscore": "\x1f",
+    "shift+enter": "\r",
+}
+_MODIFIERS = {"shift": 1, "alt": 2, "ctrl": 4}
+
+
+def bytes_of(event: events.Key, *, application: bool = False) -> bytes:
+    """What the key sends; nothing for one that no terminal knows. `application`: DECCKM is set."""
+    if event.is_printable and event.character:
+        return event.character.encode("utf-8", "replace")
+    return _bytes_of(event.key, application=application)
+
+
+def _bytes_of(key: str, *, application: bool) -> bytes:
+    if key in _PLAIN:
+        return _PLAIN[key].encode()
+    *held, last = key.split("+")
+    number = 1 + sum(_MODIFIERS.get(name, 0) for name in held)
+    if last in _MOVING:
+        lead = "\x1bO" if application and number == 1 else "\x1b["
+        return f"{lead}{f'1;{number}' if number > 1 else ''}{_MOVING[last]}".encode()
+    if last in _OF_F_KEYS:
+        lead = f"\x1b[1;{number}" if number > 1 else "\x1bO"
+        return f"{lead}{_OF_F_KEYS[last]}".encode()
+    if last in _NUMBERED:
+        return f"\x1b[{_NUMBERED[last]}{f';{number}' if number > 1 else ''}~".encode()
+    if held and held[0] == "alt":
+        rest = _bytes_of("+".join([*held[1:], last]), application=application)
+        return b"\x1b" + rest if rest else b""
+    if held == ["ctrl"] and len(last) == 1 and "a" <= last <= "z":
+        return bytes([ord(last) - 96])
+    return last.encode() if not held and len(last) == 1 else b""
+
+
+def paste_of(text: str, *, brackets: bool) -> bytes:
+    """A paste as the program reads it; nothing in it can end the brackets early."""
+    typed = text.replace("\r\n", "\n").replace("\n", "\r")
+    if not brackets:
+        return typed.encode("utf-8", "replace")
+    return b"\x1b[200~" + typed.replace("\x1b[201~", "").encode("utf-8", "replace") + b"\x1b[201~"

@@ -9,19 +9,17 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import visible_name
 from dirge_py.types.questions import ActingFile, TrustOffer
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.answer_guard import Role
-from dirge_py.ui.panels.docked import DockedPanel
-from dirge_py.ui.panels.hint import paint_hint
-from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.panels.dialog import Dialog, ScrollingLines, paint_key_hints
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 _HASH_SHOWN = 12
 """Hex digits of a hash: enough to tell two versions apart, and to compare with `sha256sum`."""
 
 
-class TrustDialog(DockedPanel[bool]):
+class TrustDialog(Dialog[bool]):
     """Asks once. Yes needs the whole list to have been in view, and a choice that is confirmed."""
 
     SCOPE: ClassVar[Scope] = "trust"
@@ -30,7 +28,7 @@ class TrustDialog(DockedPanel[bool]):
         self,
         offer: TrustOffer,
         *,
-        ink: Ink,
+        ink: Styles,
         keymap: Keymap,
         guard_s: float,
         clock: Callable[[], float] = time.monotonic,
@@ -38,8 +36,8 @@ class TrustDialog(DockedPanel[bool]):
         super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
         self._offer = offer
         self._chosen: Literal["deny", "trust", ""] = ""
-        self._body = Sheet(self._paint_body, ink, on_end=self.repaint_menu)
-        self._menu = Sheet(self._paint_menu, ink)
+        self._body = ScrollingLines(self._paint_body, ink, on_end=self.repaint_menu)
+        self._menu = ScrollingLines(self._paint_menu, ink)
         self._menu.add_class("menu")
 
     @property
@@ -94,7 +92,7 @@ class TrustDialog(DockedPanel[bool]):
         elif self.is_open:
             key = self._keymap.name_of("trust", "choose")
             hints.insert(0, (f"{key}: answer" if self._chosen else f"select, then {key}",) * 2)
-        return lines + paint_hint(hints, width, self._ink, most=1, indent="  ")
+        return lines + paint_key_hints(hints, width, self._ink, most=1, indent="  ")
 
     def _option(self, action: str, words: str) -> Line:
         ink, is_chosen = self._ink, action == self._chosen

@@ -1,10 +1,23 @@
-"""What could be meant by what stands before the cursor: a command, its argument, or a file."""
+"""What could be meant by what stands before the cursor: a command, its argument, or a file.
 
+Proposals while typing: reads the composer, fills the list above it, puts the choice in.
+"""
+
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from dirge_py.slash.base import Choice
 from dirge_py.slash.registry import Registry
+from dirge_py.ui.panels.choices import ChoiceList
+from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.prompt.file_index import FileIndex
+from dirge_py.ui.prompt.file_matcher import FileMatcher, TouchedFiles
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
 
 _MOST = 50
 _FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
@@ -13,7 +26,7 @@ _ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Completion:
     """`insert` replaces the last `replaces` characters before the cursor."""
 
     label: str
@@ -33,13 +46,13 @@ class Proposal:
         return f"{self.insert} " if self.is_path else self.insert
 
 
-def propose(
+def complete(
     before: str,
     *,
     registry: Registry,
     arguments: Callable[[str], Sequence[str]],
     files: Sequence[str],
-) -> Sequence[Proposal]:
+) -> Sequence[Completion]:
     """Proposals for the text before the cursor, best first; empty when nothing is asked for.
 
     `arguments` gives the known arguments of a command by its name, `files` are the paths that fit.
@@ -52,18 +65,20 @@ def propose(
         if "/" in typed:
             return ()
         return [
-            Proposal(f"/{name}", f"/{name} ", len(typed) + 1, summary)
+            Completion(f"/{name}", f"/{name} ", len(typed) + 1, summary)
             for name, summary in registry.complete(typed)
         ]
     if match := _FILE_WORD.search(before):
         query = match[1]
-        return [Proposal(path, f"@{_quoted(path)}", len(query) + 1, is_path=True) for path in files]
+        return [
+            Completion(path, f"@{_quoted(path)}", len(query) + 1, is_path=True) for path in files
+        ]
     if match := _ARGUMENT.match(before):
         typed = match[2]
         fitting = [word for word in arguments(match[1]) if word.startswith(typed)]
         # What is written out comes first: Enter sends it then, whatever longer words there are.
         known = sorted(fitting, key=lambda word: word != typed)
-        return [Proposal(word, word, len(typed)) for word in known[:_MOST]]
+        return [Completion(word, word, len(typed)) for word in known[:_MOST]]
     return ()
 
 
@@ -75,3 +90,181 @@ def file_query(before: str) -> str | None:
 
 def _quoted(path: str) -> str:
     return f'"{path}"' if " " in path else path
+
+
+_AT_ONCE = 3_000
+"""Files that are looked at without letting anybody else have a turn."""
+_SLICE_S = 0.004
+
+
+class Completer:
+    """Connects a `Composer` with a `ChoiceList`."""
+
+    def __init__(
+        self,
+        composer: Composer,
+        choices: ChoiceList,
+        registry: Registry,
+        conversation: "Callable[[], Conversation | None]",
+    ) -> None:
+        self._composer = composer
+        self._choices = choices
+        self._registry = registry
+        self._conversation = conversation
+        self._proposals: Sequence[Completion] = ()
+        self._index = FileIndex(self._has_news)
+        self._touched = TouchedFiles()
+        self._matching: FileMatcher | None = None
+        self._slices: asyncio.Task[None] | None = None
+        self._put: tuple[str, int] | None = None
+
+    def look(self) -> None:
+        """The text or the cursor changed: propose anew, unless we changed it ourselves."""
+        before = self._composer.before_cursor
+        if self._put is not None and before == self._put[0]:
+            return
+        self._put = None
+        if self._match(before):
+            self._offer(before)
+
+    def _offer(self, before: str) -> None:
+        matching = self._matching
+        self._proposals = complete(
+            before,
+            registry=self._registry,
+            arguments=self._arguments,
+            files=matching.best() if matching is not None else (),
+        )
+        if len(self._proposals) == 1 and self._is_written(before, self._proposals[0]):
+            self._proposals = ()
+        self._choices.offer(
+            [
+                Choice(id=str(i), label=p.label, detail=p.detail)
+                for i, p in enumerate(self._proposals)
+            ]
+        )
+        self._composer.has_proposals = bool(self._proposals)
+
+    def act(self, action: str) -> bool:
+        """A list key was pressed; returns whether the text is ready to be sent as it is."""
+        self._finish_matching()
+        if action in ("previous", "next"):
+            self._choices.move(-1 if action == "previous" else 1)
+        elif action == "close":
+            self.close()
+        elif action == "complete":
+            self._cycle()
+        elif action == "choose":
+            return self._choose()
+        return False
+
+    def stop(self) -> None:
+        """Watch no files any more."""
+        self.close()
+        self._index.stop()
+
+    def close(self) -> None:
+        self._stop_matching()
+        self._proposals = ()
+        self._put = None
+        self._choices.offer(())
+        self._composer.has_proposals = False
+
+    def _chosen(self) -> Completion | None:
+        choice = self._choices.chosen
+        return self._proposals[int(choice.id)] if choice else None
+
+    def _choose(self) -> bool:
+        """Enter: a command that is written out is sent, anything else is put in."""
+        chosen = self._chosen()
+        before = self._composer.before_cursor
+        if chosen is None or (
+            before.startswith("/")
+            and self._registry.read(before.strip())
+            and self._is_written(before, chosen)
+        ):
+            self.close()
+            return True
+        self._insert(chosen, chosen.whole)
+        self.close()
+        return before.startswith("/") and not self._takes_arguments(chosen)
+
+    def _cycle(self) -> None:
+        """Tab: the first time the proposal itself, then the ones after it; a folder opens."""
+        if self._put is not None:
+            self._choices.move(1)
+        chosen = self._chosen()
+        if chosen is None:
+            return
+        if chosen.opens and self._put is None:
+            self._composer.replace_before(chosen.replaces, chosen.insert)
+            return
+        self._insert(chosen, chosen.whole)
+        if len(self._proposals) == 1:
+            self.close()
+
+    def _insert(self, proposal: Completion, text: str) -> None:
+        written = self._put[1] if self._put is not None else proposal.replaces
+        before = self._composer.before_cursor
+        self._put = (before[: len(before) - written] + text, len(text))
+        self._composer.replace_before(written, text)
+
+    def _is_written(self, before: str, proposal: Completion) -> bool:
+        return before.endswith(proposal.insert.rstrip())
+
+    def _takes_arguments(self, proposal: Completion) -> bool:
+        command = self._registry.find(proposal.label.removeprefix("/"))
+        return command is None or bool(command.usage and not command.usage.startswith("["))
+
+    def _arguments(self, name: str) -> Sequence[str]:
+        command, conversation = self._registry.find(name), self._conversation()
+        if command is None or command.complete is None or conversation is None:
+            return ()
+        return command.complete(conversation)
+
+    # -- files
+
+    def _match(self, before: str) -> bool:
+        """Look for the files that are asked for; whether that is done, or none are."""
+        query, conversation = file_query(before), self._conversation()
+        self._stop_matching()
+        if query is None or conversation is None:
+            self._matching = None
+            return True
+        self._index.want(conversation.cwd)
+        self._matching = FileMatcher(
+            query,
+            self._index.files,
+            touched=self._touched.paths(conversation),
+            before=self._matching,
+        )
+        if self._matching.left <= _AT_ONCE:
+            return self._matching.work()
+        self._slices = asyncio.get_running_loop().create_task(self._work(self._matching, before))
+        return False
+
+    async def _work(self, matching: FileMatcher, before: str) -> None:
+        """Go on matching in slices, and let keys be heard in between."""
+        while True:
+            if matching.work(_SLICE_S):
+                break
+            await asyncio.sleep(0)
+        self._slices = None
+        if self._composer.before_cursor == before:
+            self._offer(before)
+
+    def _finish_matching(self) -> None:
+        """The list is to be used as it will be: what is left of the files is looked at now."""
+        if self._slices is not None and self._matching is not None:
+            self._stop_matching()
+            self._matching.work()
+            self._offer(self._composer.before_cursor)
+
+    def _stop_matching(self) -> None:
+        if self._slices is not None:
+            self._slices.cancel()
+            self._slices = None
+
+    def _has_news(self) -> None:
+        if self._put is None and file_query(self._composer.before_cursor) is not None:
+            self.look()

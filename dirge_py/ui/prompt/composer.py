@@ -1,18 +1,21 @@
-"""The input: several lines, history, pastes; what is done with the text is up to its parent."""
+"""The input: several lines, history, pastes; what is done with the text is up to its parent.
+
+Vim's modes for the composer: its text and cursor go in, an edit and a selection come out.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from textual import events
+from textual.document._document import Selection
 from textual.message import Message
 
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.prompt.editing import Editing
-from dirge_py.ui.prompt.history import History
-from dirge_py.ui.prompt.pastes import LARGEST
-from dirge_py.ui.prompt.pictures import as_mention
-from dirge_py.ui.prompt.searching import Searching
-from dirge_py.ui.prompt.vim_input import VimInput
+from dirge_py.ui.prompt.history import PromptHistory, ReverseSearch
+from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
+from dirge_py.ui.prompt.text_editor import TextEditor
+from dirge_py.ui.prompt.vim.machine import Vim, VimResult
+from dirge_py.ui.prompt.vim.motions import line_end, line_start
 
 _MOVES = ("left", "right", "word_left", "word_right", "line_start", "line_end")
 _MARKING = {
@@ -25,7 +28,7 @@ _MARKING = {
 """What moving does while a mark is set."""
 
 
-class Composer(Editing, inherit_bindings=False):
+class Composer(TextEditor, inherit_bindings=False):
     """Where the next prompt is written. Keys come from the keymap, Textual's own are off."""
 
     DEFAULT_CSS = """
@@ -70,10 +73,10 @@ class Composer(Editing, inherit_bindings=False):
         action: str
 
     def __init__(self, keymap: Keymap, placeholder: str) -> None:
-        self._searching: Searching | None = None
+        self._searching: ReverseSearch | None = None
         super().__init__(id="composer", placeholder=placeholder, highlight_cursor_line=False)
         self.cursor_blink = False
-        self.prompts = History()
+        self.prompts = PromptHistory()
         self._keymap = keymap
         self._vim: VimInput | None = None
         self._has_mark = False
@@ -201,7 +204,7 @@ class Composer(Editing, inherit_bindings=False):
     # -- searching
 
     def key_action_search_history(self) -> None:
-        self._searching = Searching(self, self.prompts.prompts)
+        self._searching = ReverseSearch(self, self.prompts.prompts)
         self.post_message(self.Restated())
 
     def _search(self, event: events.Key) -> bool:
@@ -329,3 +332,104 @@ class Composer(Editing, inherit_bindings=False):
             if self._vim is not None:
                 self._vim.begin()
         self.post_message(self.Sent(text, how))
+
+
+_WORDS = {
+    "insert": "INSERT",
+    "normal": "NORMAL",
+    "visual": "VISUAL",
+    "visual line": "VISUAL LINE",
+}
+
+
+class VimInput:
+    """A placeholder is one character here, so that no motion ends within it."""
+
+    def __init__(self, field: TextEditor) -> None:
+        self._field = field
+        self._vim = Vim()
+        self._shown: Selection | None = None
+        self._at = 0
+
+    @property
+    def words(self) -> str:
+        """The mode, and the keys of an order that is not complete."""
+        return " ".join(part for part in (_WORDS[self._vim.mode], self._vim.pending) if part)
+
+    @property
+    def is_inserting(self) -> bool:
+        return self._vim.mode == "insert"
+
+    def begin(self) -> None:
+        """The input is empty: write."""
+        self._vim.begin()
+
+    def press(self, key: str) -> VimResult | None:
+        """Do what a key means; None: it means nothing in this mode."""
+        field = self._field
+        before = field.pastes.as_signs(field.text)
+        outcome = self._vim.press(key, before, self._cursor(before))
+        if outcome is not None:
+            self._write(before, outcome.text)
+            self._show(outcome)
+            field.keep_cut(field.pastes.from_signs(outcome.cut))
+        return outcome
+
+    def rest(self) -> None:
+        """Somebody else moved the cursor or wrote: it may stand where it cannot rest."""
+        if self._vim.mode == "normal":
+            text = self._field.pastes.as_signs(self._field.text)
+            at = self._cursor(text)
+            if at == line_end(text, at) and at > line_start(text, at):
+                self._field.move_cursor(self._location(text, at - 1))
+
+    def _cursor(self, text: str) -> int:
+        """Where the cursor is in `text`, which has signs for placeholders."""
+        field = self._field
+        if field.selection == self._shown and not self.is_inserting:
+            return min(self._at, len(text))
+        return len(field.pastes.as_signs(field.before_cursor))
+
+    def _location(self, text: str, at: int) -> tuple[int, int]:
+        before = self._field.pastes.from_signs(text[:at])
+        return before.count("\n"), len(before) - before.rfind("\n") - 1
+
+    def _write(self, before: str, after: str) -> None:
+        """Change the text in one step, and only where it differs."""
+        if before == after:
+            return
+        start = _same_at_start(before, after)
+        most = min(len(before), len(after)) - start
+        kept = _same_at_start(before[::-1][:most], after[::-1][:most])
+        field = self._field
+        field.history.checkpoint()
+        field.replace(
+            field.pastes.from_signs(after[start : len(after) - kept]),
+            self._location(before, start),
+            self._location(before, len(before) - kept),
+        )
+        field.history.checkpoint()
+
+    def _show(self, outcome: VimResult) -> None:
+        text, at, anchor = outcome.text, outcome.at, outcome.anchor
+        start, end = (at, at) if anchor is None else (anchor, at)
+        if anchor is not None and self._vim.mode == "visual line":
+            low, high = line_start(text, min(start, end)), line_end(text, max(start, end))
+            start, end = (low, high) if anchor <= at else (high, low)
+        elif anchor is not None:
+            # What is selected takes in the characters at both ends.
+            start, end = (start, end + 1) if anchor <= at else (start + 1, end)
+        selection = Selection(self._location(text, start), self._location(text, end))
+        self._field.selection = selection
+        self._at, self._shown = at, self._field.selection
+
+
+def _same_at_start(one: str, other: str) -> int:
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:
+        return most
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+    return low

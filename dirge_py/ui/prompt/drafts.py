@@ -8,8 +8,8 @@ from dirge_py.frontend.controller import typed_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.ui.prompt.completion import Completer
     from dirge_py.ui.prompt.composer import Composer
-    from dirge_py.ui.prompt.proposer import Proposer
 
 CALM_S = 0.3
 """After the last key."""
@@ -25,7 +25,7 @@ _LONG_S = 3.0
 """The same for a long draft: each time the whole of it is written."""
 
 
-class Drafts:
+class PromptDrafts:
     """Keeps the draft of the conversation, and those put aside, soon after they changed."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Drafts:
             prompts.add(whole)
         return whole
 
-    def let_propose(self, proposer: "Proposer") -> None:
+    def let_propose(self, proposer: "Completer") -> None:
         """Propose for what the person writes; what was called back is complete."""
         if self._composer.may_propose:
             proposer.look()

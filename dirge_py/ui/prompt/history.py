@@ -1,11 +1,18 @@
-"""Earlier prompts, and the draft that was being written when looking at them began."""
+"""Earlier prompts, and the draft that was being written when looking at them began.
+
+Looking for an earlier prompt while typing a part of it, as readline does with Ctrl+R.
+
+A search through earlier prompts that is shown in the input itself.
+"""
 
 from collections.abc import Iterable, Sequence
+
+from dirge_py.ui.prompt.text_editor import TextEditor, UndoSteps
 
 _MOST = 500
 
 
-class History:
+class PromptHistory:
     """Prompts, oldest first; the same one twice in a row is kept once."""
 
     def __init__(self, prompts: Iterable[str] = ()) -> None:
@@ -61,3 +68,102 @@ class History:
         """An earlier prompt that was changed is a draft of its own, and comes back at the end."""
         if current.strip() and self.shown not in (None, current):
             self._draft = current
+
+
+class HistorySearch:
+    """`draft` is what stood in the input before. The newest match is tried first."""
+
+    def __init__(self, prompts: Sequence[str], draft: str) -> None:
+        self._prompts = list(dict.fromkeys(reversed(prompts)))
+        self.draft = draft
+        self.query = ""
+        self.has_failed = False
+        self._at = -1
+
+    @property
+    def match(self) -> str | None:
+        """The prompt that was found; None before anything was."""
+        return self._prompts[self._at] if self._at >= 0 else None
+
+    @property
+    def words(self) -> str:
+        """What is shown while searching."""
+        failed = "no such prompt: " if self.has_failed else ""
+        return f"(search) {failed}{self.query}"
+
+    def type(self, text: str) -> None:
+        """Search for more; a prompt that still matches stays."""
+        self.query += text
+        self._look(max(0, self._at), 1)
+
+    def erase(self) -> None:
+        """Search for less, from the newest on."""
+        self.query = self.query[:-1]
+        self._at = -1
+        self.has_failed = False
+        if self.query:
+            self._look(0, 1)
+
+    def older(self) -> None:
+        self._look(self._at + 1, 1)
+
+    def newer(self) -> None:
+        self._look(self._at - 1, -1)
+
+    def _look(self, start: int, step: int) -> None:
+        """Go on to the next match; what was found stays where there is none."""
+        query = self.query.casefold()
+        end = len(self._prompts) if step > 0 else -1
+        for at in range(start, end, step):
+            if query in self._prompts[at].casefold():
+                self._at, self.has_failed = at, False
+                return
+        self.has_failed = True
+
+
+class ReverseSearch:
+    """From Ctrl+R until it is left; what is tried meanwhile is nothing to undo."""
+
+    def __init__(self, field: TextEditor, prompts: Sequence[str]) -> None:
+        self._field = field
+        self._search = HistorySearch(prompts, field.text)
+        self._steps, self._selection = field.history, field.selection
+        field.history = UndoSteps()
+
+    @property
+    def draft(self) -> str:
+        return self._search.draft
+
+    @property
+    def words(self) -> str:
+        return self._search.words
+
+    @property
+    def match(self) -> str | None:
+        return self._search.match
+
+    def type(self, text: str) -> None:
+        self._search.type(text)
+        self._show()
+
+    def act(self, action: str) -> None:
+        """Do what a key of the search means: `older`, `newer` or `erase`."""
+        {"older": self._search.older, "newer": self._search.newer, "erase": self._search.erase}[
+            action
+        ]()
+        self._show()
+
+    def leave(self) -> None:
+        """Put back what stood there before."""
+        self._write(self._search.draft)
+        self._field.selection = self._selection
+        self._field.history = self._steps
+
+    def _show(self) -> None:
+        shown = self._search.match
+        self._write(self._search.draft if shown is None else shown)
+
+    def _write(self, text: str) -> None:
+        field = self._field
+        if field.text != text:
+            field.replace(text, (0, 0), field.document.end, maintain_selection_offset=False)

@@ -2,21 +2,32 @@
 
 A block is changed through its methods only; each change raises `version`, by which everything that
 was drawn of it before is known to be stale. Text from outside is cleaned here, once, on its way in.
+
+The first lines of a new conversation: what is at work here, and where.
+
+A model call that broke off and is made again: the wait before, counted down.
+
+A command that the person ran with `!`, and what it wrote.
+
+What a run came to, in one line: turns, tokens, cost and time.
 """
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from textual.strip import Strip
 
-from dirge_py.lib.text import clean
+from dirge_py.lib.text import clean, format_cost
 from dirge_py.slash.base import Tone
-from dirge_py.ui.ink import Ink
-from dirge_py.ui.transcript.lines import Line, Span, clip, wrap
+from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
+from dirge_py.types.messages import AssistantMessage, Usage
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, Span, clip, fold, strip, wrap
 
 
-class Block(Protocol):
+class TranscriptBlock(Protocol):
     """One piece of the transcript.
 
     `gap`: a blank line stands before it, unless it and the one above are of one kind and both
@@ -32,7 +43,7 @@ class Block(Protocol):
     gathers: bool
     is_wide: bool
     is_open: bool | None
-    group: "Block | None"
+    group: "TranscriptBlock | None"
     landmarks: Sequence[int]
 
     @property
@@ -43,7 +54,7 @@ class Block(Protocol):
     def text(self) -> str:
         """What it says, plain and whole, with what is folded away."""
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         """Its lines, each at most `width` cells."""
 
     def guess_height(self, width: int) -> int:
@@ -60,7 +71,7 @@ class BlockBase:
     def __init__(self) -> None:
         self.version = 0
         self.is_open: bool | None = None
-        self.group: Block | None = None
+        self.group: TranscriptBlock | None = None
         self.landmarks: Sequence[int] = (0,)
 
     @property
@@ -93,7 +104,7 @@ class UserBlock(BlockBase):
     def text(self) -> str:
         return "\n".join([self._text, *self._attached])
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         mark: Sequence[Span] = [("› ", ink.user)]
         rest: Sequence[Span] = [("  ", ink.text)]
         strips = wrap([(self._text, ink.user)], width, first=mark, rest=rest)
@@ -131,7 +142,7 @@ class AsideBlock(BlockBase):
     def can_expand(self) -> bool:
         return not self._is_whole
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         head = wrap([(f"» {self._source}", ink.accent)], width)
         rest: Sequence[Span] = [("  ", ink.dim)]
         body = wrap([(self._text, ink.dim)], width, first=rest, rest=rest) if self._text else []
@@ -148,7 +159,6 @@ class AsideBlock(BlockBase):
 
 _COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
 """What a line of two or three columns has before the last, or what any line is indented by."""
-
 _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
 
 
@@ -165,7 +175,7 @@ class NoticeBlock(BlockBase):
     def text(self) -> str:
         return self._text
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         style = {
             "plain": ink.dim,
             "good": ink.good,
@@ -190,7 +200,7 @@ class DetailBlock(NoticeBlock):
 
     gap = False
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         return super().paint(width, ink, expanded=expanded) if expanded else []
 
 
@@ -221,7 +231,7 @@ class ThinkingBlock(BlockBase):
         self._parts = [self.text] if self._parts else []
         self.changed()
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         text = self.text.strip("\n")
         if expanded:
             mark: Sequence[Span] = [("∴ ", ink.dim)]
@@ -235,3 +245,235 @@ class ThinkingBlock(BlockBase):
 
     def guess_height(self, width: int) -> int:
         return 1
+
+
+_NARROW = 50
+"""Columns below which there are no names of rows, no blank lines, and one hint."""
+
+
+class GreetingBlock(BlockBase):
+    """A title, a few named facts of one line each, and how to find out more."""
+
+    def __init__(
+        self, title: str, facts: Sequence[tuple[str, str]], *, hint: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self._title = clean(title)
+        self._facts = [(name, clean(text)) for name, text in facts if text]
+        self._hint = hint
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
+
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+        is_narrow = width < _NARROW
+        label = 0 if is_narrow else max(len(name) for name, _ in self._facts) + 2
+        facts: list[Line] = [
+            [(name.ljust(label)[:label], ink.dim), (clip(text, width - label), ink.text)]
+            for name, text in self._facts
+        ]
+        hint = self._hint[0] if is_narrow else " · ".join(self._hint)
+        blank: list[Strip] = [] if is_narrow else [strip([])]
+        return [
+            strip([(clip(self._title, width), ink.heading)]),
+            *blank,
+            *map(strip, facts),
+            *blank,
+            *wrap([(hint, ink.dim)], width),
+        ]
+
+    def guess_height(self, width: int) -> int:
+        return len(self._facts) + (2 if width < _NARROW else 4)
+
+
+class RetryBlock(BlockBase):
+    """One line that says what went wrong, and in how many seconds it is tried again.
+
+    `delay_s` counts from the block's making, by `clock` (seconds).
+    """
+
+    def __init__(
+        self, attempt: int, delay_s: float, error: str, *, clock: Callable[[], float]
+    ) -> None:
+        super().__init__()
+        self._attempt = attempt
+        self._error = clean(error)
+        self._clock = clock
+        self._due = clock() + delay_s
+        self._shown_s = self._left_s
+
+    @property
+    def text(self) -> str:
+        return f"Try {self._attempt}: {self._error}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is there time left to count?"""
+        return self._shown_s > 0
+
+    def tick(self) -> bool:
+        """Look at the clock; True if another number has to be shown."""
+        left_s = self._left_s
+        if left_s == self._shown_s:
+            return False
+        self._shown_s = left_s
+        self.changed()
+        return True
+
+    @property
+    def _left_s(self) -> int:
+        return max(0, round(self._due - self._clock()))
+
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+        when = f"in {self._shown_s} s" if self._shown_s else "now"
+        line = f"Try {self._attempt} {when}: {self._error}"
+        mark, rest = [("! ", ink.warning)], [("  ", ink.warning)]
+        return wrap([(line, ink.warning)], width, first=mark, rest=rest)
+
+    def guess_height(self, width: int) -> int:
+        return 1 + len(self._error) // max(1, width)
+
+
+_LINES_COLLAPSED = 4
+_LONGEST_OUTPUT = 400_000
+"""Characters kept for the view; all of it is in the session."""
+
+
+class ShellBlock(BlockBase):
+    """`! command`, how it ended unless that was well, and the end of its output."""
+
+    def __init__(self, command: str, output: str, *, how: str = "") -> None:
+        super().__init__()
+        self._command = clean(command)
+        self._how = "" if how == "exit 0" else clean(how)
+        self._lines = clean(output[-_LONGEST_OUTPUT:]).strip("\n").split("\n")
+        if self._lines == [""]:
+            self._lines = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join([f"! {self._command}", *self._lines])
+
+    @property
+    def can_expand(self) -> bool:
+        return len(self._lines) > _LINES_COLLAPSED
+
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+        rest: Line = [("  ", ink.text)]
+        head: Line = [(self._command, ink.user)]
+        if self._how:
+            head.append((f"  {self._how}", ink.error))
+        strips = wrap(head, width, first=[("! ", ink.accent)], rest=rest)
+        lines = self._lines if expanded else self._lines[-_LINES_COLLAPSED:]
+        hidden = len(self._lines) - len(lines)
+        if hidden:
+            words = f"… {hidden} earlier line{'s' * (hidden != 1)}"
+            strips += wrap([(words, ink.dim)], width, first=rest, rest=rest)
+        for line in lines:
+            strips += fold([(line, ink.dim)], width, prefix=rest)
+        return strips
+
+    def guess_height(self, width: int) -> int:
+        return 1 + min(len(self._lines), _LINES_COLLAPSED + 1)
+
+
+_TOLD_FROM_TURNS = 2
+_TOLD_FROM_S = 5
+"""A run below both is a short talk, which a line about it would double."""
+
+
+class RunSummary:
+    """Hears the events of one run after another."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self._began = self._clock()
+        self._turns = 0
+        self._usage = Usage()
+        self._cost_usd: float | None = 0.0
+        self._least_usd = 0.0
+
+    def hear(self, event: LoopEvent) -> None:
+        match event:
+            case AgentStart():
+                self._begin()
+            case MessageEnd(message=AssistantMessage(origin="model") as answer):
+                self._turns += 1
+                if answer.content and not answer.usage:
+                    # It was paid for, and nobody said how much.
+                    self._cost_usd = None
+            case UsageReported(usage=usage, cost_usd=cost_usd):
+                self._usage += usage
+                self._least_usd += cost_usd or 0.0
+                if self._cost_usd is not None:
+                    self._cost_usd = None if cost_usd is None else self._cost_usd + cost_usd
+
+    @property
+    def words(self) -> str:
+        """`3 turns · 12.3k in (80% cached) · 1.2k out · $0.0123 · 14 s`; empty for a short run.
+
+        Tokens are left out where they are not known, and the time of less than a second.
+        """
+        took_s = self._clock() - self._began
+        if self._turns < _TOLD_FROM_TURNS and took_s < _TOLD_FROM_S:
+            return ""
+        turns = f"{self._turns} turn{'s' * (self._turns != 1)}"
+        parts = (
+            turns,
+            *spent_text(self._usage, self._cost_usd, self._least_usd),
+            duration_text(took_s),
+        )
+        return " · ".join(part for part in parts if part)
+
+
+class RunSummaryBlock(BlockBase):
+    """The line about a run that is over, dim: nobody has to read it."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self._words = words
+
+    @property
+    def text(self) -> str:
+        return self._words
+
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+        return wrap([(self._words, ink.dim)], width)
+
+    def guess_height(self, width: int) -> int:
+        return 1
+
+
+def spent_text(usage: Usage, cost_usd: float | None, least_usd: float = 0.0) -> Sequence[str]:
+    """Tokens and cost, as far as they are not nothing; a price that nobody knows is told."""
+    parts = []
+    if usage.input:
+        share = round(100 * usage.cache_read / usage.input)
+        cached = f" ({share}% cached)" if usage.cache_read else ""
+        parts.append(f"{_tokens(usage.input)} in{cached}")
+    if usage.output:
+        parts.append(f"{_tokens(usage.output)} out")
+    if cost_usd is None and parts:
+        parts.append(format_cost(None, least_usd))
+    elif cost_usd:
+        parts.append(f"${cost_usd:.4f}")
+    return parts
+
+
+def _tokens(count: int) -> str:
+    """`950`, `12.3k`, `1.2M`."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
+
+
+def duration_text(seconds: float) -> str:
+    """As `14 s` or `2 min 3 s`; empty for less than one."""
+    if seconds < 1:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,5 +1,11 @@
-"""Diffs as coloured lines with their numbers: one below the other, or the two sides beside."""
+"""Diffs as coloured lines with their numbers: one below the other, or the two sides beside.
 
+A unified diff as rows: what each line is, where it stands on either side, and what it says.
+
+A diff that stands for itself, in pieces, so that only what is looked at is drawn.
+"""
+
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import zip_longest
@@ -11,26 +17,113 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.ui.ink import Ink
-from dirge_py.ui.transcript.diff_rows import Row, read_diff
+from dirge_py.lib.text import clean
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.blocks import BlockBase
 from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, strip
-from dirge_py.ui.transcript.word_marks import LONGEST_STRETCH, Spans, mark_words, pair_lines
+from dirge_py.ui.transcript.word_diff import LONGEST_STRETCH, Spans, mark_words, pair_lines
+
+RowKind = Literal["same", "removed", "added", "name", "gap", "note"]
+_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """One line of a diff. `old` and `new` are its numbers on the sides that have it, from 1.
+
+    `name` is a file's heading, `gap` stands between two hunks, `note` is what is no line of either
+    side. `opens`: a hunk begins here; of a file with a heading, at the heading.
+    """
+
+    kind: RowKind
+    text: str = ""
+    old: int | None = None
+    new: int | None = None
+    opens: bool = False
+
+
+def read_diff(diff: str) -> list[DiffRow]:
+    """The rows of a unified diff of one file or several; anything else is taken as notes.
+
+    File headers are left out; where there are several files, or one moves, each has a heading.
+    """
+    lines = diff.split("\n")
+    headers = {at for at in range(len(lines) - 2) if _is_header(lines[at : at + 3])}
+    rows: list[DiffRow] = []
+    old = new = 0
+    in_hunk = opens = False
+    for at, line in enumerate(lines):
+        row: DiffRow | None = None
+        if at in headers or at - 1 in headers:
+            in_hunk = False
+            if at in headers and (len(headers) > 1 or _is_moved(line, lines[at + 1])):
+                row = DiffRow("name", _header_path(line, lines[at + 1]), opens=True)
+        elif hunk := _HUNK.match(line):
+            if in_hunk:
+                rows.append(DiffRow("gap"))
+            old, new, in_hunk = int(hunk[1]), int(hunk[2]), True
+            opens = not (rows and rows[-1].kind == "name")
+            continue
+        elif not in_hunk:
+            if line and not line.startswith(("diff ", "index ")):
+                row = DiffRow("note", line)
+        elif line.startswith("+"):
+            row = DiffRow("added", line[1:], new=new, opens=opens)
+            new += 1
+        elif line.startswith("-"):
+            row = DiffRow("removed", line[1:], old=old, opens=opens)
+            old += 1
+        elif line.startswith("\\"):
+            row = DiffRow("note", line)
+        elif line or at < len(lines) - 1:
+            row = DiffRow("same", line[1:], old=old, new=new, opens=opens)
+            old, new = old + 1, new + 1
+        if row is not None:
+            rows.append(row)
+            opens = False
+    return rows
+
+
+def count_changes(diff: str) -> tuple[int, int]:
+    """How many lines a unified diff adds and removes."""
+    lines = diff.splitlines()
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
+    return added, removed
+
+
+def _is_header(lines: Sequence[str]) -> bool:
+    """Whether a file begins here. Inside a hunk `--- x` is a line that is removed: no `@@` follows
+    the one after it, for what ends a hunk without context ends its file.
+    """
+    starts = ("--- ", "+++ ", "@@ ")
+    return all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
+
+
+def _header_path(old: str, new: str) -> str:
+    if new == "+++ /dev/null":
+        return old[4:]
+    return f"{old[4:]} → {new[4:]}" if _is_moved(old, new) else new[4:]
+
+
+def _is_moved(old: str, new: str) -> bool:
+    """Whether the names of the two sides differ; git puts `a/` and `b/` before them."""
+    names = old[4:].removeprefix("a/"), new[4:].removeprefix("b/")
+    return names[0] != names[1] and "/dev/null" not in (old[4:], new[4:])
+
 
 DiffLayout: TypeAlias = Literal["auto", "unified", "split"]
-
 _SPLIT_FROM = 140
 _MARGINS = 3
 """Columns of the terminal that are not drawn on: blank ones on both sides, and the scrollbar's."""
-
 _NARROWEST_SPLIT = 40
 """Columns below which two sides have no room, whatever was asked for."""
-
 _DIVIDER = " │ "
 _SIGNS = {"added": "+", "removed": "-", "same": " "}
 
 
 @dataclass(frozen=True, slots=True)
-class Painted:
+class PaintedDiff:
     """The drawn lines, and at which of them a hunk begins."""
 
     strips: list[Strip]
@@ -47,7 +140,7 @@ def is_split(layout: DiffLayout, width: int) -> bool:
 def paint_diff(
     diff: str,
     width: int,
-    ink: Ink,
+    ink: Styles,
     *,
     indent: Sequence[Span] = (),
     is_whole: bool = False,
@@ -65,16 +158,16 @@ def paint_diff(
 
 
 def paint_rows(
-    rows: Sequence[Row],
+    rows: Sequence[DiffRow],
     width: int,
-    ink: Ink,
+    ink: Styles,
     *,
     indent: Sequence[Span] = (),
     is_whole: bool = False,
     split: bool = False,
     muted: bool = False,
     digits: int = 0,
-) -> Painted:
+) -> PaintedDiff:
     """Rows as lines of at most `width` cells; of changed pairs of lines the words are marked.
 
     `muted`: all of it is dim, nothing is marked. `digits`: the least room for line numbers.
@@ -94,12 +187,12 @@ def paint_rows(
         if stretch[0].opens:
             hunks.append(len(strips))
         strips += painter.beside(stretch) if split else painter.below(stretch)
-    return Painted(strips, hunks)
+    return PaintedDiff(strips, hunks)
 
 
-def _stretches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+def _stretches(rows: Sequence[DiffRow]) -> Iterator[list[DiffRow]]:
     """Removed and added lines that belong together; every other row for itself."""
-    stretch: list[Row] = []
+    stretch: list[DiffRow] = []
     for row in rows:
         is_change = row.kind in ("removed", "added")
         turns_back = row.kind == "removed" and bool(stretch) and stretch[-1].kind == "added"
@@ -117,13 +210,13 @@ def _stretches(rows: Sequence[Row]) -> Iterator[list[Row]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Painter:
     width: int
-    ink: Ink
+    ink: Styles
     indent: Sequence[Span]
     is_whole: bool
     muted: bool
     digits: int
 
-    def below(self, rows: Sequence[Row]) -> list[Strip]:
+    def below(self, rows: Sequence[DiffRow]) -> list[Strip]:
         """Removed lines, then the added ones."""
         marks = _marks(rows) if len(rows) > 1 and not self.muted else {}
         strips: list[Strip] = []
@@ -134,7 +227,7 @@ class _Painter:
             strips += fold(spans, self.width, prefix=gutter, is_whole=self.is_whole)
         return strips
 
-    def beside(self, rows: Sequence[Row]) -> list[Strip]:
+    def beside(self, rows: Sequence[DiffRow]) -> list[Strip]:
         """Each line beside what became of it."""
         if rows[0].kind in ("name", "gap", "note"):
             return self.below(rows)
@@ -154,7 +247,7 @@ class _Painter:
         return strips
 
     def _across(
-        self, old: Row | None, new: Row | None, old_marks: Spans, new_marks: Spans
+        self, old: DiffRow | None, new: DiffRow | None, old_marks: Spans, new_marks: Spans
     ) -> list[Strip]:
         indent = sum(cell_len(text) for text, _ in self.indent)
         room = self.width - indent - len(_DIVIDER)
@@ -171,17 +264,19 @@ class _Painter:
             strips.append(strip(line))
         return strips
 
-    def _side(self, row: Row | None, number: int | None, marks: Spans, width: int) -> list[Strip]:
+    def _side(
+        self, row: DiffRow | None, number: int | None, marks: Spans, width: int
+    ) -> list[Strip]:
         if row is None:
             return []
         gutter = [self._gutter(row, number)]
         return fold(self._spans(row, marks), width, prefix=gutter, is_whole=self.is_whole)
 
-    def _gutter(self, row: Row, number: int | None) -> Span:
+    def _gutter(self, row: DiffRow, number: int | None) -> Span:
         shown = "⋯" if row.kind == "gap" else "" if number is None else str(number)
         return (f"{shown:>{self.digits}} ", self.ink.dim)
 
-    def _spans(self, row: Row, marks: Spans) -> Line:
+    def _spans(self, row: DiffRow, marks: Spans) -> Line:
         """The sign and the text, its marked words apart."""
         ink = self.ink
         style = {
@@ -201,7 +296,7 @@ class _Painter:
         return [*spans, (text[at:], style)]
 
 
-def _marks(rows: Sequence[Row]) -> dict[int, Spans]:
+def _marks(rows: Sequence[DiffRow]) -> dict[int, Spans]:
     """The marked words of each row that has some."""
     if len(rows) > LONGEST_STRETCH:
         return {}
@@ -217,7 +312,7 @@ def _marks(rows: Sequence[Row]) -> dict[int, Spans]:
 
 
 def _pairs(
-    rows: Sequence[Row], removed: Sequence[int], added: Sequence[int]
+    rows: Sequence[DiffRow], removed: Sequence[int], added: Sequence[int]
 ) -> Iterator[tuple[int | None, int | None]]:
     lines = [_untabbed(rows[at].text) for at in removed], [_untabbed(rows[at].text) for at in added]
     for old, new in pair_lines(*lines):
@@ -231,7 +326,7 @@ def _untabbed(text: str) -> str:
     return text.expandtabs(TAB_WIDTH)
 
 
-def _cells(line: Strip, ink: Ink) -> Line:
+def _cells(line: Strip, ink: Styles) -> Line:
     return [(segment.text, segment.style or ink.text) for segment in line]
 
 
@@ -244,3 +339,48 @@ def _marked(style: Style) -> Style:
         return style + bold + Style(underline=True)
     blended = blend_rgb(ground.get_truecolor(), color.get_truecolor(), 0.25)
     return style + bold + Style(bgcolor=Color.from_triplet(blended))
+
+
+_ROWS_OF_PIECE = 300
+
+
+class DiffBlock(BlockBase):
+    """Some rows of a diff, one side below the other or beside it. `continues`: it is not the first
+    piece, so no blank line stands before it.
+    """
+
+    def __init__(
+        self, rows: Sequence[DiffRow], *, layout: DiffLayout = "auto", continues: bool = False
+    ) -> None:
+        super().__init__()
+        self.gap = not continues
+        self.is_wide = layout != "unified"
+        self._rows = rows
+        self._layout = layout
+
+    @property
+    def text(self) -> str:
+        return "\n".join(row.text for row in self._rows)
+
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+        painted = paint_rows(self._rows, width, ink, split=is_split(self._layout, width))
+        self.landmarks = painted.hunks or (0,)
+        return painted.strips
+
+    def guess_height(self, width: int) -> int:
+        return len(self._rows)
+
+
+def diff_blocks(diff: str, layout: DiffLayout = "auto") -> list[DiffBlock]:
+    """A unified diff as blocks, cut where hunks begin if possible."""
+    blocks: list[DiffBlock] = []
+    piece: list[DiffRow] = []
+    for row in read_diff(clean(diff).rstrip("\n")):
+        is_long = len(piece) >= _ROWS_OF_PIECE and (row.opens or row.kind in ("name", "gap"))
+        if is_long or len(piece) >= _ROWS_OF_PIECE * 2:
+            blocks.append(DiffBlock(piece, layout=layout, continues=bool(blocks)))
+            piece = []
+        piece.append(row)
+    if piece:
+        blocks.append(DiffBlock(piece, layout=layout, continues=bool(blocks)))
+    return blocks

@@ -27,7 +27,7 @@ _LINE_PIECE = 6_000
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkdownPiece:
     """A finished stretch. `language` is None for Markdown, else this is bare code.
 
     `continues`: it belongs to the block before it, so no blank line goes between. `head` has to be
@@ -40,7 +40,7 @@ class Piece:
     head: str = ""
 
 
-class Flow:
+class MarkdownStream:
     """Takes text as it comes; gives finished pieces and the open end."""
 
     def __init__(self) -> None:
@@ -50,15 +50,17 @@ class Flow:
         self._head = ""
 
     @property
-    def open_piece(self) -> Piece:
+    def open_piece(self) -> MarkdownPiece:
         """What may still change."""
         language = self._fence[1] if self._fence else None
-        return Piece(text=self._open, language=language, continues=self._continues, head=self._head)
+        return MarkdownPiece(
+            text=self._open, language=language, continues=self._continues, head=self._head
+        )
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[MarkdownPiece]:
         """Add text; returns what it finished."""
         self._open += text
-        finished: list[Piece] = []
+        finished: list[MarkdownPiece] = []
         while True:
             piece = self._cut_fence() if self._fence else self._cut_blocks()
             if piece is None:
@@ -66,13 +68,13 @@ class Flow:
             if piece.text:
                 finished.append(piece)
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[MarkdownPiece]:
         """The text is whole: everything left is finished."""
         left = self.open_piece
         self._open, self._fence, self._head = "", None, ""
         return [left] if left.text.strip() else []
 
-    def _cut_fence(self) -> Piece | None:
+    def _cut_fence(self) -> MarkdownPiece | None:
         """Bare code of a fence that was too long to wait for: whole stretches, or its end."""
         assert self._fence is not None
         mark, language = self._fence
@@ -82,7 +84,7 @@ class Flow:
         at = _line_start(self._open, _LONGEST_OPEN)
         return self._take(at, language=language) if at else None
 
-    def _cut_blocks(self) -> Piece | None:
+    def _cut_blocks(self) -> MarkdownPiece | None:
         """Everything before the last top-level block; of a long last block, what has settled."""
         whole = self._open[: self._open.rfind("\n") + 1]
         if len(self._open) - len(whole) > _LONGEST_LINE:
@@ -104,7 +106,7 @@ class Flow:
             return None
         return self._cut_long_block(source, tokens)
 
-    def _cut_long_block(self, source: str, tokens: Sequence[Token]) -> Piece | None:
+    def _cut_long_block(self, source: str, tokens: Sequence[Token]) -> MarkdownPiece | None:
         """A stretch of the one block that is open, if there is a good place to cut it."""
         first = tokens[0]
         inner = [t.map[0] for t in tokens if t.level == 1 and t.nesting >= 0 and t.map]
@@ -130,7 +132,7 @@ class Flow:
         last = max((t.map[0] for t in tokens if t.map and t.nesting >= 0), default=0)
         return self._take(_offset(source, last), continues=True) if last else None
 
-    def _open_long_fence(self, whole: str) -> Piece | None:
+    def _open_long_fence(self, whole: str) -> MarkdownPiece | None:
         """From here on the fence's lines are taken as bare code; its opening line is dropped."""
         opening = _FENCE.search(whole)
         if opening is None:
@@ -138,7 +140,7 @@ class Flow:
         words = opening[2].split()
         self._fence = (opening[1], words[0] if words else "")
         self._open = self._open[opening.end() + 1 :]
-        return Piece(text="")
+        return MarkdownPiece(text="")
 
     def _take(
         self,
@@ -148,8 +150,8 @@ class Flow:
         language: str | None = None,
         continues: bool = False,
         ends_fence: bool = False,
-    ) -> Piece:
-        piece = Piece(
+    ) -> MarkdownPiece:
+        piece = MarkdownPiece(
             text=self._open[:at], language=language, continues=self._continues, head=self._head
         )
         self._head = ""

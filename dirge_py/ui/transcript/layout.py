@@ -13,11 +13,10 @@ from typing import Literal
 from textual.strip import Strip
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.ui.ink import Ink
-from dirge_py.ui.transcript.blocks import Block
-from dirge_py.ui.transcript.lines import Span, behind, pad
-from dirge_py.ui.transcript.logical import Logical
-from dirge_py.ui.transcript.rows import NEVER, Row, Rows
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.blocks import TranscriptBlock
+from dirge_py.ui.transcript.lines import LogicalText, Span, behind, pad
+from dirge_py.ui.transcript.rows import NEVER, BlockRow, BlockRows
 
 _SET_IN = "│ "
 """Stands before the lines of what belongs to another block."""
@@ -32,69 +31,69 @@ Form = Literal["open", "short", "hidden"]
 class _Drawn:
     """What was painted of a block; `landmarks` are of this painting, not of a later one."""
 
-    def __init__(self, block: Block, form: Form, strips: Sequence[Strip]) -> None:
+    def __init__(self, block: TranscriptBlock, form: Form, strips: Sequence[Strip]) -> None:
         self.version = block.version
         self.form = form
         self.strips = strips
         self.landmarks = tuple(block.landmarks)
-        self._logical: Logical | None = None
+        self._logical: LogicalText | None = None
 
     @property
-    def logical(self) -> Logical:
+    def logical(self) -> LogicalText:
         if self._logical is None:
-            self._logical = Logical(self.strips)
+            self._logical = LogicalText(self.strips)
         return self._logical
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePosition:
     """A line of the layout: the one of that number of a row, its blank lines counted too."""
 
-    row: Row
+    row: BlockRow
     line: int
 
 
-class Layout:
+class TranscriptLayout:
     """The blocks in order, their heights, and the strips of those that were looked at."""
 
-    def __init__(self, ink: Ink, width: int = 80) -> None:
+    def __init__(self, ink: Styles, width: int = 80) -> None:
         self._ink = ink
         self._width = self._wide_width = width
         self._expanded = False
-        self._rows = Rows()
+        self._rows = BlockRows()
         self._state = 0
-        self._drawn: OrderedDict[Row, _Drawn] = OrderedDict()
+        self._drawn: OrderedDict[BlockRow, _Drawn] = OrderedDict()
         self._lines_kept = 0
-        self._near: tuple[int, Row, int] | None = None
+        self._near: tuple[int, BlockRow, int] | None = None
 
     # -- what is in it
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> BlockRows:
         return self._rows
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> Sequence[TranscriptBlock]:
         return [row.block for row in self._rows]
 
     @property
     def height(self) -> int:
         return self._rows.height
 
-    def append(self, block: Block) -> None:
-        row = Row(block)
+    def append(self, block: TranscriptBlock) -> None:
+        row = BlockRow(block)
         self._rows.append(row)
         self._guess(row)
 
-    def insert(self, before: Block, block: Block) -> None:
+    def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
         """Put `block` before another one, which must be there."""
         below = self._rows.of(before)
-        row = Row(block)
+        row = BlockRow(block)
         self._rows.insert(row, below)
         self._guess(row)
         self._fit_gap(below)
 
-    def remove(self, block: Block) -> None:
+    def remove(self, block: TranscriptBlock) -> None:
         row = self._rows.of(block)
         below = row.below
         self._rows.remove(row)
@@ -104,12 +103,12 @@ class Layout:
 
     def clear(self) -> None:
         self._rows.drop()
-        self._rows = Rows()
+        self._rows = BlockRows()
         self._drawn.clear()
         self._lines_kept = 0
         self._near = None
 
-    def touch(self, block: Block) -> None:
+    def touch(self, block: TranscriptBlock) -> None:
         """Its content changed; its height is a guess again."""
         row = self._rows.of(block)
         self._guess(row)
@@ -129,7 +128,7 @@ class Layout:
         self._redo()
         return True
 
-    def set_ink(self, ink: Ink) -> None:
+    def set_ink(self, ink: Styles) -> None:
         self._ink = ink
         self._redo()
 
@@ -144,14 +143,14 @@ class Layout:
             row.block.is_open = None
         self._redo()
 
-    def is_open(self, block: Block) -> bool:
+    def is_open(self, block: TranscriptBlock) -> bool:
         return self._expanded if block.is_open is None else block.is_open
 
-    def is_hidden(self, block: Block) -> bool:
+    def is_hidden(self, block: TranscriptBlock) -> bool:
         """Does it belong to a block that is closed?"""
         return block.group is not None and not self.is_open(block.group)
 
-    def refold(self, block: Block) -> None:
+    def refold(self, block: TranscriptBlock) -> None:
         """It was opened or closed, and what belongs to it comes or goes."""
         self.touch(block)
         row = self._rows.of(block).below
@@ -191,7 +190,7 @@ class Layout:
             row = row.below
         return moved, found_new
 
-    def settle_at(self, place: Place, height: int) -> int:
+    def settle_at(self, place: LinePosition, height: int) -> int:
         """Draw what a window shows whose first line is `place`; returns the height of that line.
 
         A line beyond the end of its row is one of those below: what was one row may be several now.
@@ -223,17 +222,17 @@ class Layout:
             seen += row.height
             row = row.above
 
-    def settle_row(self, row: Row) -> None:
+    def settle_row(self, row: BlockRow) -> None:
         """Draw one row, wherever it is."""
         if not row.is_gone:
             self._measure_if_new(row)
 
-    def find(self, y: int) -> Place | None:
+    def find(self, y: int) -> LinePosition | None:
         """The line at height `y`; None beyond the end."""
         found = self._find(max(0, y))
-        return Place(found[0], max(0, y) - found[1]) if found else None
+        return LinePosition(found[0], max(0, y) - found[1]) if found else None
 
-    def top(self, row: Row) -> int:
+    def top(self, row: BlockRow) -> int:
         """Height at which a row begins; that of the end if it is gone."""
         return self.height if row.is_gone else self._rows.top(row)
 
@@ -242,7 +241,7 @@ class Layout:
         found = self._find(y)
         return self.strip_at(found[0], y - found[1] - found[0].gap) if found and y >= 0 else None
 
-    def strip_at(self, row: Row, line: int) -> Strip | None:
+    def strip_at(self, row: BlockRow, line: int) -> Strip | None:
         """A drawn line of a row; None for one that it does not have."""
         strips = self.drawn(row).strips
         return strips[line] if 0 <= line < len(strips) else None
@@ -253,7 +252,7 @@ class Layout:
             strip = self.line(y)
             yield strip.text.rstrip() if strip else ""
 
-    def drawn(self, row: Row) -> _Drawn:
+    def drawn(self, row: BlockRow) -> _Drawn:
         """The row as it looks now; drawn if it was not."""
         block = row.block
         form = self._form_of(block)
@@ -272,7 +271,7 @@ class Layout:
             self._lines_kept -= len(oldest.strips)
         return drawn
 
-    def painted(self, row: Row, width: int, *, expanded: bool) -> Logical:
+    def painted(self, row: BlockRow, width: int, *, expanded: bool) -> LogicalText:
         """The text of a row at another width or in another form; nothing of it is kept.
 
         May be called from another thread.
@@ -281,7 +280,7 @@ class Layout:
         landmarks = block.landmarks
         painted = block.paint(width, self._ink, expanded=expanded)
         block.landmarks = landmarks
-        return Logical(painted)
+        return LogicalText(painted)
 
     # -- inside
 
@@ -290,10 +289,10 @@ class Layout:
         self._drawn.clear()
         self._lines_kept = 0
 
-    def _find(self, y: int) -> tuple[Row, int] | None:
-        """As `Rows.at`; lines are asked for one after the other, so the last answer is near."""
+    def _find(self, y: int) -> tuple[BlockRow, int] | None:
+        """As `BlockRows.at`; lines are asked for one after the other, so the last answer is near."""
         revision = self._rows.revision
-        near: tuple[Row, int] | None = None
+        near: tuple[BlockRow, int] | None = None
         if self._near is not None and self._near[0] == revision:
             _, row, top = self._near
             if top <= y < top + row.height:
@@ -306,12 +305,12 @@ class Layout:
             self._near = (revision, *near)
         return near
 
-    def _form_of(self, block: Block) -> Form:
+    def _form_of(self, block: TranscriptBlock) -> Form:
         if self.is_hidden(block):
             return "hidden"
         return "open" if self.is_open(block) else "short"
 
-    def _paint(self, block: Block, form: Form) -> Sequence[Strip]:
+    def _paint(self, block: TranscriptBlock, form: Form) -> Sequence[Strip]:
         if form == "hidden":
             return ()
         if block.group is None:
@@ -321,7 +320,7 @@ class Layout:
         painted = block.paint(width, self._ink, expanded=form == "open")
         return [behind(mark, line) for line in painted]
 
-    def _gap(self, row: Row) -> int:
+    def _gap(self, row: BlockRow) -> int:
         above, block = row.above, row.block
         if above is None or not block.gap or self.is_hidden(block):
             return 0
@@ -330,31 +329,31 @@ class Layout:
         is_close = block.gathers and above.block.gathers and type(above.block) is type(block)
         return 0 if is_close else 1
 
-    def _fit_gap(self, row: Row | None) -> None:
+    def _fit_gap(self, row: BlockRow | None) -> None:
         if row is not None:
             self._rows.set_height(row, self._gap(row), row.lines)
 
-    def _width_of(self, block: Block) -> int:
+    def _width_of(self, block: TranscriptBlock) -> int:
         return self._wide_width if block.is_wide else self._width
 
-    def _guess(self, row: Row) -> None:
+    def _guess(self, row: BlockRow) -> None:
         row.settled = NEVER
         is_hidden = self.is_hidden(row.block)
         lines = 0 if is_hidden else row.block.guess_height(self._width_of(row.block))
         self._rows.set_height(row, self._gap(row), lines)
 
-    def _measure_if_new(self, row: Row) -> None:
+    def _measure_if_new(self, row: BlockRow) -> None:
         if row.settled != self._state:
             self._measure(row)
 
-    def _measure(self, row: Row) -> int:
+    def _measure(self, row: BlockRow) -> int:
         """Draw a row and note its true height; returns by how much it grew."""
         before = row.height
         row.settled = self._state
         self._rows.set_height(row, self._gap(row), len(self.drawn(row).strips))
         return row.height - before
 
-    def _forget(self, row: Row) -> None:
+    def _forget(self, row: BlockRow) -> None:
         drawn = self._drawn.pop(row, None)
         if drawn:
             self._lines_kept -= len(drawn.strips)

@@ -2,9 +2,14 @@
 
 Widths are Rich's, not ours: Textual crops and places what we draw by the same measure, and two
 measures that disagree about one emoji would shift everything to its right.
+
+A drawn line that remembers what of it was written, and what painting added.
+
+The text of a block as it was before it was wrapped, and where each part of it was drawn.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -13,17 +18,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from dirge_py.ui.transcript.painted import Painted
-
 Span: TypeAlias = tuple[str, Style]
 """A piece of text and how it looks."""
-
 Line: TypeAlias = list[Span]
-
 TAB_WIDTH = 4
 LONGEST_LINE = 8192
 """Characters shown of one line; a longer one is cut in the view, never in what is stored."""
-
 _MARGIN = re.compile(r"[ ›∴▌│»·✓✗!+]*")
 """Blanks and the marks of ours that say whose words follow: nobody wants them in a copy."""
 
@@ -78,8 +78,8 @@ def fold(
 
 
 def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -> Strip:
-    """A drawn line; `margin` and `joint` as in `Painted`."""
-    return Painted(
+    """A drawn line; `margin` and `joint` as in `PaintedLine`."""
+    return PaintedLine(
         [Segment(text, style) for text, style in _joined(spans)], margin=margin, joint=joint
     )
 
@@ -87,9 +87,9 @@ def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -
 def behind(mark: Span, line: Strip) -> Strip:
     """The line with a mark before it that is no part of its text."""
     more, segments = len(mark[0]), [Segment(*mark), *line]
-    if not isinstance(line, Painted):
-        return Painted(segments, margin=more)
-    return Painted(segments, margin=more + line.margin, joint=line.joint, size=more + line.size)
+    if not isinstance(line, PaintedLine):
+        return PaintedLine(segments, margin=more)
+    return PaintedLine(segments, margin=more + line.margin, joint=line.joint, size=more + line.size)
 
 
 def pad(line: Strip, width: int, style: Style) -> Strip:
@@ -99,9 +99,9 @@ def pad(line: Strip, width: int, style: Style) -> Strip:
         return line
     spans = [(segment.text, segment.style or style) for segment in line]
     segments = [Segment(text, look) for text, look in _joined([*spans, (" " * missing, style)])]
-    if not isinstance(line, Painted):
-        return Painted(segments, size=len(line.text))
-    return Painted(segments, margin=line.margin, joint=line.joint, size=line.size)
+    if not isinstance(line, PaintedLine):
+        return PaintedLine(segments, size=len(line.text))
+    return PaintedLine(segments, margin=line.margin, joint=line.joint, size=line.size)
 
 
 def shorten(line: str) -> str:
@@ -224,3 +224,130 @@ def _words(spans: Iterable[Span]) -> Iterator[Line]:
             yield [(atom, style)]
     if word:
         yield word
+
+
+class PaintedLine(Strip):
+    """One line of a block.
+
+    `margin`: characters at its beginning that only painting put there. `joint`: what stood between
+    the line above and this one before the two were wrapped; None where a line begins that was one
+    in the text, too. `size`: characters without the blanks that fill it up to its width.
+    """
+
+    __slots__ = ("joint", "margin", "size")
+
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        *,
+        margin: int = 0,
+        joint: str | None = None,
+        size: int | None = None,
+    ) -> None:
+        super().__init__(segments)
+        self.margin = margin
+        self.joint = joint
+        self.size = sum(len(segment.text) for segment in self) if size is None else size
+
+
+_WORD_OF_TEXT = re.compile(r"[\w./~@:+%#=\-]+")
+"""What a double click takes: names, paths, numbers and addresses are one word each."""
+
+
+class LogicalText:
+    """Made from the drawn lines of a block; offsets count characters of `text`."""
+
+    def __init__(self, strips: Sequence[Strip]) -> None:
+        self._strips = strips
+        self._margins: list[int] = []
+        self._starts: list[int] = []
+        self._matches: tuple[re.Pattern[str] | None, list[tuple[int, int]]] = (None, [])
+        parts: list[str] = []
+        at = 0
+        for line, strip in enumerate(strips):
+            margin, joint, text = _parts_of(strip)
+            goes_on = line + 1 < len(strips) and _joint_of(strips[line + 1]) is not None
+            text = text if goes_on else text.rstrip()
+            before = "\n" if joint is None and line else joint or ""
+            self._margins.append(margin)
+            self._starts.append(at + len(before))
+            parts += (before, text)
+            at += len(before) + len(text)
+        self.text = "".join(parts)
+
+    def line_of(self, offset: int) -> int:
+        """The drawn line on which a character stands."""
+        return max(0, bisect_right(self._starts, offset) - 1)
+
+    def start_of(self, line: int) -> int:
+        """The offset at which a drawn line begins; that of the end for a line that is not there."""
+        return self._starts[line] if line < len(self._starts) else len(self.text)
+
+    def end_of(self, line: int) -> int:
+        """The offset behind the last character of a drawn line."""
+        if line + 1 >= len(self._starts):
+            return len(self.text)
+        following = self._starts[line + 1]
+        joint = _joint_of(self._strips[line + 1])
+        return following - (1 if joint is None else len(joint))
+
+    def offset_at(self, line: int, cell: int) -> int:
+        """The character of a drawn line that covers a column; its beginning or end beyond that."""
+        if not 0 <= line < len(self._strips):
+            return 0 if line < 0 else len(self.text)
+        margin, start, end = self._margins[line], self._starts[line], self.end_of(line)
+        text = self._strips[line].text
+        left = cell - cell_len(text[:margin])
+        if left <= 0:
+            return start
+        shown = text[margin : margin + end - start]
+        if shown.isascii():
+            return min(start + left, end)
+        for begin, _, size in split_graphemes(shown)[0]:
+            if left < size:
+                return start + begin
+            left -= size
+        return end
+
+    def cells_of(self, line: int, begin: int, end: int) -> tuple[int, int] | None:
+        """The columns that the part of the text from `begin` to `end` takes of a drawn line."""
+        start, stop = self._starts[line], self.end_of(line)
+        first, last = max(begin, start), min(end, stop)
+        if first > last or (first == last and begin != end):
+            return None
+        margin, text = self._margins[line], self._strips[line].text
+        head = margin + first - start
+        left = cell_len(text[:head])
+        return left, left + cell_len(text[head : margin + last - start])
+
+    def line_around(self, offset: int) -> tuple[int, int]:
+        """Begin and end of the line, as it was written, that `offset` is in."""
+        end = self.text.find("\n", offset)
+        return self.text.rfind("\n", 0, offset) + 1, end if end >= 0 else len(self.text)
+
+    def word_around(self, offset: int) -> tuple[int, int]:
+        """Begin and end of the word at `offset`; of one character between words."""
+        begin, end = self.line_around(offset)
+        for found in _WORD_OF_TEXT.finditer(self.text, begin, end):
+            if found.start() <= offset < found.end():
+                return found.start(), found.end()
+        return offset, min(offset + 1, end)
+
+    def matches(self, pattern: re.Pattern[str]) -> Sequence[tuple[int, int]]:
+        """Begin and end of everything that matches; remembered for the last pattern."""
+        if self._matches[0] is not pattern:
+            found = [match.span() for match in pattern.finditer(self.text)]
+            self._matches = (pattern, found)
+        return self._matches[1]
+
+
+def _joint_of(strip: Strip) -> str | None:
+    return strip.joint if isinstance(strip, PaintedLine) else None
+
+
+def _parts_of(strip: Strip) -> tuple[int, str | None, str]:
+    """Margin, joint and text of a drawn line."""
+    if not isinstance(strip, PaintedLine):
+        return 0, None, strip.text
+    margin = min(strip.margin, strip.size)
+    return margin, strip.joint, strip.text[margin : strip.size]

@@ -1,31 +1,41 @@
 """Markdown as lines: markdown-it reads it, this draws it, one function per kind of block.
 
 Nothing is fetched and nothing is hidden: a link shows where it goes, an image is its address.
+
+Tables as lines: columns as wide as their cells, narrowed together when the screen is.
+
+Links of Markdown: where they go is always seen, whatever they say they are.
+
+Source code as styled lines. Pygments is imported when the first code is really shown.
 """
 
+import importlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.text import clean
-from dirge_py.ui.ink import Ink
-from dirge_py.ui.transcript.code import highlight
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
-from dirge_py.ui.transcript.links import show_link
-from dirge_py.ui.transcript.tables import paint_table
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-
 _BULLETS = ("•", "◦", "▪")
 _NARROWEST = 12
 """Cells that nesting always leaves for text."""
 
 
-def paint_markdown(source: str, width: int, ink: Ink, *, plain_code: bool = False) -> list[Strip]:
+def paint_markdown(
+    source: str, width: int, ink: Styles, *, plain_code: bool = False
+) -> list[Strip]:
     """The lines of `source`. `plain_code` while it is still being written: no highlighting then."""
     painter = _Painter(width=max(4, width), ink=ink, plain_code=plain_code)
     painter.paint(PARSER.parse(source))
@@ -43,7 +53,7 @@ class _List:
 @dataclass(slots=True)
 class _Painter:
     width: int
-    ink: Ink
+    ink: Styles
     plain_code: bool
     strips: list[Strip] = field(default_factory=list)
     _indents: list[Span] = field(default_factory=list)
@@ -212,3 +222,164 @@ class _Painter:
     def _add(self, strips: list[Strip], *, wants_gap: bool = True) -> None:
         self.strips.extend(strips)
         self._wants_gap = wants_gap
+
+
+_GAP = " │ "
+_NARROWEST_COLUMN = 3
+
+
+def paint_table(
+    rows: Sequence[Sequence[Line]], aligns: Sequence[str], *, width: int, ink: Styles
+) -> list[Line]:
+    """The lines of a table whose first row is its heading."""
+    count = max((len(row) for row in rows), default=0)
+    if count == 0:
+        return []
+    widths = _fit(_natural_widths(rows, count), width - len(_GAP) * (count - 1))
+    lines: list[Line] = []
+    for index, row in enumerate(rows):
+        lines.extend(_paint_row(row, widths, aligns, ink))
+        if index == 0:
+            rule = "─┼─".join("─" * size for size in widths)
+            lines.append([(rule, ink.dim)])
+    return lines
+
+
+def _natural_widths(rows: Sequence[Sequence[Line]], count: int) -> list[int]:
+    widths = [1] * count
+    for row in rows:
+        for column, cell in enumerate(row):
+            text = "".join(piece for piece, _ in cell)
+            widths[column] = max(widths[column], cell_len(text))
+    return widths
+
+
+def _fit(widths: list[int], room: int) -> list[int]:
+    """Take from the widest column, one cell at a time, until the row fits."""
+    widths = [min(size, max(_NARROWEST_COLUMN, room)) for size in widths]
+    while sum(widths) > room and max(widths) > _NARROWEST_COLUMN:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _paint_row(
+    row: Sequence[Line], widths: Sequence[int], aligns: Sequence[str], ink: Styles
+) -> list[Line]:
+    cells = [
+        [[(s.text, s.style or ink.text) for s in line] for line in wrap(row[column], size)]
+        if column < len(row)
+        else []
+        for column, size in enumerate(widths)
+    ]
+    lines: list[Line] = []
+    for level in range(max(len(cell) for cell in cells)):
+        line: Line = []
+        for column, size in enumerate(widths):
+            if column:
+                line.append((_GAP, ink.dim))
+            piece = cells[column][level] if level < len(cells[column]) else []
+            line.extend(_aligned(piece, size, aligns[column] if column < len(aligns) else "", ink))
+        lines.append(line)
+    return lines
+
+
+def _aligned(piece: Line, size: int, align: str, ink: Styles) -> Line:
+    blank = size - sum(cell_len(text) for text, _ in piece)
+    before = {"right": blank, "center": blank // 2}.get(align, 0)
+    return [(" " * before, ink.text), *piece, (" " * (blank - before), ink.text)]
+
+
+_SAFE = re.compile(r"https?://[!-~]{1,2000}", re.IGNORECASE)
+"""What a terminal is told as a link: of a kind that opens a page, and of nothing but plain ASCII,
+so that nothing in it can end the sequence it is sent in."""
+_LIKE_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://|(?=www\.))(?:[^\s/?#@]*@)?(?P<host>[^\s/?#:@]+)\S*"
+    r"|(?P<bare>(?:[\w-]+\.)+(?:com|org|net|io|dev|app|ai|co|edu|gov|info))(?:[:/?#]\S*)?",
+    re.IGNORECASE,
+)
+"""Without a scheme only what ends like the best known hosts: `os.path` and `notes.md` are none."""
+
+
+def show_link(label: Line, target: str, ink: Styles) -> Line:
+    """The label as it was styled, and its target, unless that is what the label says.
+
+    A label that looks like an address of another host is no link: only the true target is one.
+    """
+    text = "".join(piece for piece, _ in label).strip()
+    linked = _linking(target)
+    if target in (text, f"mailto:{text}"):
+        return [(piece, style + linked) for piece, style in label]
+    if _is_false(text, target):
+        plain: Line = [(piece, ink.dim) for piece, _ in label]
+        return [*plain, (" → really ", ink.warning), (target, ink.warning + linked)]
+    shown: Line = [(piece, style + linked) for piece, style in label]
+    return [*shown, (" (", ink.dim), (target, ink.dim + linked), (")", ink.dim)]
+
+
+def _linking(target: str) -> Style:
+    """What makes text a link for terminals that know of links; nothing for an unsafe target."""
+    return Style(link=target) if _SAFE.fullmatch(target) else Style.null()
+
+
+def _is_false(label: str, target: str) -> bool:
+    """Whether the label names a host, and the target is another one."""
+    named = _LIKE_ADDRESS.match(label)
+    host = _host(target)
+    if named is None or not host:
+        return False
+    told = (named["host"] or named["bare"]).lower()
+    return told.removeprefix("www.") != host.removeprefix("www.")
+
+
+def _host(target: str) -> str:
+    try:
+        return (urlsplit(target).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+_LARGEST = 100_000
+"""Characters beyond which code stays plain: highlighting is a comfort, not worth a pause."""
+
+
+def highlight(code: str, language: str, ink: Styles) -> list[Line]:
+    """The lines of `code`; in one plain colour if its language is unknown or it is too long."""
+    lexer = _lexer(language) if language and len(code) <= _LARGEST else None
+    if lexer is None:
+        return [[(line, ink.code)] for line in code.split("\n")]
+    lines: list[Line] = [[]]
+    for token, text in lexer.get_tokens(code):
+        style = _style(str(token), ink)
+        for index, part in enumerate(text.split("\n")):
+            if index:
+                lines.append([])
+            if part:
+                lines[-1].append((part, style))
+    # Lexers add a final newline of their own.
+    return lines[: code.count("\n") + 1]
+
+
+def _style(token: str, ink: Styles) -> Style:
+    kind = token.removeprefix("Token.")
+    if kind.startswith("Keyword"):
+        return ink.keyword
+    if kind.startswith("Comment"):
+        return ink.comment
+    if kind.startswith("Literal.String"):
+        return ink.string
+    if kind.startswith("Literal.Number"):
+        return ink.number
+    if kind.startswith(("Name.Function", "Name.Class", "Name.Decorator", "Name.Builtin")):
+        return ink.function
+    return ink.text
+
+
+@lru_cache(maxsize=32)
+def _lexer(language: str) -> Any:
+    pygments = importlib.import_module("pygments.lexers")
+    unknown = importlib.import_module("pygments.util").ClassNotFound
+
+    try:
+        return pygments.get_lexer_by_name(language, stripnl=False, ensurenl=True)
+    except unknown:
+        return None

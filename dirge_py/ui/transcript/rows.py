@@ -4,7 +4,7 @@ grows with their number. Nothing is drawn here.
 
 from collections.abc import Iterator
 
-from dirge_py.ui.transcript.blocks import Block
+from dirge_py.ui.transcript.blocks import TranscriptBlock
 
 _MOST_TOGETHER = 128
 """Rows whose heights are added up as one; twice as many are parted."""
@@ -12,7 +12,7 @@ _MOST_TOGETHER = 128
 NEVER = -1
 
 
-class Row:
+class BlockRow:
     """One block, and the lines it takes: `gap` blank ones and its own.
 
     `settled`: for which state of the layout `lines` is exact; else it is a guess. `above` and
@@ -21,14 +21,14 @@ class Row:
 
     __slots__ = ("above", "below", "block", "bunch", "gap", "lines", "settled")
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: TranscriptBlock) -> None:
         self.block = block
         self.gap = 0
         self.lines = 0
         self.settled = NEVER
-        self.above: Row | None = None
-        self.below: Row | None = None
-        self.bunch: _Bunch | None = None
+        self.above: BlockRow | None = None
+        self.below: BlockRow | None = None
+        self.bunch: _Chunk | None = None
 
     @property
     def height(self) -> int:
@@ -39,10 +39,10 @@ class Row:
         return self.bunch is None
 
 
-class _Bunch:
+class _Chunk:
     __slots__ = ("height", "number", "rows")
 
-    def __init__(self, number: int, rows: list[Row]) -> None:
+    def __init__(self, number: int, rows: list[BlockRow]) -> None:
         self.number = number
         self.rows = rows
         self.height = sum(row.height for row in rows)
@@ -50,36 +50,36 @@ class _Bunch:
             row.bunch = self
 
 
-class Rows:
+class BlockRows:
     """`revision` rises with every change of order or height."""
 
     def __init__(self) -> None:
-        self._bunches: list[_Bunch] = []
-        self._by_block: dict[int, Row] = {}
-        self.first: Row | None = None
-        self.last: Row | None = None
+        self._bunches: list[_Chunk] = []
+        self._by_block: dict[int, BlockRow] = {}
+        self.first: BlockRow | None = None
+        self.last: BlockRow | None = None
         self.height = 0
         self.revision = 0
 
     def __len__(self) -> int:
         return len(self._by_block)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[BlockRow]:
         row = self.first
         while row is not None:
             yield row
             row = row.below
 
-    def of(self, block: Block) -> Row:
+    def of(self, block: TranscriptBlock) -> BlockRow:
         """The row of a block. Raises ValueError if there is none."""
         row = self._by_block.get(id(block))
         if row is None:
             raise ValueError("the block is not in the transcript")
         return row
 
-    def append(self, row: Row) -> None:
+    def append(self, row: BlockRow) -> None:
         if not self._bunches:
-            self._bunches.append(_Bunch(0, []))
+            self._bunches.append(_Chunk(0, []))
         self._put(row, self._bunches[-1], len(self._bunches[-1].rows))
         row.above = self.last
         if self.last is not None:
@@ -87,7 +87,7 @@ class Rows:
         self.last = row
         self.first = self.first or row
 
-    def insert(self, row: Row, before: Row) -> None:
+    def insert(self, row: BlockRow, before: BlockRow) -> None:
         bunch = before.bunch
         assert bunch is not None
         row.above, row.below = before.above, before
@@ -98,7 +98,7 @@ class Rows:
         before.above = row
         self._put(row, bunch, bunch.rows.index(before))
 
-    def remove(self, row: Row) -> None:
+    def remove(self, row: BlockRow) -> None:
         bunch = row.bunch
         assert bunch is not None
         bunch.rows.remove(row)
@@ -124,7 +124,7 @@ class Rows:
         for row in self:
             row.bunch = None
 
-    def set_height(self, row: Row, gap: int, lines: int) -> None:
+    def set_height(self, row: BlockRow, gap: int, lines: int) -> None:
         change = gap + lines - row.height
         row.gap, row.lines = gap, lines
         if change and row.bunch is not None:
@@ -132,7 +132,7 @@ class Rows:
             self.height += change
             self.revision += 1
 
-    def top(self, row: Row) -> int:
+    def top(self, row: BlockRow) -> int:
         """Height at which a row begins, its gap included."""
         bunch = row.bunch
         assert bunch is not None
@@ -143,7 +143,7 @@ class Rows:
             top += other.height
         return top
 
-    def at(self, y: int) -> tuple[Row, int] | None:
+    def at(self, y: int) -> tuple[BlockRow, int] | None:
         """The row that the line at height `y` belongs to, and where it begins; None beyond."""
         top = 0
         for bunch in self._bunches:
@@ -155,7 +155,7 @@ class Rows:
             top += bunch.height
         return None
 
-    def is_above(self, row: Row, other: Row) -> bool:
+    def is_above(self, row: BlockRow, other: BlockRow) -> bool:
         """Whether `row` comes before `other`; both are there."""
         mine, others = row.bunch, other.bunch
         assert mine is not None
@@ -164,7 +164,7 @@ class Rows:
             return mine.number < others.number
         return mine.rows.index(row) < mine.rows.index(other)
 
-    def _put(self, row: Row, bunch: _Bunch, at: int) -> None:
+    def _put(self, row: BlockRow, bunch: _Chunk, at: int) -> None:
         bunch.rows.insert(at, row)
         bunch.height += row.height
         row.bunch = bunch
@@ -173,7 +173,7 @@ class Rows:
         self.revision += 1
         if len(bunch.rows) > 2 * _MOST_TOGETHER:
             half = len(bunch.rows) // 2
-            parted = _Bunch(bunch.number + 1, bunch.rows[half:])
+            parted = _Chunk(bunch.number + 1, bunch.rows[half:])
             del bunch.rows[half:]
             bunch.height -= parted.height
             self._bunches.insert(parted.number, parted)

@@ -1,23 +1,39 @@
-"""What is selected in the transcript: a stretch of its text, however it is drawn and wherever."""
+"""What is selected in the transcript: a stretch of its text, however it is drawn and wherever.
 
-from typing import Literal
+The mouse in the transcript: dragging selects, and scrolls once it has left the view.
+"""
 
-from dirge_py.ui.transcript.layout import Layout
-from dirge_py.ui.transcript.rows import Row
-from dirge_py.ui.transcript.spots import Spot, after_insertion, is_before, texts_between
+from typing import TYPE_CHECKING, Literal
+
+from textual import events
+from textual.timer import Timer
+
+from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.positions import (
+    TextPosition,
+    after_insertion,
+    is_before,
+    position_at,
+    position_of,
+    texts_between,
+)
+from dirge_py.ui.transcript.rows import BlockRow
+
+if TYPE_CHECKING:
+    from dirge_py.ui.transcript.view import Transcript
 
 Unit = Literal["character", "word", "line"]
 
 
-class Selection:
+class TextSelection:
     """From where it was begun to where it goes now, in this order or the other."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: TranscriptLayout) -> None:
         self._layout = layout
-        self._ends: tuple[Spot, Spot] | None = None
+        self._ends: tuple[TextPosition, TextPosition] | None = None
 
     @property
-    def ends(self) -> tuple[Spot, Spot] | None:
+    def ends(self) -> tuple[TextPosition, TextPosition] | None:
         """First and last spot; None if nothing is selected."""
         if self._ends is None or any(spot.row.is_gone for spot in self._ends):
             return None
@@ -26,18 +42,18 @@ class Selection:
             return None
         return (end, begin) if is_before(self._layout, end, begin) else (begin, end)
 
-    def set(self, begin: Spot, end: Spot) -> None:
+    def set(self, begin: TextPosition, end: TextPosition) -> None:
         self._ends = (begin, end)
 
     def drop(self) -> None:
         self._ends = None
 
-    def select_around(self, spot: Spot, unit: Unit) -> None:
+    def select_around(self, spot: TextPosition, unit: Unit) -> None:
         """Select the word or the line, as it was written, at a spot."""
         logical = self._layout.drawn(spot.row).logical
         around = logical.word_around if unit == "word" else logical.line_around
         begin, end = around(min(spot.offset, len(logical.text)))
-        self.set(Spot(spot.row, begin), Spot(spot.row, end))
+        self.set(TextPosition(spot.row, begin), TextPosition(spot.row, end))
 
     @property
     def text(self) -> str:
@@ -47,7 +63,7 @@ class Selection:
             return ""
         return "".join(texts_between(self._layout, *ends)).strip("\n")
 
-    def part_of(self, row: Row) -> tuple[int, int] | None:
+    def part_of(self, row: BlockRow) -> tuple[int, int] | None:
         """Which part of a row's text is selected; None if nothing of it is."""
         ends = self.ends
         if ends is None:
@@ -61,7 +77,7 @@ class Selection:
         end = last.offset if row is last.row else len(self._layout.drawn(row).logical.text)
         return (first.offset if row is first.row else 0), end
 
-    def row_inserted(self, row: Row) -> None:
+    def row_inserted(self, row: BlockRow) -> None:
         """The row below this one has given the beginning of its text to it."""
         if self._ends is not None and any(spot.row is row.below for spot in self._ends):
             begin, end = (
@@ -69,3 +85,126 @@ class Selection:
                 for spot in self._ends
             )
             self._ends = (begin, end)
+
+
+_SCROLLS_EVERY_S = 0.05
+_FASTEST = 8
+"""Lines scrolled at once, however far the mouse has gone."""
+
+
+class MouseSelection:
+    """Between a button that goes down and what becomes of it."""
+
+    def __init__(self, view: "Transcript") -> None:
+        self._view = view
+        self._from: tuple[LinePosition, int] | None = None
+        self._at = (0, 0)
+        self._has_moved = False
+        self._has_dropped = False
+        self._timer: Timer | None = None
+
+    def begin(self, event: events.MouseDown) -> None:
+        view = self._view
+        y, x = self._at = self._where(event)
+        place = view.layout_of_blocks.find(view.scroll_offset.y + y)
+        self._has_dropped = view.selection.ends is not None
+        # The view stays, even where it would follow the end now: the mouse points at what is seen.
+        view.selection.drop()
+        view.refresh()
+        self._has_moved = False
+        if place is not None:
+            self._from = (place, x)
+            view.capture_mouse()
+
+    def go_on(self, event: events.MouseMove) -> None:
+        if self._from is None:
+            return
+        if event.button == 0:
+            # It was let go where the terminal could not see it.
+            self.end()
+            return
+        at = self._where(event)
+        if at == self._at and not self._has_moved:
+            return
+        if not self._has_moved:
+            self._has_moved = True
+            self._view.hold()
+        self._at = at
+        self._extend()
+        if not self._lines_beyond:
+            self._stop_scrolling()
+        elif self._timer is None:
+            self._timer = self._view.set_interval(_SCROLLS_EVERY_S, self._scroll)
+
+    def end(self) -> None:
+        if self._from is not None:
+            self._from = None
+            self._view.release_mouse()
+        self._stop_scrolling()
+
+    def click(self, event: events.Click) -> None:
+        """A button went down and up in one place: once, or several times in a row."""
+        view = self._view
+        if self._has_moved or event.button != 1:
+            return
+        if event.chain == 1:
+            view.folding.forget_click()
+            if self._has_dropped:
+                view.let_go()
+            else:
+                view.folding.toggle_at(self._where(event)[0])
+            return
+        view.folding.untoggle()
+        y, x = self._where(event)
+        spot = position_at(view.layout_of_blocks, view.scroll_offset.y + y, x)
+        if spot is not None:
+            view.hold()
+            view.selection.select_around(spot, "word" if event.chain == 2 else "line")
+            view.refresh()
+
+    def _where(self, event: events.MouseEvent) -> tuple[int, int]:
+        """Line and column in the view, which may lie outside of it."""
+        gutter = self._view.gutter
+        return int(event.y) - gutter.top, int(event.x) - gutter.left
+
+    @property
+    def _lines_beyond(self) -> int:
+        """How far the mouse is above the view, which is below 0, or below it."""
+        line, last = self._at[0], self._view.lines_in_view - 1
+        if line <= 0 and self._view.region.y == 0:
+            # There is nothing above the screen that the mouse could go to.
+            return line - 1
+        return line if line < 0 else max(0, line - last)
+
+    def _scroll(self) -> None:
+        self._view.scroll_lines(max(-_FASTEST, min(_FASTEST, self._lines_beyond)))
+        self._extend()
+
+    def _stop_scrolling(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _extend(self) -> None:
+        """Select from where the button went down to where the mouse is, both characters too."""
+        assert self._from is not None
+        place, x = self._from
+        view = self._view
+        if place.row.is_gone:
+            return
+        line = max(0, min(self._at[0], view.lines_in_view - 1))
+        y = view.scroll_offset.y + line
+        column = self._at[1]
+        if self._at[0] != line:
+            column = 0 if self._at[0] < 0 else view.size.width
+        layout = view.layout_of_blocks
+        here = position_at(layout, y, column)
+        behind = position_at(layout, y, column + 1)
+        start = position_of(layout, place, x)
+        if here is None or behind is None:
+            return
+        if is_before(layout, here, start):
+            view.selection.set(position_of(layout, place, x + 1), here)
+        else:
+            view.selection.set(start, behind)
+        view.refresh()

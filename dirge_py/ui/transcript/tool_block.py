@@ -1,37 +1,83 @@
-"""One tool call on the screen: what it is, how it goes, and as much of its output as helps."""
+"""One tool call on the screen: what it is, how it goes, and as much of its output as helps.
+
+Results of our own tools that read better as what they are than as their text for the model.
+
+The states of a tool call, and how it is told in which one a call ended.
+
+What can be said of a call while it runs: for how long, whether it is quiet, how much is done.
+"""
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.text import clean
-from dirge_py.ui.ink import Ink
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import BlockBase
-from dirge_py.ui.transcript.bodies import answers_in, todo_items, todo_line
-from dirge_py.ui.transcript.call_states import TOLD, UNRUN, State, state_after
-from dirge_py.ui.transcript.diff import DiffLayout, is_split, paint_rows
-from dirge_py.ui.transcript.diff_rows import Row, count_changes, read_diff
-from dirge_py.ui.transcript.going import Going
+from dirge_py.ui.transcript.diff import (
+    DiffLayout,
+    DiffRow,
+    count_changes,
+    is_split,
+    paint_rows,
+    read_diff,
+)
 from dirge_py.ui.transcript.lines import Line, Span, clip, fold, wrap
+
+CallState = Literal[
+    "running",
+    "asking",
+    "waiting",
+    "ok",
+    "failed",
+    "again",
+    "denied",
+    "withheld",
+    "aborted",
+    "repeated",
+    "unrun",
+]
+"""`again`: the tool asks for another try. `repeated`, `unrun`: answered in the tool's place."""
+TOLD: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
+"""What stands below the call then is a sentence of ours, not output whose columns count."""
+UNRUN: frozenset[CallState] = frozenset({"repeated", "unrun"})
+_STATE_BY_OUTCOME: dict[str, CallState] = {
+    "ok": "ok",
+    "denied": "denied",
+    "aborted": "aborted",
+    "suppressed": "unrun",
+}
+
+
+def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> CallState:
+    """How a call ended, by its outcome and what its details tell."""
+    if details.get("storm"):
+        return "repeated"
+    if details.get("withheld"):
+        return "withheld"
+    if details.get("retry"):
+        return "again"
+    if outcome == "failed_command":
+        return "failed"
+    return _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
+
 
 _LINES_COLLAPSED = 4
 _LINES_LIVE = 6
 _TODO_LINES = 12
 _DIFF_LINES = 60
 """A change is never folded away, but a long one is cut until it is asked for."""
-
 TOLD_FROM_MS = 1000
 """How long a call must have taken for its time to be worth a place."""
-
 _LONGEST_OUTPUT = 400_000
 """Characters of one result kept for the view; all of it is in the session."""
 _LIVE_OUTPUT = 8_000
-
 _MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
 _EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
@@ -68,20 +114,20 @@ class ToolBlock(BlockBase):
     ) -> None:
         super().__init__()
         self.call_id = call_id
-        self.state: State = "running"
+        self.state: CallState = "running"
         self._name = clean(name)
         self._args = args
         self._output = ""
         self._diff = ""
         self._diff_layout = diff_layout
-        self._rows: Sequence[Row] = ()
+        self._rows: Sequence[DiffRow] = ()
         self._todo: Sequence[tuple[str, str]] = ()
         self._answers: Sequence[tuple[str, str]] = ()
         self._pictures: Sequence[str] = ()
         self._note = ""
         self._is_command = False
         self._folder: str | None = None
-        self._going = Going(clock)
+        self._going = ProgressText(clock)
 
     @property
     def can_expand(self) -> bool:
@@ -91,7 +137,7 @@ class ToolBlock(BlockBase):
         self._name, self._args = clean(name), args
         self.changed()
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CallState) -> None:
         if state != self.state:
             if state == "running":
                 self._going.begin()
@@ -135,7 +181,7 @@ class ToolBlock(BlockBase):
         head = f"{self._name} {clean(main_argument(self._args))}".rstrip()
         return "\n".join(part for part in (head, self._diff, self._output) if part)
 
-    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         strips = self._paint_header(width, ink, expanded=expanded)
         self.landmarks = (0,)
         if self._diff and self.state == "ok":
@@ -149,7 +195,7 @@ class ToolBlock(BlockBase):
         return strips + body
 
     def _paint_diff(
-        self, head: list[Strip], width: int, ink: Ink, *, expanded: bool
+        self, head: list[Strip], width: int, ink: Styles, *, expanded: bool
     ) -> list[Strip]:
         """Not folded away; a very long one is cut before it is drawn."""
         self._rows = self._rows or read_diff(self._diff)
@@ -161,7 +207,7 @@ class ToolBlock(BlockBase):
         hidden = len(self._rows) - len(rows)
         return head + painted.strips + (_more(hidden, width, ink) if hidden else [])
 
-    def _paint_body(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def _paint_body(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         if not self._output:
             return []
         if self._todo and not expanded:
@@ -183,7 +229,7 @@ class ToolBlock(BlockBase):
             hidden = max(1, hidden)
         return shown + (_more(hidden, width, ink) if hidden > 0 else [])
 
-    def _paint_todo(self, width: int, ink: Ink) -> list[Strip]:
+    def _paint_todo(self, width: int, ink: Styles) -> list[Strip]:
         """The list; of a long one, not what is done at its beginning."""
         rest: Line = [(_BODY * 2, ink.text)]
         strips: list[Strip] = []
@@ -195,7 +241,7 @@ class ToolBlock(BlockBase):
             strips += wrap(todo_line(status, text, ink), width, first=_indent(ink), rest=rest)
         return strips
 
-    def _paint_answers(self, width: int, ink: Ink) -> list[Strip]:
+    def _paint_answers(self, width: int, ink: Styles) -> list[Strip]:
         """What the person chose; the questions, only where there are several."""
         strips: list[Strip] = []
         for question, answer in self._answers:
@@ -204,7 +250,7 @@ class ToolBlock(BlockBase):
             strips += wrap(spans, width, first=_indent(ink), rest=[(_BODY * 2, ink.text)])
         return strips
 
-    def _paint_end(self, lines: Sequence[str], width: int, ink: Ink) -> list[Strip]:
+    def _paint_end(self, lines: Sequence[str], width: int, ink: Styles) -> list[Strip]:
         """The last lines of a command: what became of it, and what failed, stands at the end."""
         if len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1]) and self.state == "failed":
             lines = lines[:-1]  # The header says it.
@@ -222,7 +268,7 @@ class ToolBlock(BlockBase):
             return 1
         return 1 + min(_LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
 
-    def _paint_header(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+    def _paint_header(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
         mark, style = {
             "running": ("●", ink.accent),
             "asking": ("?", ink.warning),
@@ -274,7 +320,7 @@ class ToolBlock(BlockBase):
             parts.append(f"+{added} −{removed}")
         return ", ".join(part for part in parts if part)
 
-    def _paint_arguments(self, width: int, ink: Ink) -> list[Strip]:
+    def _paint_arguments(self, width: int, ink: Styles) -> list[Strip]:
         """The arguments that the header does not show, when everything is to be seen."""
         if not isinstance(self._args, Mapping):
             return []
@@ -289,7 +335,7 @@ class ToolBlock(BlockBase):
             strips += wrap(spans, width, first=indent, rest=indent)
         return strips
 
-    def _paint_output(self, lines: Sequence[str], width: int, ink: Ink) -> list[Strip]:
+    def _paint_output(self, lines: Sequence[str], width: int, ink: Styles) -> list[Strip]:
         if not self._output:
             return []
         style: Style = ink.error if self.state == "failed" else ink.dim
@@ -315,10 +361,126 @@ def _note(details: Mapping[str, Any], took_ms: int) -> str:
     return ", ".join(parts)
 
 
-def _indent(ink: Ink) -> Line:
+def _indent(ink: Styles) -> Line:
     return [(_BODY, ink.text)]
 
 
-def _more(count: int, width: int, ink: Ink, *, which: str = "more") -> list[Strip]:
+def _more(count: int, width: int, ink: Styles, *, which: str = "more") -> list[Strip]:
     text = f"… {count} {which} line{'s' * (count != 1)}"
     return wrap([(text, ink.dim)], width, first=[(_BODY, ink.text)], rest=[(_BODY, ink.text)])
+
+
+_MARKS = {"done": "☑", "in_progress": "▶", "pending": "☐"}
+
+
+def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """(status, text) of a todo list as its tool tells it in `details`; none if there is none."""
+    items = details.get("items")
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        return ()
+    found = [
+        (str(item.get("status")), " ".join(clean(str(item.get("text", ""))).split()))
+        for item in items
+        if isinstance(item, Mapping)
+    ]
+    return found if all(status in _MARKS for status, _ in found) else ()
+
+
+def todo_line(status: str, text: str, ink: Styles) -> list[tuple[str, Style]]:
+    """One item as it is drawn."""
+    style = {"done": ink.dim, "in_progress": ink.text + ink.strong}.get(status, ink.text)
+    mark = {"done": ink.good, "in_progress": ink.accent}.get(status, ink.dim)
+    return [(f"{_MARKS[status]} ", mark), (text, style)]
+
+
+def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:
+    """(question, answer) of a call that asked the person; none where it cannot be told for sure.
+
+    The result repeats every question as it was put, each with its answer below.
+    """
+    asked = args.get("questions") if isinstance(args, Mapping) else None
+    if not isinstance(asked, Sequence) or isinstance(asked, str) or not asked:
+        return ()
+    questions = [_words_of(each) for each in asked]
+    places: list[int] = []
+    at = 0
+    for question in questions:
+        at = text.find(question, at) if question else -1
+        if at < 0:
+            return ()
+        places.append(at)
+        at += len(question)
+    found: list[tuple[str, str]] = []
+    for number, question in enumerate(questions):
+        begin = places[number] + len(question)
+        end = places[number + 1] if number + 1 < len(places) else len(text)
+        answer = text[begin:end]
+        if number + 1 < len(places):
+            # Before a question stands its number, on the same line.
+            answer = answer.rpartition("\n")[0]
+        found.append((clean(question), clean(" ".join(answer.split()))))
+    return found
+
+
+def _words_of(question: Any) -> str:
+    if isinstance(question, Mapping):
+        question = question.get("question") or question.get("prompt") or question.get("text")
+    return question if isinstance(question, str) else ""
+
+
+_SAID_FROM_S = 3
+"""Seconds from which on it is said how long a call has been running."""
+_BAR_WIDTH = 10
+
+
+class ProgressText:
+    """A running call, by its clock (seconds) and the details of its updates."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._quiet_since: float | None = None
+        self._share = ""
+
+    def begin(self) -> None:
+        """It runs from now on: what came before was waiting."""
+        self._began = self._clock()
+
+    def hear(self, details: Mapping[str, Any]) -> None:
+        """Take over what an update says: `quiet_s`, or `done` and perhaps `total`."""
+        quiet_s = _number(details.get("quiet_s"))
+        self._quiet_since = self._clock() - quiet_s if quiet_s else None
+        done = _number(details.get("done"))
+        if done is not None:
+            self._share = progress_bar(done, _number(details.get("total")))
+
+    @property
+    def words(self) -> str:
+        """As much as is worth saying, such as `95 s, quiet for 75 s`."""
+        parts = [self._share]
+        ran_s = int(self._clock() - self._began)
+        if ran_s >= _SAID_FROM_S:
+            parts.append(_duration(ran_s))
+        if self._quiet_since is not None:
+            parts.append(f"quiet for {_duration(int(self._clock() - self._quiet_since))}")
+        return ", ".join(part for part in parts if part)
+
+
+def progress_bar(done: float, total: float | None) -> str:
+    """`███░░░░░░░ 3/10`; without a total only how much is done."""
+    if not total or total < 0:
+        return f"{done:g} done"
+    filled = round(_BAR_WIDTH * max(0.0, min(1.0, done / total)))
+    return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {done:g}/{total:g}"
+
+
+def _duration(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes} min {rest} s" if minutes >= 2 else f"{seconds} s"
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; tools of plugins may say anything."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e15 and math.isfinite(value) else None

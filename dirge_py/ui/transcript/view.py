@@ -1,10 +1,20 @@
-"""The transcript's widget: one, however long the conversation is."""
+"""The transcript's widget: one, however long the conversation is.
 
-from collections.abc import Iterator
+What has come below the view since the end was left: a note over the end of its last line.
+
+Parts of a drawn line in another look: what is selected, found, or at the cursor.
+
+Opening and closing blocks of the transcript, one at a time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -12,27 +22,22 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.transcript.blocks import Block
-from dirge_py.ui.transcript.dragging import Dragging
-from dirge_py.ui.transcript.folding import Folding
-from dirge_py.ui.transcript.following import Following
-from dirge_py.ui.transcript.layout import Layout, Place
-from dirge_py.ui.transcript.marking import Marks, marked
-from dirge_py.ui.transcript.news import News
-from dirge_py.ui.transcript.reading import Reading
-from dirge_py.ui.transcript.rows import Row
-from dirge_py.ui.transcript.searching import Search
-from dirge_py.ui.transcript.selection import Selection
-from dirge_py.ui.transcript.spots import Spot, place_of
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.blocks import TranscriptBlock
+from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.positions import ScrollAnchor, TextPosition, line_of
+from dirge_py.ui.transcript.reading_cursor import ReadingCursor
+from dirge_py.ui.transcript.rows import BlockRow
+from dirge_py.ui.transcript.search import TranscriptSearch
+from dirge_py.ui.transcript.selection import MouseSelection, TextSelection
 
 _WIDEST = 120
 """Text wider than this is hard to read; a wider terminal keeps blank margins."""
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Draws the lines of a `Layout` that are in view.
+    """Draws the lines of a `TranscriptLayout` that are in view.
 
     It stays at the end while new text comes, until the person scrolls up, selects or reads with the
     keyboard; then the first line in view stays the first one, whatever happens above or below it.
@@ -65,34 +70,36 @@ class Transcript(ScrollView, can_focus=True):
 
         typed: str = ""
 
-    def __init__(self, ink: Ink, keymap: Keymap | None = None) -> None:
+    def __init__(self, ink: Styles, keymap: Keymap | None = None) -> None:
         super().__init__(id="transcript")
         self._ink = ink
         self._keymap = keymap or Keymap()
-        self._blocks = Layout(ink)
-        self._following = Following(self._blocks)
-        self.selection = Selection(self._blocks)
-        self.search = Search(self._blocks)
-        self.reading = Reading(self)
-        self.folding = Folding(self)
-        self._dragging = Dragging(self)
-        self._marks = Marks(self.search, self.selection, self._blocks, lambda: self.app.no_color)
+        self._blocks = TranscriptLayout(ink)
+        self._following = ScrollAnchor(self._blocks)
+        self.selection = TextSelection(self._blocks)
+        self.search = TranscriptSearch(self._blocks)
+        self.reading = ReadingCursor(self)
+        self.folding = BlockToggle(self)
+        self._dragging = MouseSelection(self)
+        self._marks = Highlights(
+            self.search, self.selection, self._blocks, lambda: self.app.no_color
+        )
         self._is_moving = False
-        self._changed_from: Block | None = None
+        self._changed_from: TranscriptBlock | None = None
         self._changed_all = True
-        self._news = News(self, self._following)
+        self._news = NewContentBadge(self, self._following)
 
     # -- the blocks (chronicle.Page)
 
     @property
-    def layout_of_blocks(self) -> Layout:
+    def layout_of_blocks(self) -> TranscriptLayout:
         return self._blocks
 
-    def add(self, block: Block) -> None:
+    def add(self, block: TranscriptBlock) -> None:
         self._blocks.append(block)
         self._note_change(block)
 
-    def insert(self, before: Block, block: Block) -> None:
+    def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
         self._blocks.insert(before, block)
         row = self._blocks.rows.of(block)
         if self._following.row_inserted(row):
@@ -100,14 +107,14 @@ class Transcript(ScrollView, can_focus=True):
             self.reading.row_inserted(row)
         self._note_change(block)
 
-    def remove_block(self, block: Block) -> None:
+    def remove_block(self, block: TranscriptBlock) -> None:
         self._following.row_goes(self._blocks.rows.of(block))
         self._blocks.remove(block)
         if self._changed_from is block:
             self._changed_from = None
         self._changed_all = True
 
-    def touch(self, block: Block) -> None:
+    def touch(self, block: TranscriptBlock) -> None:
         self._blocks.touch(block)
         self._note_change(block)
 
@@ -122,7 +129,7 @@ class Transcript(ScrollView, can_focus=True):
 
     # -- looks
 
-    def set_ink(self, ink: Ink) -> None:
+    def set_ink(self, ink: Styles) -> None:
         self._ink = ink
         self._blocks.set_ink(ink)
         self._changed_all = True
@@ -134,17 +141,17 @@ class Transcript(ScrollView, can_focus=True):
         self._blocks.expand_all(not self._blocks.expanded)
         place = self._following.place
         if place is not None and place.row.block.can_expand:
-            self._following.place = Place(place.row, 0)
+            self._following.place = LinePosition(place.row, 0)
         self.redraw()
 
-    def refold(self, row: Row) -> None:
+    def refold(self, row: BlockRow) -> None:
         """A block was opened or closed; its first line stays in view if it was on top."""
         self.touch(row.block)
         if row.block.is_open:
             self._follow(sticks=False)
         place = self._following.place
         if place is not None and place.row is row:
-            self._following.place = Place(row, min(place.line, row.gap))
+            self._following.place = LinePosition(row, min(place.line, row.gap))
         self.redraw()
 
     # -- selecting and reading
@@ -226,7 +233,7 @@ class Transcript(ScrollView, can_focus=True):
         return self.scrollable_content_region.height
 
     @property
-    def top_place(self) -> Place | None:
+    def top_place(self) -> LinePosition | None:
         """The line on top of the view; None while the end is followed."""
         return self._following.place
 
@@ -261,16 +268,16 @@ class Transcript(ScrollView, can_focus=True):
         self._follow(sticks=True)
         self.redraw()
 
-    def go_to(self, place: Place) -> None:
+    def go_to(self, place: LinePosition) -> None:
         """Show this line at the top, or as near to it as there are lines below."""
         self._follow(sticks=False)
         self._following.place = place
         self._changed_all = True
         self.redraw()
 
-    def show(self, spot: Spot, *, around: int = 0) -> None:
+    def show(self, spot: TextPosition, *, around: int = 0) -> None:
         """Scroll so far that a spot is in view, with `around` lines on both sides of it."""
-        place = place_of(self._blocks, spot)
+        place = line_of(self._blocks, spot)
         y = self._blocks.top(place.row) + place.line
         first, height = self.first_line, self.lines_in_view
         if not height:
@@ -346,7 +353,7 @@ class Transcript(ScrollView, can_focus=True):
                 strip = self._marks.put_on(strip, place.row, line, self._ink)
         cursor = self.reading.cursor
         if cursor is not None and cursor == place:
-            strip = marked(strip, 0, width, self._marks.pointed(self._ink) + self._ink.strong)
+            strip = restyled(strip, 0, width, self._marks.pointed(self._ink) + self._ink.strong)
         return self._news.put_on(strip, y, width, self._ink)
 
     # -- inside
@@ -371,7 +378,7 @@ class Transcript(ScrollView, can_focus=True):
         room = max(1, self.content_size.width - 1)
         return min(_WIDEST, room), room
 
-    def _note_change(self, block: Block) -> None:
+    def _note_change(self, block: TranscriptBlock) -> None:
         """Remember the highest block that changed: only what is below it is drawn again."""
         changed = self._changed_from
         rows = self._blocks.rows
@@ -398,3 +405,151 @@ class Transcript(ScrollView, can_focus=True):
         if size != self.virtual_size:
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
+
+
+class NewContentBadge:
+    """Empty while there is nothing new below. A line of its own would push the text about."""
+
+    def __init__(self, view: "Transcript", following: ScrollAnchor) -> None:
+        self._view = view
+        self._following = following
+        self._text = ""
+
+    def tell(self) -> None:
+        """Count again."""
+        view = self._view
+        lines = self._following.new_lines(view.first_line + view.lines_in_view)
+        text = f" ▼ {lines} new line{'s' * (lines != 1)} below " if lines else ""
+        if text != self._text:
+            self._text = text
+            view.refresh(Region(0, view.lines_in_view - 1, view.size.width, 1))
+
+    def put_on(self, strip: Strip, y: int, width: int, ink: Styles) -> Strip:
+        """The line `y` of the view, with the note over its end if it is the last one."""
+        if not self._text or y != self._view.lines_in_view - 1:
+            return strip
+        size = min(cell_len(self._text), width)
+        note = Strip([Segment(self._text, ink.accent + CHOSEN)]).crop(0, size)
+        return Strip.join([strip.crop(0, width - size), note])
+
+    def is_at(self, event: events.MouseEvent) -> bool:
+        """Does the mouse point at it?"""
+        view = self._view
+        is_last = event.y - view.gutter.top == view.lines_in_view - 1
+        begin = view.scrollable_content_region.width - cell_len(self._text)
+        return bool(self._text) and is_last and event.x - view.gutter.left >= begin
+
+
+CHOSEN = Style(reverse=True)
+"""Where one is among what was found; seen without colours, too."""
+
+
+def restyled(strip: Strip, begin: int, end: int, style: Style) -> Strip:
+    """The line with `style` put on its columns from `begin` to `end`."""
+    if end <= begin:
+        return strip
+    inside = Strip(
+        [type(s)(s.text, (s.style or Style.null()) + style) for s in strip.crop(begin, end)]
+    )
+    return Strip.join([strip.crop(0, begin), inside, strip.crop(end)])
+
+
+class Highlights:
+    """What is selected and what was found, put on the lines that show it.
+
+    `is_colorless` tells whether a ground of another colour would not be seen.
+    """
+
+    def __init__(
+        self,
+        search: TranscriptSearch,
+        selection: TextSelection,
+        layout: TranscriptLayout,
+        is_colorless: Callable[[], bool],
+    ) -> None:
+        self._is_colorless = is_colorless
+        self._search = search
+        self._selection = selection
+        self._layout = layout
+
+    def pointed(self, ink: Styles) -> Style:
+        """The look of what is selected, or at the cursor."""
+        return CHOSEN if self._is_colorless() else ink.selection
+
+    def put_on(self, strip: Strip, row: BlockRow, line: int, ink: Styles) -> Strip:
+        """A drawn line of a row, with its marks."""
+        found, chosen = self._search.columns_of(row, line)
+        strip = _all_restyled(strip, found, ink.selection + ink.strong)
+        strip = _all_restyled(strip, chosen, CHOSEN)
+        part = self._selection.part_of(row)
+        columns = self._layout.drawn(row).logical.cells_of(line, *part) if part else None
+        return restyled(strip, *columns, self.pointed(ink)) if columns else strip
+
+
+def _all_restyled(strip: Strip, columns: Sequence[tuple[int, int]], style: Style) -> Strip:
+    for begin, end in columns:
+        strip = restyled(strip, begin, end, style)
+    return strip
+
+
+class BlockToggle:
+    """`toggle_at` remembers what it did: it may turn out to have been the first of two clicks."""
+
+    def __init__(self, view: "Transcript") -> None:
+        self._view = view
+        self._toggled: tuple[BlockRow, LinePosition | None] | None = None
+
+    def toggle_at(self, y: int) -> None:
+        """Open or close the block that the line `y` of the view belongs to."""
+        view = self._view
+        found = view.layout_of_blocks.find(view.first_line + y)
+        before = view.top_place
+        if found is not None and self.toggle(found.row):
+            self._toggled = (found.row, before)
+
+    def untoggle(self) -> None:
+        """Take the last `toggle_at` back, and show what was in view before."""
+        toggled, self._toggled = self._toggled, None
+        if toggled is None:
+            return
+        row, before = toggled
+        self.toggle(row)
+        if before is None:
+            self._view.go_to_end()
+        else:
+            self._view.go_to(before)
+
+    def toggle(self, row: BlockRow) -> bool:
+        """Open or close a block; False if there is nothing more of it to see."""
+        if row.is_gone or not row.block.can_expand:
+            return False
+        self._set(row, is_open=not self.is_open(row))
+        return True
+
+    def open(self, row: BlockRow) -> list[BlockRow]:
+        """Show all of a block, and what it belongs to; returns the rows that were closed."""
+        layout, opened = self._view.layout_of_blocks, []
+        group = row.block.group
+        if group is not None and layout.is_hidden(row.block):
+            opened.append(layout.rows.of(group))
+        if row.block.can_expand and not self.is_open(row):
+            opened.append(row)
+        for each in opened:
+            self._set(each, is_open=True)
+        return opened
+
+    def close(self, row: BlockRow) -> None:
+        if not row.is_gone and self.is_open(row):
+            self._set(row, is_open=False)
+
+    def is_open(self, row: BlockRow) -> bool:
+        return self._view.layout_of_blocks.is_open(row.block)
+
+    def forget_click(self) -> None:
+        """The last click was not the first of two."""
+        self._toggled = None
+
+    def _set(self, row: BlockRow, *, is_open: bool) -> None:
+        row.block.is_open = is_open
+        self._view.layout_of_blocks.refold(row.block)
+        self._view.refold(row)

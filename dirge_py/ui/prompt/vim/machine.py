@@ -1,12 +1,15 @@
-"""Vim's modes over a text and a cursor: a key goes in, another text and cursor come out."""
+"""Vim's modes over a text and a cursor: a key goes in, another text and cursor come out.
+
+What a row of keys says in normal or visual mode.
+"""
 
 import dataclasses
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.ui.prompt.vim.changes import (
-    Place,
+from dirge_py.ui.prompt.vim.edits import (
     Register,
+    TextAndCursor,
     joined,
     lines_around,
     opened,
@@ -17,23 +20,116 @@ from dirge_py.ui.prompt.vim.changes import (
     within_line,
     without_lines,
 )
-from dirge_py.ui.prompt.vim.grammar import Phrase, read
-from dirge_py.ui.prompt.vim.motions import Found, Target, find, move, opposite
-from dirge_py.ui.prompt.vim.objects import find_object
-from dirge_py.ui.prompt.vim.words import first_word_on_line, line_end, line_start, rested
+from dirge_py.ui.prompt.vim.motions import (
+    NAMES,
+    SIMPLE,
+    CharacterSearch,
+    MotionTarget,
+    find,
+    find_object,
+    first_word_on_line,
+    line_end,
+    line_start,
+    move,
+    opposite,
+    rested,
+)
+
+OPERATORS = frozenset("dcy")
+_COMMANDS = frozenset("iaIAoOxXsSDCYpPuvVJ~./")
+_VISUAL_COMMANDS = frozenset("xXsSDCYRpPuUvVJ~oO")
+_MOST_TIMES = 9_999
+CommandKind = Literal["motion", "find", "object", "line", "command"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VimCommand:
+    """One order. `what`: the motion, object or command; `char`: what is looked for or put in.
+
+    `operator`: what to do with the text up to there; `line`: with as many whole lines.
+    """
+
+    kind: CommandKind
+    what: str
+    operator: str = ""
+    char: str = ""
+    count: int | None = None
+
+
+Reading: TypeAlias = VimCommand | Literal["more", "nothing"]
+"""An order, the beginning of one, or neither."""
+
+
+def read_command(keys: str, *, is_visual: bool = False) -> Reading:
+    """What these keys mean together."""
+    count, rest = _count(keys)
+    if not rest:
+        return "more"
+    operator = ""
+    if rest[0] in OPERATORS and not is_visual:
+        operator, (second, rest) = rest[0], _count(rest[1:])
+        if second is not None:
+            count = min(_MOST_TIMES, (count or 1) * second)
+        if not rest:
+            return "more"
+        if rest == operator:
+            return VimCommand(kind="line", what="line", operator=operator, count=count)
+    return _rest(rest, operator, count, is_visual=is_visual)
+
+
+def _rest(rest: str, operator: str, count: int | None, *, is_visual: bool) -> Reading:
+    head, tail = rest[0], rest[1:]
+    if head in "fFtT":
+        return _with_next("find", head, tail, operator, count)
+    if head == "g":
+        if not tail:
+            return "more"
+        return _phrase("motion", "gg", operator, count) if tail == "g" else "nothing"
+    if head in SIMPLE:
+        return _phrase("motion", head, operator, count)
+    if head in "ia" and (operator or is_visual):
+        if not tail:
+            return "more"
+        found = _phrase("object", rest, operator, count)
+        return found if tail in NAMES else "nothing"
+    if operator:
+        return "nothing"
+    if head == "r":
+        return _with_next("command", "r", tail, "", count)
+    known = _VISUAL_COMMANDS | OPERATORS if is_visual else _COMMANDS
+    return _phrase("command", head, "", count) if head in known else "nothing"
+
+
+def _with_next(
+    kind: CommandKind, what: str, tail: str, operator: str, count: int | None
+) -> Reading:
+    if not tail:
+        return "more"
+    return VimCommand(kind=kind, what=what, operator=operator, char=tail, count=count)
+
+
+def _phrase(kind: CommandKind, what: str, operator: str, count: int | None) -> VimCommand:
+    return VimCommand(kind=kind, what=what, operator=operator, count=count)
+
+
+def _count(keys: str) -> tuple[int | None, str]:
+    digits = 0
+    while digits < len(keys) and keys[digits] in "0123456789" and (digits or keys[0] != "0"):
+        digits += 1
+    number = int(keys[:digits][:6]) if digits else None
+    return (None if number is None else min(number, _MOST_TIMES)), keys[digits:]
+
 
 Mode = Literal["insert", "normal", "visual", "visual line"]
 Wish = Literal["", "undo", "redo", "history_older", "history_newer", "search_history"]
-
 _LONGEST = 4_000_000
 """Characters up to which a count may make a text grow."""
-
 _AS_LETTERS = {"backspace": "h", "left": "h", "right": "l", "home": "0", "end": "$", "space": "l"}
 _WHOLE_LINE = {"D": "d", "C": "c", "Y": "y", "S": "c", "R": "c"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class VimResult:
     """What a key made: text, cursor, the other end of a selection; `wish`: what others must do.
 
     `cut`: what was deleted or copied by it.
@@ -53,14 +149,14 @@ class Vim:
         self.mode: Mode = "insert"
         self.register = Register()
         self._keys = ""
-        self._found: Found | None = None
+        self._found: CharacterSearch | None = None
         self._column: int | None = None
         self._anchor = 0
         self._cut = ""
         self._wish: Wish = ""
         self._done = ""
         self._inserted = ""
-        self._before = Place("", 0)
+        self._before = TextAndCursor("", 0)
         self._repeats = False
 
     @property
@@ -72,7 +168,7 @@ class Vim:
         """An empty input: writing starts, and nothing is half said."""
         self.mode, self._keys, self._column = "insert", "", None
 
-    def press(self, key: str, text: str, at: int) -> Outcome | None:
+    def press(self, key: str, text: str, at: int) -> VimResult | None:
         """Take a key: a character, `escape`, `ctrl+r` or an arrow's name. None: not for us.
 
         `at` is the cursor, an offset into `text`.
@@ -85,26 +181,26 @@ class Vim:
             return None
         if key == "ctrl+r":
             self._keys = ""
-            return Outcome(text=text, at=at, wish="redo")
+            return VimResult(text=text, at=at, wish="redo")
         if not (self._keys and self._keys[-1] in "rfFtT"):
             key = _AS_LETTERS.get(key, key)
         key = " " if key == "space" else key
         if len(key) != 1:
             self._keys = ""
             return None
-        return self._take(key, Place(text, at))
+        return self._take(key, TextAndCursor(text, at))
 
     # -- orders
 
-    def _take(self, key: str, place: Place) -> Outcome | None:
+    def _take(self, key: str, place: TextAndCursor) -> VimResult | None:
         keys, self._keys = self._keys + key, ""
-        phrase = read(keys, is_visual=self.mode != "normal")
+        phrase = read_command(keys, is_visual=self.mode != "normal")
         if phrase == "more":
             self._keys = keys
             return self._outcome(place)
         if phrase == "nothing":
             return self._outcome(place) if len(keys) > 1 or key.isprintable() else None
-        assert isinstance(phrase, Phrase)
+        assert isinstance(phrase, VimCommand)
         if phrase.what not in ("j", "k"):
             self._column = None
         if phrase.kind == "command" and phrase.what == "." and self.mode == "normal":
@@ -115,7 +211,7 @@ class Vim:
             self._done, self._inserted = keys, ""
         return self._outcome(after)
 
-    def _outcome(self, place: Place) -> Outcome:
+    def _outcome(self, place: TextAndCursor) -> VimResult:
         at, anchor = place.at, None
         if self.mode == "normal":
             at = rested(place.text, at)
@@ -123,9 +219,9 @@ class Vim:
             at, anchor = min(at, len(place.text)), min(self._anchor, len(place.text))
         elif self.mode == "visual line":
             anchor = min(self._anchor, len(place.text))
-        return Outcome(text=place.text, at=at, anchor=anchor, wish=self._wish, cut=self._cut)
+        return VimResult(text=place.text, at=at, anchor=anchor, wish=self._wish, cut=self._cut)
 
-    def _escape(self, text: str, at: int) -> Outcome | None:
+    def _escape(self, text: str, at: int) -> VimResult | None:
         """Back to normal mode; there, without an order begun, it is for others."""
         if self.mode == "normal" and not self._keys:
             return None
@@ -133,9 +229,9 @@ class Vim:
             self._inserted = typed_between(self._before, text)
             at = max(line_start(text, at), at - 1)
         self.mode, self._keys = "normal", ""
-        return self._outcome(Place(text, at))
+        return self._outcome(TextAndCursor(text, at))
 
-    def _again(self, place: Place, count: int | None) -> Outcome:
+    def _again(self, place: TextAndCursor, count: int | None) -> VimResult:
         """Do the last change once more."""
         self._repeats = True
         keys, inserted = self._done, self._inserted
@@ -149,35 +245,35 @@ class Vim:
                 text = done.text[: done.at] + inserted + done.text[done.at :]
                 self.mode = "normal"
                 at = max(line_start(text, done.at), done.at + len(inserted) - 1)
-                done = dataclasses.replace(self._outcome(Place(text, at)), cut=done.cut)
+                done = dataclasses.replace(self._outcome(TextAndCursor(text, at)), cut=done.cut)
         finally:
             self._repeats = False
         return done
 
-    def _normal(self, phrase: Phrase, place: Place) -> Place:
+    def _normal(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
         if phrase.kind == "command":
             return self._command(phrase, place)
         text, at = place.text, place.at
         if phrase.kind == "line":
             below = move(text, at, "j", count=(phrase.count or 1) - 1) if phrase.count else None
             last = below.at if below else len(text) if (phrase.count or 1) > 1 else at
-            return self._operate(phrase.operator, place, at, Target(last, "lines"))
+            return self._operate(phrase.operator, place, at, MotionTarget(last, "lines"))
         if phrase.kind == "object":
             found = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
             if found is None:
                 return place
-            return self._operate(phrase.operator, place, found[0], Target(found[1]))
+            return self._operate(phrase.operator, place, found[0], MotionTarget(found[1]))
         target = self._target(phrase, place)
         if target is None:
             return self._beyond(phrase, place)
         if not phrase.operator:
-            return Place(text, target.at)
+            return TextAndCursor(text, target.at)
         return self._operate(phrase.operator, place, at, target)
 
-    def _target(self, phrase: Phrase, place: Place) -> Target | None:
+    def _target(self, phrase: VimCommand, place: TextAndCursor) -> MotionTarget | None:
         text, at = place.text, place.at
         if phrase.kind == "find":
-            self._found = Found(phrase.what, phrase.char)
+            self._found = CharacterSearch(phrase.what, phrase.char)
             return find(text, at, self._found, times=phrase.count or 1)
         if phrase.what in (";", ","):
             if self._found is None:
@@ -196,7 +292,7 @@ class Vim:
             return within_line(text, at, target)
         return target
 
-    def _changed_word(self, phrase: Phrase, place: Place) -> Target | None:
+    def _changed_word(self, phrase: VimCommand, place: TextAndCursor) -> MotionTarget | None:
         text, at = place.text, place.at
         motion = "e" if phrase.what == "w" else "E"
         if text[at].isspace():
@@ -205,7 +301,7 @@ class Vim:
         # From one before: on the last letter of a word, `e` would go on to the next word.
         return move(text, at - 1, motion, count=phrase.count)
 
-    def _beyond(self, phrase: Phrase, place: Place) -> Place:
+    def _beyond(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
         """A line before the first or behind the last: earlier and later prompts are there."""
         if phrase.what in ("j", "k") and not phrase.operator and phrase.count is None:
             self._wish = "history_older" if phrase.what == "k" else "history_newer"
@@ -213,7 +309,9 @@ class Vim:
 
     # -- changes
 
-    def _operate(self, operator: str, place: Place, start: int, target: Target) -> Place:
+    def _operate(
+        self, operator: str, place: TextAndCursor, start: int, target: MotionTarget
+    ) -> TextAndCursor:
         """Delete, change or copy from `start` to the target."""
         text = place.text
         if target.reach == "lines":
@@ -223,32 +321,34 @@ class Vim:
             high = min(high + 1, len(text))
         self._keep(Register(text[low:high]))
         if operator == "y":
-            return Place(text, low)
+            return TextAndCursor(text, low)
         if operator == "c":
-            return self._insert(Place(text[:low] + text[high:], low))
-        return Place(text[:low] + text[high:], low)
+            return self._insert(TextAndCursor(text[:low] + text[high:], low))
+        return TextAndCursor(text[:low] + text[high:], low)
 
-    def _operate_lines(self, operator: str, place: Place, start: int, end: int) -> Place:
+    def _operate_lines(
+        self, operator: str, place: TextAndCursor, start: int, end: int
+    ) -> TextAndCursor:
         text = place.text
         self._keep(Register(text[start:end], is_lines=True))
         if operator == "y":
-            return Place(text, min(place.at, start) if place.at < start else place.at)
+            return TextAndCursor(text, min(place.at, start) if place.at < start else place.at)
         if operator == "c":
-            return self._insert(Place(text[:start] + text[end:], start))
+            return self._insert(TextAndCursor(text[:start] + text[end:], start))
         left = without_lines(text, start, end)
-        return Place(left.text, first_word_on_line(left.text, left.at))
+        return TextAndCursor(left.text, first_word_on_line(left.text, left.at))
 
     def _keep(self, register: Register) -> None:
         if register.text or register.is_lines:
             self.register = register
             self._cut = register.text
 
-    def _insert(self, place: Place) -> Place:
+    def _insert(self, place: TextAndCursor) -> TextAndCursor:
         self.mode = "insert"
         self._before = place
         return place
 
-    def _command(self, phrase: Phrase, place: Place) -> Place:
+    def _command(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
         text, at, what = place.text, place.at, phrase.what
         times = phrase.count or 1
         if what in "iaIAoO":
@@ -270,26 +370,26 @@ class Vim:
             return replaced(place, times, phrase.char)
         return place
 
-    def _to_line_end(self, what: str, times: int, place: Place) -> Place:
+    def _to_line_end(self, what: str, times: int, place: TextAndCursor) -> TextAndCursor:
         text, at = place.text, place.at
         if what in "YS":
-            below = move(text, at, "j", count=times - 1) if times > 1 else Target(at)
+            below = move(text, at, "j", count=times - 1) if times > 1 else MotionTarget(at)
             last = below.at if below else len(text)
-            return self._operate(_WHOLE_LINE[what], place, at, Target(last, "lines"))
-        below = move(text, at, "$", count=times) or Target(len(text))
+            return self._operate(_WHOLE_LINE[what], place, at, MotionTarget(last, "lines"))
+        below = move(text, at, "$", count=times) or MotionTarget(len(text))
         end = line_end(text, below.at)
-        return self._operate(_WHOLE_LINE[what], place, at, Target(end))
+        return self._operate(_WHOLE_LINE[what], place, at, MotionTarget(end))
 
-    def _by_characters(self, what: str, times: int, place: Place) -> Place:
+    def _by_characters(self, what: str, times: int, place: TextAndCursor) -> TextAndCursor:
         text, at = place.text, place.at
         other = max(line_start(text, at), at - times)
         if what != "X":
             other = min(line_end(text, at), at + times)
-        return self._operate("c" if what == "s" else "d", place, at, Target(other))
+        return self._operate("c" if what == "s" else "d", place, at, MotionTarget(other))
 
     # -- what is selected
 
-    def _visual(self, phrase: Phrase, place: Place) -> Place:
+    def _visual(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
         text, at = place.text, place.at
         if phrase.kind == "command":
             return self._visual_command(phrase, place)
@@ -298,11 +398,11 @@ class Vim:
             if found is None or found[0] == found[1]:
                 return place
             self._anchor = found[0]
-            return Place(text, found[1] - 1)
+            return TextAndCursor(text, found[1] - 1)
         target = self._target(phrase, place)
-        return Place(text, min(target.at, max(0, len(text) - 1))) if target else place
+        return TextAndCursor(text, min(target.at, max(0, len(text) - 1))) if target else place
 
-    def _visual_command(self, phrase: Phrase, place: Place) -> Place:
+    def _visual_command(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
         text, at, what = place.text, place.at, phrase.what
         if what in "vV":
             wanted: Mode = "visual" if what == "v" else "visual line"
@@ -310,7 +410,7 @@ class Vim:
             return place
         if what in "oO":
             self._anchor, at = at, self._anchor
-            return Place(text, min(at, len(text)))
+            return TextAndCursor(text, min(at, len(text)))
         start, end = sorted((min(self._anchor, len(text)), at))
         is_lines = self.mode == "visual line" or what in "DCYSRX"
         self.mode = "normal"
@@ -319,7 +419,7 @@ class Vim:
         else:
             end = min(len(text), end + 1)
         if what in "r~uU":
-            return Place(
+            return TextAndCursor(
                 text[:start] + restyled(text[start:end], what, phrase.char) + text[end:], start
             )
         if what == "J":
@@ -329,16 +429,20 @@ class Vim:
         operator = _WHOLE_LINE.get(what) or {"x": "d", "X": "d", "s": "c"}.get(what, what)
         if is_lines:
             return self._operate_lines(operator, place, start, end)
-        return self._operate(operator, place, start, Target(end))
+        return self._operate(operator, place, start, MotionTarget(end))
 
-    def _putreplaced(self, place: Place, start: int, end: int, *, is_lines: bool) -> Place:
+    def _putreplaced(
+        self, place: TextAndCursor, start: int, end: int, *, is_lines: bool
+    ) -> TextAndCursor:
         text, taken = place.text, self.register
         self._keep(Register(text[start:end], is_lines=is_lines))
         pasted = taken.text if is_lines or not taken.is_lines else f"\n{taken.text}\n"
-        return Place(text[:start] + pasted + text[end:], max(start, start + len(pasted) - 1))
+        return TextAndCursor(
+            text[:start] + pasted + text[end:], max(start, start + len(pasted) - 1)
+        )
 
 
-def _changes(phrase: Phrase) -> bool:
+def _changes(phrase: VimCommand) -> bool:
     """Whether it is what `.` does again."""
     if phrase.kind == "command":
         return phrase.what not in "yYvVu./"

@@ -1,29 +1,23 @@
-"""Where a motion leads to, and what an operator would take on the way."""
+"""Where a motion leads to, and what an operator would take on the way.
+
+Where words, lines and characters are in a text; positions are offsets of characters.
+
+Text objects: what `iw`, `a(`, `i"` and the like stand for at a place in a text.
+"""
 
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.ui.prompt.vim.words import (
-    first_word_on_line,
-    last_on_line,
-    line_end,
-    line_start,
-    next_word,
-    word_before,
-    word_end,
-)
 
 Reach = Literal["exclusive", "inclusive", "lines"]
-
 SIMPLE = frozenset("hljkwbeWBE0^$G;,{}")
 """Motions of one key; `f F t T` take a character, `g` another key."""
-
 _AWAY = {"f": 1, "t": 1, "F": -1, "T": -1}
 _OPPOSITE = {"f": "F", "F": "f", "t": "T", "T": "t"}
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MotionTarget:
     """Where a motion ends; None from `move` means that there is no such place."""
 
     at: int
@@ -31,7 +25,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CharacterSearch:
     """What `f`, `F`, `t` or `T` looked for last."""
 
     motion: str
@@ -40,7 +34,7 @@ class Found:
 
 def move(
     text: str, at: int, motion: str, *, count: int | None = None, column: int | None = None
-) -> Target | None:
+) -> MotionTarget | None:
     """The target of a motion of `SIMPLE`, or of `gg`, made `count` times."""
     times = count or 1
     if motion in "wbeWBE":
@@ -48,13 +42,15 @@ def move(
     if motion in "jk":
         return _by_lines(text, at, times if motion == "j" else -times, column)
     if motion in "{}":
-        return Target(_by_paragraphs(text, at, 1 if motion == "}" else -1, times))
+        return MotionTarget(_by_paragraphs(text, at, 1 if motion == "}" else -1, times))
     if motion in ("gg", "G"):
         return _to_line(text, count if motion == "G" or count else 1)
     return _on_line(text, at, motion, times)
 
 
-def find(text: str, at: int, found: Found, *, times: int, is_again: bool = False) -> Target | None:
+def find(
+    text: str, at: int, found: CharacterSearch, *, times: int, is_again: bool = False
+) -> MotionTarget | None:
     """The target of `f`, `F`, `t` or `T`, on this line only."""
     step = _AWAY[found.motion]
     start, end = line_start(text, at), line_end(text, at)
@@ -69,35 +65,35 @@ def find(text: str, at: int, found: Found, *, times: int, is_again: bool = False
             return None
     if found.motion in "tT":
         place -= step
-    return Target(place, "inclusive" if step > 0 else "exclusive")
+    return MotionTarget(place, "inclusive" if step > 0 else "exclusive")
 
 
-def opposite(found: Found) -> Found:
-    return Found(_OPPOSITE[found.motion], found.char)
+def opposite(found: CharacterSearch) -> CharacterSearch:
+    return CharacterSearch(_OPPOSITE[found.motion], found.char)
 
 
-def _on_line(text: str, at: int, motion: str, times: int) -> Target | None:
+def _on_line(text: str, at: int, motion: str, times: int) -> MotionTarget | None:
     start, end = line_start(text, at), line_end(text, at)
     if motion == "h":
-        return Target(max(start, at - times))
+        return MotionTarget(max(start, at - times))
     if motion == "l":
-        return Target(min(end, at + times))
+        return MotionTarget(min(end, at + times))
     if motion == "0":
-        return Target(start)
+        return MotionTarget(start)
     if motion == "^":
-        return Target(first_word_on_line(text, at))
-    below = _by_lines(text, at, times - 1, None) if times > 1 else Target(at)
-    return Target(last_on_line(text, below.at), "inclusive") if below else None
+        return MotionTarget(first_word_on_line(text, at))
+    below = _by_lines(text, at, times - 1, None) if times > 1 else MotionTarget(at)
+    return MotionTarget(last_on_line(text, below.at), "inclusive") if below else None
 
 
-def _by_words(text: str, at: int, motion: str, times: int) -> Target:
+def _by_words(text: str, at: int, motion: str, times: int) -> MotionTarget:
     step = {"w": next_word, "b": word_before, "e": word_end}[motion.lower()]
     for _ in range(min(times, len(text))):
         at = step(text, at, is_big=motion.isupper())
-    return Target(at, "inclusive" if motion in "eE" else "exclusive")
+    return MotionTarget(at, "inclusive" if motion in "eE" else "exclusive")
 
 
-def _by_lines(text: str, at: int, lines: int, column: int | None) -> Target | None:
+def _by_lines(text: str, at: int, lines: int, column: int | None) -> MotionTarget | None:
     start = line_start(text, at)
     wanted = at - start if column is None else column
     for _ in range(min(abs(lines), len(text))):
@@ -111,7 +107,7 @@ def _by_lines(text: str, at: int, lines: int, column: int | None) -> Target | No
             start = line_start(text, start - 1)
     if abs(lines) > len(text):
         return None
-    return Target(min(start + wanted, last_on_line(text, start)), "lines")
+    return MotionTarget(min(start + wanted, last_on_line(text, start)), "lines")
 
 
 def _by_paragraphs(text: str, at: int, step: int, times: int) -> int:
@@ -128,7 +124,189 @@ def _by_paragraphs(text: str, at: int, step: int, times: int) -> int:
     return len(text) if line >= len(lines) else sum(len(above) + 1 for above in lines[:line])
 
 
-def _to_line(text: str, number: int | None) -> Target:
+def _to_line(text: str, number: int | None) -> MotionTarget:
     starts = [0, *(place + 1 for place, char in enumerate(text) if char == "\n")]
     line = len(starts) if number is None else min(number, len(starts))
-    return Target(first_word_on_line(text, starts[line - 1]), "lines")
+    return MotionTarget(first_word_on_line(text, starts[line - 1]), "lines")
+
+
+CharacterKind = Literal[0, 1, 2]
+FIRST_SIGN = "\U00100000"
+"""From here on characters stand for a whole thing, such as a paste, which counts as a word."""
+
+
+def kind_of(char: str, *, is_big: bool) -> CharacterKind:
+    """0: space, 1: part of a word, 2: another sign; for big words all signs are parts."""
+    if char.isspace():
+        return 0
+    return 1 if is_big or char.isalnum() or char == "_" or char >= FIRST_SIGN else 2
+
+
+def line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def line_end(text: str, at: int) -> int:
+    """The place of the line's newline, or the end of the text."""
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found
+
+
+def last_on_line(text: str, at: int) -> int:
+    """The last character of the line around `at`; its start if it is empty."""
+    return max(line_start(text, at), line_end(text, at) - 1)
+
+
+def first_word_on_line(text: str, at: int) -> int:
+    start, end = line_start(text, at), line_end(text, at)
+    return start + len(text[start:end]) - len(text[start:end].lstrip())
+
+
+def rested(text: str, at: int) -> int:
+    """Where the cursor may rest in normal mode: on a character, not behind the line's last."""
+    at = max(0, min(at, len(text)))
+    return min(at, last_on_line(text, at))
+
+
+def next_word(text: str, at: int, *, is_big: bool) -> int:
+    """The start of the next word; an empty line counts as one."""
+    end = len(text)
+    if at >= end:
+        return end
+    kind = kind_of(text[at], is_big=is_big)
+    while kind and at < end and kind_of(text[at], is_big=is_big) == kind:
+        at += 1
+    while at < end and text[at].isspace():
+        at += 1
+        if at < end and text[at] == "\n" and text[at - 1] == "\n":
+            return at
+    return at
+
+
+def word_end(text: str, at: int, *, is_big: bool) -> int:
+    """The last character of the word that ends next."""
+    last = max(0, len(text) - 1)
+    at += 1
+    while at < last and text[at].isspace():
+        at += 1
+    while at < last and _same(text, at, at + 1, is_big=is_big):
+        at += 1
+    return min(at, last)
+
+
+def word_before(text: str, at: int, *, is_big: bool) -> int:
+    """The start of the word before."""
+    at -= 1
+    while at > 0 and text[at].isspace():
+        if text[at] == "\n" and text[at - 1] == "\n":
+            return at
+        at -= 1
+    while at > 0 and _same(text, at, at - 1, is_big=is_big):
+        at -= 1
+    return max(0, at)
+
+
+def _same(text: str, one: int, other: int, *, is_big: bool) -> bool:
+    kind = kind_of(text[one], is_big=is_big)
+    return kind != 0 and kind == kind_of(text[other], is_big=is_big)
+
+
+_PAIRS = {
+    opening: pair
+    for pair, names in {"()": "()b", "{}": "{}B", "[]": "[]", "<>": "<>"}.items()
+    for opening in names
+}
+_QUOTES = "\"'`"
+NAMES = frozenset((*"wWp", *_PAIRS, *_QUOTES))
+"""The second keys of text objects."""
+
+
+def find_object(text: str, at: int, name: str, *, is_around: bool) -> tuple[int, int] | None:
+    """Start and end of the object around `at`, the end exclusive; None: there is none here."""
+    if not text:
+        return None
+    at = min(at, len(text) - 1)
+    if name in "wW":
+        return _word(text, at, is_big=name == "W", is_around=is_around)
+    if name == "p":
+        return _paragraph(text, at, is_around=is_around)
+    found = _quoted(text, at, name) if name in _QUOTES else _enclosed(text, at, _PAIRS[name])
+    if found is None:
+        return None
+    start, end = found
+    return (start, end + 1) if is_around else (start + 1, end)
+
+
+def _word(text: str, at: int, *, is_big: bool, is_around: bool) -> tuple[int, int]:
+    low, high = line_start(text, at), line_end(text, at)
+    if low == high:
+        return at, at
+    start, end = _run(text, min(at, high - 1), low, high, is_big=is_big)
+    if not is_around:
+        return start, end
+    if end < high and (text[start].isspace() or text[end].isspace()):
+        return start, _run(text, end, low, high, is_big=is_big)[1]
+    if start > low and text[start - 1].isspace():
+        start = _run(text, start - 1, low, high, is_big=is_big)[0]
+    return start, end
+
+
+def _run(text: str, at: int, low: int, high: int, *, is_big: bool) -> tuple[int, int]:
+    """The characters around `at` that are of its kind, between `low` and `high`."""
+    kind = kind_of(text[at], is_big=is_big)
+    start, end = at, at + 1
+    while start > low and kind_of(text[start - 1], is_big=is_big) == kind:
+        start -= 1
+    while end < high and kind_of(text[end], is_big=is_big) == kind:
+        end += 1
+    return start, end
+
+
+def _paragraph(text: str, at: int, *, is_around: bool) -> tuple[int, int]:
+    """Lines up to an empty one; around: with the empty ones behind it."""
+    start, end = line_start(text, at), line_end(text, at)
+    is_gap = start == end
+    while start > 0 and _is_empty(text, start - 1) == is_gap:
+        start = line_start(text, start - 1)
+    while end < len(text) and _is_empty(text, end + 1) == is_gap:
+        end = line_end(text, end + 1)
+    while is_around and end < len(text) and _is_empty(text, end + 1) != is_gap:
+        end = line_end(text, end + 1)
+    return start, min(len(text), end + 1)
+
+
+def _is_empty(text: str, at: int) -> bool:
+    return line_start(text, at) == line_end(text, at)
+
+
+def _quoted(text: str, at: int, quote: str) -> tuple[int, int] | None:
+    """The quotes around or behind `at`, on its line."""
+    low, high = line_start(text, at), line_end(text, at)
+    places = [place for place in range(low, high) if text[place] == quote]
+    for start, end in zip(places[::2], places[1::2], strict=False):
+        if at <= end:
+            return start, end
+    return None
+
+
+def _enclosed(text: str, at: int, pair: str) -> tuple[int, int] | None:
+    """The brackets around `at`; on a bracket: the pair that it is part of."""
+    opening, closing = pair[0], pair[1]
+    start = _unmatched(text, at if text[at] != closing else at - 1, -1, opening, closing)
+    if start is None:
+        return None
+    end = _unmatched(text, start + 1, 1, closing, opening)
+    return None if end is None else (start, end)
+
+
+def _unmatched(text: str, at: int, step: int, wanted: str, other: str) -> int | None:
+    depth = 0
+    while 0 <= at < len(text):
+        if text[at] == wanted:
+            if not depth:
+                return at
+            depth -= 1
+        elif text[at] == other:
+            depth += 1
+        at += step
+    return None

@@ -1,0 +1,331 @@
+"""What stands around the transcript: the panels, the todo list, the status line and its face.
+
+It hears the events of the conversation, and shows what came of them. A panel that is not shown
+costs nothing: nothing is gathered for it, and no program is asked.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from textual.worker import Worker
+
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
+from dirge_py.types.messages import Message, ToolResultMessage
+from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
+from dirge_py.ui.options import UiSettings
+from dirge_py.ui.panels.above_input import TodoPanel
+from dirge_py.ui.panels.side_panels import (
+    MARGIN,
+    LeftPanelContent,
+    RightPanelContent,
+    SidePanel,
+    left_lines,
+    right_lines,
+)
+from dirge_py.ui.programs import GitStatus, ScreenPrograms, read_git_status
+from dirge_py.ui.status import LimitsShown, StatusModel, folder_and_branch, plan_words, status_of
+from dirge_py.ui.terminal.editor import EditorFollower
+from dirge_py.ui.terminal.notifications import Notifier
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.run import Run
+    from dirge_py.ui.app import DirgeApp
+
+WIDE = 152
+"""Columns from which on there are panels at the sides, if nobody says otherwise."""
+
+LONG_RUN_S = 5.0
+"""How long a run must have taken for its end to be worth calling somebody."""
+
+_NARROWEST, _WIDEST = 24, 34
+_WIDEST_TEXT = 123
+"""Columns that the transcript takes at most, with its margins: the panels may have the others."""
+_LEAST_CHAT = 40
+_SAID_FROM_S = 1.0
+
+Side = Literal["left", "main", "right"]
+
+
+class ChromePresenter:
+    """`place` is the folder and its branch, `beat` counts the seconds in which something ran."""
+
+    def __init__(self, app: "DirgeApp") -> None:
+        self._app = app
+        self.activity = RunActivity(app.clock)
+        self.programs = ScreenPrograms()
+        self.notifier = Notifier(app.to_terminal, self.programs)
+        self.following = EditorFollower(lambda why: app.say(why, tone="warning"))
+        ink = app.coloring.ink
+        self.left, self.right = SidePanel(ink, "left"), SidePanel(ink, "right")
+        self.todos = TodoPanel(ink)
+        self.bounds = LimitsShown()
+        self.panel: Literal["auto", "on", "off"] = "auto"
+        self.display: Sequence[Side] = ("left", "main", "right")
+        self.place = ""
+        self.beat = 0
+        self._looks = UiSettings()
+        self._git: GitStatus | None = None
+        self._asking_git: Worker[None] | None = None
+        self._run: Run | None = None
+        self._was_asking = False
+        self._occupied_since: float | None = None
+
+    @property
+    def widgets(self) -> "Sequence[SidePanel | TodoPanel]":
+        return (self.left, self.right, self.todos)
+
+    # -- what the settings and the screen say
+
+    def take_looks(self, looks: UiSettings) -> None:
+        """Take over what the settings say of panels, face, calls and editor."""
+        self._looks = looks
+        self.notifier.kind = looks.notify
+        self.following.command = looks.editor_open_command
+        self.panel = looks.panel
+        self.display = [side for side in ("left", "main", "right") if side in looks.display]
+        self.fit(self._app.size.width)
+        _: Worker[None] = self._app.run_worker(self._read_bounds, exit_on_error=False)
+
+    def show_panels(self, panel: Literal["auto", "on", "off"]) -> None:
+        self.panel = panel
+        self.fit(self._app.size.width)
+
+    def show_sides(self, sides: Sequence[Side]) -> None:
+        self.display = sides
+        self.fit(self._app.size.width)
+
+    def fit(self, width: int) -> None:
+        """Give the panels their place on a screen of this width, or none."""
+        sides = [side for side in ("left", "right") if side in self.display]
+        is_wanted = self.panel == "on" or (self.panel == "auto" and width >= WIDE)
+        has_room = width >= _LEAST_CHAT + _NARROWEST * len(sides)
+        shown = sides if is_wanted and has_room else []
+        has_main = "main" in self.display or not shown
+        each = (width - _WIDEST_TEXT) // max(1, len(shown))
+        columns = max(_NARROWEST, min(_WIDEST, each)) if has_main else width // len(shown)
+        app = self._app
+        app.transcript.display = has_main
+        was_shown = self.is_shown
+        for name, panel in (("left", self.left), ("right", self.right)):
+            panel.styles.width = columns
+            panel.display = name in shown
+        if self.is_shown:
+            self._fill()
+            if not was_shown:
+                self.look_at_git()
+
+    @property
+    def is_shown(self) -> bool:
+        """Is there a panel at a side?"""
+        return bool(self.left.display or self.right.display)
+
+    # -- what happens
+
+    def begin(self, messages: Sequence[Message]) -> None:
+        """Another conversation has the screen, with this history."""
+        self._run, self._git = None, None
+        self.activity.mood = "idle"
+        self.activity.take_up(messages)
+        self.got_focus()
+
+    def hear(self, event: LoopEvent) -> None:
+        self.activity.hear(event)
+        conversation = self._app.talk.conversation
+        if conversation is None:
+            return
+        self._run = conversation.run or self._run
+        match event:
+            case MessageEnd(message=ToolResultMessage(is_error=False) as result):
+                diff = result.details.get("diff")
+                for file in changed_files(diff) if isinstance(diff, str) else ():
+                    if file.line:
+                        path = conversation.cwd / file.path
+                        self.following.open(path, file.line, cwd=conversation.cwd)
+            case ToolExecutionEnd():
+                # A command may have checked out another branch.
+                self.look_at_place()
+            case TurnEnd(tool_results=results) if results:
+                self.look_at_git()
+            case AgentEnd():
+                self.look_at_place()
+                self.look_at_git()
+                took_s = self._app.clock() - self.activity.began
+                if took_s > LONG_RUN_S and conversation.exclusive_owner is None:
+                    words = "it went wrong" if self.activity.mood == "error" else "it is done"
+                    self._call(f"{words}, after {took_s:.0f} s")
+
+    def got_focus(self) -> None:
+        """Somebody is back, and may have used git meanwhile."""
+        self.look_at_place()
+        self.look_at_git()
+        self.show()
+
+    def look_at_place(self) -> None:
+        conversation = self._app.talk.conversation
+        if conversation is not None:
+            self.place = folder_and_branch(conversation.cwd)
+
+    def look_at_git(self) -> None:
+        """Ask git how the checkout is, if that is shown anywhere."""
+        conversation = self._app.talk.conversation
+        if conversation is None or not self.left.display:
+            return
+        if self._asking_git is not None:
+            self._asking_git.cancel()
+
+        async def ask() -> None:
+            self._git = await read_git_status(self.programs, conversation.cwd)
+            self._fill()
+
+        self._asking_git = self._app.run_worker(ask, exit_on_error=False)
+
+    async def close(self) -> None:
+        await self.programs.aclose()
+
+    # -- what is shown
+
+    def show(self) -> None:
+        """Show how things are now."""
+        app = self._app
+        is_asking = app.talk.is_asking
+        if is_asking and not self._was_asking:
+            decides = self._is_occupied and not app.talk.is_running
+            self._call("the plan waits for you" if decides else "a question waits")
+        self._was_asking = is_asking
+        self._look_at_occupant()
+        app.status.tell(self.standing)
+        self.todos.tell(self.activity.todos)
+        if self.is_shown:
+            self._fill()
+
+    @property
+    def _is_occupied(self) -> bool:
+        conversation = self._app.talk.conversation
+        return conversation is not None and conversation.exclusive_owner is not None
+
+    def _look_at_occupant(self) -> None:
+        """See to the end of a plan, of which no event tells when it is cut off."""
+        was_since, is_occupied = self._occupied_since, self._is_occupied
+        if is_occupied == (was_since is not None):
+            return
+        self._occupied_since = self._app.clock() if is_occupied else None
+        if was_since is None:
+            return
+        self.activity.plan = None
+        self._app.catch_up()
+        self._app.chronicle.phases.rest()
+        self._app.transcript.redraw()
+        took_s = self._app.clock() - was_since
+        if took_s > LONG_RUN_S:
+            self._call(f"the plan has ended, after {took_s:.0f} s")
+
+    @property
+    def standing(self) -> StatusModel:
+        shown = face(self._mood, 0 if self._looks.reduced_motion else self.beat)
+        return status_of(
+            self._app.talk,
+            self.place,
+            bounds=self.bounds,
+            run=self._run,
+            face=shown if self._looks.has_avatar else "",
+            phase=self._phase(),
+        )
+
+    @property
+    def _mood(self) -> Mood:
+        state = self._app.talk.state
+        if state == "asking":
+            return "alert"
+        if state in ("starting", "interrupting", "compacting"):
+            return "waiting"
+        mood = self.activity.mood
+        is_over = mood in ("idle", "done", "error")
+        return "idle" if state == "ready" and not is_over else mood
+
+    def _phase(self) -> str:
+        """What goes on, or is waited for, and for how long; "" where the state says it all."""
+        phase = self._waiting_for()
+        if self.activity.plan is None or not self._is_occupied:
+            return phase
+        words = plan_words(*self.activity.plan)
+        if self._app.talk.state in ("asking", "interrupting"):
+            return f"{words}, {self._app.talk.state}"
+        return f"{words}, {phase}" if phase else words
+
+    def _waiting_for(self) -> str:
+        talk, activity = self._app.talk, self.activity
+        if talk.state not in ("working", "compacting") or talk.conversation is None:
+            return ""
+        now = self._app.clock()
+        stage, since = activity.stage, activity.since
+        if stage == "retrying" and now < activity.until:
+            return f"retry in {max(1, round(activity.until - now))} s"
+        if stage == "retrying":
+            stage, since = "waiting", activity.until
+        waited_s = now - since
+        if not stage or waited_s < _SAID_FROM_S:
+            return ""
+        what = {
+            "preparing": "preparing",
+            "waiting": f"waiting for {talk.conversation.settings.model.rpartition('/')[2]}",
+            "compacting": "compacting",
+        }[stage]
+        return f"{what}, {waited_s:.0f} s"
+
+    def _fill(self) -> None:
+        """Tell the panels that are there what they show."""
+        conversation = self._app.talk.conversation
+        if conversation is None:
+            return
+        ink, activity = self._app.coloring.ink, self.activity
+        if self.left.display:
+            left = LeftPanelContent(
+                gauge=self.standing.gauge,
+                foldings=activity.foldings,
+                recent=tuple(activity.recent),
+                git=self._git,
+            )
+            self.left.tell(left_lines(left, self._columns(self.left), ink))
+        if self.right.display:
+            shells, plugins = conversation.environment.shells, conversation.plugins
+            right = RightPanelContent(
+                todos=activity.todos,
+                files=tuple(activity.changed),
+                plugins=plugins.report() if plugins is not None else (),
+                shells=shells.list() if shells is not None else (),
+            )
+            rows = self._app.transcript.size.height
+            self.right.tell(right_lines(right, self._columns(self.right), rows, ink))
+
+    def _columns(self, panel: SidePanel) -> int:
+        width = panel.styles.width
+        return max(1, int(width.value if width is not None else _NARROWEST) - MARGIN)
+
+    def _call(self, words: str) -> None:
+        """Call the person, unless they are there. A terminal that tells no focus counts as seen."""
+        app = self._app
+        if not app.app_focus and app.talk.conversation is not None:
+            title = f"dirge {app.talk.conversation.cwd.name}"
+            ringing = partial(self.notifier.call, title, words)
+            _: Worker[None] = app.run_worker(ringing, exit_on_error=False)
+
+    async def _read_bounds(self) -> None:
+        try:
+            config = await asyncio.to_thread(self._app.opening.settings)
+        except ConfigError:
+            return  # Whoever opens the conversation says what is wrong.
+        if config is None:
+            return
+        most, context = config.limits, config.context
+        self.bounds = LimitsShown(
+            cost_usd=most.cost_usd,
+            tokens=most.tokens,
+            input_tokens=most.input_tokens,
+            output_tokens=most.output_tokens,
+            target_tokens=context.target_tokens,
+            fold_at=context.fold_at if context.compact else None,
+        )
+        self.show()

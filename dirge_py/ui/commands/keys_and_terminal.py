@@ -1,0 +1,217 @@
+"""`/keybindings`: every action, where it is heard, and its keys.
+
+`/doctor` and `/terminal-setup`: what keeps dirge from working well here, and mending it.
+
+`/copy`: an answer, a code block, or the place where the last copy is kept.
+"""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import SuspendNotSupported
+
+from dirge_py.lib.lazy import late
+from dirge_py.slash.base import FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
+from dirge_py.types.questions import Question, QuestionOption
+from dirge_py.ui.front_end import TuiFrontEnd
+from dirge_py.ui.key_names import spell
+from dirge_py.ui.keymap import Key
+from dirge_py.ui.terminal.clipboard import last_copy_file
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.sdk.doctor.asking import TerminalAnswers, ask_terminal
+    from dirge_py.sdk.doctor.examine import examine
+    from dirge_py.sdk.doctor.findings import Finding, as_text
+    from dirge_py.sdk.doctor.terminal import is_simple
+    from dirge_py.sdk.doctor.tmux import append_lines, missing_lines
+    from dirge_py.ui.app import DirgeApp
+    from dirge_py.ui.keymap import key_problems
+else:
+    ask_terminal = late("dirge_py.sdk.doctor.asking", "ask_terminal")
+    examine = late("dirge_py.sdk.doctor.examine", "examine")
+    as_text = late("dirge_py.sdk.doctor.findings", "as_text")
+    is_simple = late("dirge_py.sdk.doctor.terminal", "is_simple")
+    append_lines = late("dirge_py.sdk.doctor.tmux", "append_lines")
+    missing_lines = late("dirge_py.sdk.doctor.tmux", "missing_lines")
+    key_problems = late("dirge_py.ui.keymap", "key_problems")
+
+_SCOPES: Mapping[str, str] = {
+    "composer": "Writing",
+    "screen": "Screen",
+    "search": "Searching earlier prompts",
+    "reading": "Reading back",
+    "find": "Finding text",
+    "shell": "A command of one's own",
+    "list": "Lists",
+    "dialog": "Questions about permission",
+    "hunks": "A change, hunk by hunk",
+    "form": "Questions of the model",
+    "trust": "The question of trust",
+}
+_ENDING = """
+In [keys] of the settings: `action = "ctrl+t"` in every scope that has it, `"scope.action" = …` in \
+one; `["f5", "ctrl+x f"]` for several, two keys with a blank for a chord, "none" for no key. The \
+name of a slash command with its arguments, "/model fast", is an action, too."""
+
+
+async def keybindings(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    assert isinstance(front, TuiFrontEnd)
+    front.show(listing(front.app.keymap.keys) + _ENDING)
+
+
+def listing(keys: Sequence[Key]) -> str:
+    """All actions by scope: keys, name, and what it does."""
+    shown = [(key, ", ".join(map(spell, key.keys)) or "-") for key in keys]
+    wide = max(len(names) for _, names in shown)
+    name_wide = max(len(key.action) for key in keys)
+    lines: list[str] = []
+    for scope in dict.fromkeys(key.scope for key in keys):
+        lines += ["", f"{_SCOPES.get(scope, scope.capitalize())} ({scope})"]
+        lines += [
+            f"  {names:<{wide}}  {key.action:<{name_wide}}  {key.words}".rstrip()
+            for key, names in shown
+            if key.scope == scope
+        ]
+    return "\n".join(lines[1:]) + "\n"
+
+
+COMMANDS = (
+    Command(
+        name="keybindings",
+        summary="every action with its keys, and how to change them",
+        aliases=("keys",),
+        run=keybindings,
+    ),
+)
+
+
+_OF_THE_TERMINAL = frozenset(
+    (
+        *("terminal", "size", "locale", "colours", "screen", "vte", "answers", "keys", "widths"),
+        *("synchronized output", "focus reports", "bracketed paste", "clipboard"),
+    )
+)
+_YES = "Append them"
+
+
+async def doctor(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    assert isinstance(front, TuiFrontEnd)
+    found = await _examined(front.app, conversation.cwd)
+    broken = any(finding.state == "problem" for finding in found)
+    front.show(as_text(found), tone="warning" if broken else "plain")
+
+
+async def terminal_setup(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    assert isinstance(front, TuiFrontEnd)
+    found = await _examined(front.app, conversation.cwd, is_offline=True)
+    lines = missing_lines(found)
+    others = [f for f in found if f.fix and not f.tmux_line and f.name in _OF_THE_TERMINAL]
+    told = [f"{finding.name}: {finding.words}\n  {finding.fix}" for finding in others]
+    if lines:
+        told.append("\n".join(["These lines belong into ~/.tmux.conf:", *lines]))
+    front.show("\n".join(told) or "Nothing has to be set up in this terminal.")
+    if lines and await _agrees(front):
+        copy = append_lines(lines, Path.home())
+        kept = f" What was there before is in {copy}." if copy else ""
+        now = "`tmux source-file ~/.tmux.conf` puts it in force."
+        front.show(f"Appended to ~/.tmux.conf. {now}{kept}", tone="good")
+
+
+async def _agrees(front: FrontEnd) -> bool:
+    question = Question(
+        question="Append these lines to ~/.tmux.conf? A copy of the file is kept.",
+        header="tmux",
+        options=(QuestionOption(label="Leave it as it is"), QuestionOption(label=_YES)),
+        is_open=False,
+    )
+    answers = await front.form([question])
+    return answers is not None and [answer.chosen for answer in answers] == [(_YES,)]
+
+
+async def _examined(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[Finding]":
+    answers = await _answers(app)
+    size = (app.size.width, app.size.height)
+    options: dict[str, Any] = {"cwd": cwd, "size": size, "key_problems": key_problems}
+    options["is_offline"] = is_offline
+    return await asyncio.to_thread(lambda: examine(answers, **options))
+
+
+async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
+    """Ask while the screen is handed over: its own reader would take the answers for keys."""
+    app.is_handed_over = True
+    try:
+        with app.batch_update(), app.suspend():
+            assert sys.__stdin__ is not None and sys.__stderr__ is not None
+            simple = is_simple(os.environ)
+            return ask_terminal(sys.__stdin__.fileno(), sys.__stderr__.fileno(), is_simple=simple)
+    except (SuspendNotSupported, OSError):
+        return None
+    finally:
+        await app.take_back()
+
+
+_HEALTH_COMMANDS = (
+    Command(name="doctor", summary="what does not work well here, and its fix", run=doctor),
+    Command(
+        name="terminal-setup",
+        summary="what to change in this terminal or in tmux; asks before it writes",
+        run=terminal_setup,
+    ),
+)
+
+
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
+
+
+async def copy(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if args == "--file":
+        file = last_copy_file()
+        kept = str(file) if file.exists() else "Nothing was copied yet."
+        front.show(kept)
+        return
+    answers = [m.text for m in conversation.messages if m.role == "assistant" and m.text.strip()]
+    if args == "code":
+        front.show(front.copy(_last_code(answers)))
+        return
+    if args and not (args.isdecimal() and int(args)):
+        raise UsageError(f"/copy {args}: no such thing.", hint="/copy [N | code | --file]")
+    number = int(args or 1)
+    if number > len(answers):
+        what = f"only {len(answers)} answers" if answers else "no answer to copy yet"
+        raise UsageError(f"There is {what}." if not answers else f"There are {what}.")
+    front.show(front.copy(answers[-number].strip("\n")))
+
+
+def code_blocks(markdown: str) -> list[str]:
+    """What stands in the fenced blocks of an answer, in order."""
+    return [found[2].removesuffix("\n") for found in _FENCE.finditer(markdown)]
+
+
+def _last_code(answers: Sequence[str]) -> str:
+    for answer in reversed(answers):
+        if blocks := code_blocks(answer):
+            return blocks[-1]
+    raise UsageError("No answer has a code block yet.")
+
+
+def _words(conversation: "Conversation") -> list[str]:
+    return ["code", "--file"]
+
+
+_COPY_COMMANDS = (
+    Command(
+        name="copy",
+        summary="copy the last answer, the Nth last, or the last code block; --file: where it is",
+        usage="[N | code | --file]",
+        run=copy,
+        complete=_words,
+    ),
+)

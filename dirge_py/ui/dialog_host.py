@@ -1,0 +1,264 @@
+"""Where questions are put: above the input, one after the other, the focus going there and back.
+
+Answers the engine's questions with panels docked above the input.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+from textual import events
+from textual.content import Content
+from textual.widget import Widget
+
+from dirge_py.lib.lazy import late
+from dirge_py.slash.base import Choice
+from dirge_py.types.questions import (
+    PermissionAnswer,
+    PermissionRequest,
+    Question,
+    QuestionAnswer,
+    TrustOffer,
+)
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.dialog import Answer, Dialog
+from dirge_py.ui.terminal.editor import edit_file_text
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.layout import LinePosition
+
+if TYPE_CHECKING:
+    from dirge_py.ui.app import DirgeApp
+    from dirge_py.ui.panels.form import QuestionForm
+    from dirge_py.ui.panels.permission import PermissionDialog
+    from dirge_py.ui.panels.trust import TrustDialog
+else:
+    QuestionForm = late("dirge_py.ui.panels.form", "QuestionForm")
+    PermissionDialog = late("dirge_py.ui.panels.permission", "PermissionDialog")
+    TrustDialog = late("dirge_py.ui.panels.trust", "TrustDialog")
+
+_SMALL_HEIGHT = 10
+"""Rows below which a question takes the place of everything else."""
+_ROWS_KEPT = 3
+"""Rows that a question leaves to the rest of a screen that is not small."""
+_LEAST_ROWS = 3
+_SOON_S = 0.01
+_PLACEHOLDER = "A question is open above; text you type goes here."
+
+
+class _Look(TypedDict):
+    ink: Styles
+    keymap: Keymap
+    guard_s: float
+    clock: Callable[[], float]
+
+
+class DialogHost:
+    """The `asker.Dock` of the app, and its pickers."""
+
+    def __init__(self, app: "DirgeApp", guard_s: float) -> None:
+        self._app = app
+        self._guard_s = guard_s
+        self._before: Widget | None = None
+        self._is_about_plan = False
+        self._panel: Dialog[Any] | None = None
+        self._placeholder: str | Content = ""
+
+    def permission_dialog(self, requests: Sequence[PermissionRequest]) -> "PermissionDialog":
+        return PermissionDialog(requests, self._edit_file, **self._look)
+
+    def question_form(self, questions: Sequence[Question]) -> "QuestionForm":
+        return QuestionForm(questions, **self._look)
+
+    def trust_dialog(self, offer: TrustOffer) -> "TrustDialog":
+        return TrustDialog(offer, **self._look)
+
+    @property
+    def _look(self) -> "_Look":
+        app = self._app
+        return {
+            "ink": app.panel_ink,
+            "keymap": app.keymap,
+            "guard_s": self._guard_s,
+            "clock": app.clock,
+        }
+
+    async def _edit_file(self, text: str, path: str) -> str | None:
+        return await edit_file_text(self._app, text, path)
+
+    async def put_up(self, panel: Dialog[Answer]) -> None:
+        app = self._app
+        panel.refit = lambda: self._fit(panel, app.size.height)
+        panel.give_to_input = self._give_to_input
+        # A sentence that is being written, or lies there half written, is finished first.
+        panel.takes_keyboard = not (app.focused is app.composer and app.composer.is_in_use)
+        app.proposer.close()
+        app.catch_up()  # What is asked about has been told, and is shown above.
+        self._before = app.focused
+        app.talk.is_asking = True
+        self._panel = panel
+        self._placeholder, app.composer.placeholder = app.composer.placeholder, _PLACEHOLDER
+        app.screen.add_class("asking")
+        await app.mount(panel, before=app.queue)
+        panel.refit()
+        app.standing_changed()
+        app.call_after_refresh(self._show_plan)
+
+    async def take_down(self, panel: Dialog[Answer]) -> None:
+        app = self._app
+        app.talk.is_asking = False
+        self._panel = None
+        if not app.is_running:
+            return  # The program is ending, and took the whole screen down.
+        app.composer.placeholder = self._placeholder
+        app.screen.remove_class("small-asking", "only-asking", "asking")
+        self._leave_plan()
+        self._give_focus_back()
+        await panel.remove()
+        self._give_focus_back()  # What the question had hidden could not have it before.
+        app.standing_changed()
+
+    # -- who has the keyboard while a question is open
+
+    @property
+    def is_asking(self) -> bool:
+        """Is a question docked that has no answer yet?"""
+        return self._panel is not None and not self._panel.answer.done()
+
+    def takes(self, event: events.Key | events.Paste) -> bool:
+        """Whether the question has dealt with what came from the keyboard."""
+        panel = self._panel
+        return panel is not None and self._app.focused is panel and panel.takes(event)
+
+    def take_keyboard(self) -> bool:
+        """Give the keyboard to the question. False if there is none, or it has it already."""
+        panel = self._panel
+        if panel is None or panel.has_keyboard:
+            return False
+        panel.take_keyboard()
+        panel.refit()
+        return True
+
+    def input_changed(self) -> None:
+        """Once the input has been empty for a pause, the question has the keyboard again."""
+        panel = self._panel
+        if panel is None or panel.has_keyboard or self._app.composer.is_in_use:
+            return
+        self._app.set_timer(max(self._guard_s, _SOON_S), self.return_keyboard)
+
+    def return_keyboard(self) -> None:
+        """What was typed is sent, or deleted: answer now. Not while something stands there."""
+        app = self._app
+        if not app.is_running or not app.screen_stack:
+            return  # The program is ending.
+        if app.focused is app.composer and not app.composer.is_in_use:
+            self.take_keyboard()
+
+    def _give_to_input(self, text: str) -> None:
+        app = self._app
+        app.composer.take_typed(text)
+        app.set_focus(app.composer)
+        if self._panel is not None:
+            self._panel.refit()
+
+    def _show_plan(self) -> None:
+        """A plan that is asked about is read from its beginning, however little room is left."""
+        app = self._app
+        plan, page = app.chronicle.phases.to_read, app.transcript
+        self._is_about_plan = plan is not None
+        if plan is None or not page.sticks:
+            return
+        row = page.layout_of_blocks.rows.of(plan)
+        if page.layout_of_blocks.top(row) < page.first_line:
+            page.go_to(LinePosition(row, row.gap))
+
+    def _leave_plan(self) -> None:
+        """Whoever has read and decided wants to see what comes of it."""
+        if self._is_about_plan:
+            self._is_about_plan = False
+            self._app.transcript.go_to_end()
+
+    def _give_focus_back(self) -> None:
+        """To the list, the search or the reading that the question came upon."""
+        app, before = self._app, self._before
+        if app.focused is app.composer and app.composer.is_in_use:
+            return
+        if before is not app.composer and before in app.screen.focus_chain:
+            app.set_focus(before)
+        else:
+            app.shell.take_focus()
+
+    def stop_run(self) -> None:
+        self._app.talk.interrupt()
+
+    def fit(self, height: int) -> None:
+        """The screen has another height now."""
+        for panel in self._app.query(Dialog):
+            self._fit(panel, height)
+
+    async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
+        try:
+            return await self._app.picker.ask(title, choices, current)
+        finally:
+            self._app.shell.take_focus()
+
+    async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
+        try:
+            return await self._app.line_question.ask(title, value=value, hidden=hidden)
+        finally:
+            self._app.shell.take_focus()
+
+    def _fit(self, panel: Dialog[Any], height: int) -> None:
+        # What is being written is seen, however little room there is.
+        is_small = height < _SMALL_HEIGHT and panel.has_keyboard
+        taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_KEPT)))
+        self._app.screen.set_class(is_small, "small-asking")
+        self._app.screen.set_class(taken >= height, "only-asking")
+
+
+class DialogScreen(Protocol):
+    """The screen, as far as a question needs it."""
+
+    def permission_dialog(
+        self, requests: Sequence[PermissionRequest]
+    ) -> Dialog[Sequence[PermissionAnswer]]: ...
+    def question_form(
+        self, questions: Sequence[Question]
+    ) -> Dialog[Sequence[QuestionAnswer] | None]: ...
+    def trust_dialog(self, offer: TrustOffer) -> Dialog[bool]: ...
+    async def put_up(self, panel: Dialog[Answer]) -> None: ...
+    async def take_down(self, panel: Dialog[Answer]) -> None: ...
+    def stop_run(self) -> None: ...
+
+
+class DialogAsker:
+    """One panel at a time, in the order the questions came."""
+
+    def __init__(self, dock: DialogScreen) -> None:
+        self._dock = dock
+        self._turn = asyncio.Lock()
+
+    async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
+        """One answer per request, in order: those of one call are shown together."""
+        async with self._turn:
+            return await self._ask(self._dock.permission_dialog(requests)) if requests else []
+
+    async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        """One answer per question, in order; None if the person would rather not say."""
+        async with self._turn:
+            return await self._ask(self._dock.question_form(questions)) if questions else []
+
+    async def trust(self, offer: TrustOffer) -> bool:
+        """Whether exactly these files are trusted."""
+        async with self._turn:
+            return await self._ask(self._dock.trust_dialog(offer))
+
+    async def _ask(self, panel: Dialog[Answer]) -> Answer:
+        await self._dock.put_up(panel)
+        try:
+            answer = await panel.answer
+        finally:
+            # Shielded: an interrupted run takes its question down, whatever it is cancelled by.
+            await asyncio.shield(asyncio.ensure_future(self._dock.take_down(panel)))
+        if panel.wants_stop:
+            self._dock.stop_run()
+        return answer

@@ -1,0 +1,164 @@
+"""The todo list above the input, there when it is asked for.
+
+What was typed during a run and has not reached it yet, and what the keys would do now.
+
+The line above the input: what the keys would do now, and in what state the input is.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dirge_py.frontend.controller import Waiting
+from dirge_py.lib.text import clean
+from dirge_py.ui.activity import TodoEntry
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import fitted
+from dirge_py.ui.panels.side_panels import MOST_TODOS, todo_lines
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip
+
+if TYPE_CHECKING:
+    from dirge_py.ui.app import DirgeApp
+
+_ROWS_FOR_OTHERS = 8
+"""Rows of the screen that stay: some of the transcript, the input, the status line."""
+
+
+class TodoPanel(Widget, can_focus=False):
+    """At most eight rows; on a low screen fewer."""
+
+    DEFAULT_CSS = """
+    TodoPanel { height: auto; padding: 0 1; display: none; }
+    TodoPanel.shown { display: block; }
+    .small-asking TodoPanel.shown { display: none; }
+    """
+
+    def __init__(self, ink: Styles) -> None:
+        super().__init__(id="todos")
+        self._ink = ink
+        self._todos: Sequence[TodoEntry] = ()
+
+    @property
+    def is_shown(self) -> bool:
+        return self.has_class("shown")
+
+    def toggle(self) -> None:
+        self.toggle_class("shown")
+
+    def tell(self, todos: Sequence[TodoEntry]) -> None:
+        if todos != self._todos:
+            self._todos = todos
+            self.refresh(layout=self.is_shown)
+
+    def set_ink(self, ink: Styles) -> None:
+        self._ink = ink
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        most = max(1, min(MOST_TODOS, viewport.height - _ROWS_FOR_OTHERS))
+        return max(1, min(most, len(self._todos)))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        lines = todo_lines(self._todos, width, self._ink, max(1, self.size.height))
+        lines = lines or [[("Nothing is on the todo list.", self._ink.dim)]]
+        line = lines[y] if y < len(lines) else []
+        return strip(line).crop_extend(0, width, self._ink.text)
+
+
+_MARKS = {"steering": "↳ steers next: ", "next_run": "↳ enters the next run: "}
+_MOST_ROWS = 4
+_LOW_SCREEN = 6
+"""Rows up to which there is no hint."""
+
+
+class QueuePanel(Widget, can_focus=False):
+    """One line per queued input and one hint; not there at all when there is nothing to say."""
+
+    DEFAULT_CSS = "QueuePanel { height: auto; padding: 0 1; display: none; }"
+
+    def __init__(self, ink: Styles) -> None:
+        super().__init__(id="queue")
+        self._ink = ink
+        self._waiting: Sequence[Waiting] = ()
+        self._hint = ""
+
+    def tell(self, waiting: Sequence[Waiting], hint: str) -> None:
+        if (waiting, hint) == (self._waiting, self._hint):
+            return
+        self._waiting, self._hint = waiting, hint
+        self.display = bool(waiting or hint)
+        self.refresh(layout=True)
+
+    def set_ink(self, ink: Styles) -> None:
+        self._ink = ink
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        rows = min(len(self._waiting), _MOST_ROWS if viewport.height > 12 else 1)
+        return rows + (1 if self._hint and viewport.height > _LOW_SCREEN else 0)
+
+    def render_line(self, y: int) -> Strip:
+        # The height may still be that of what was shown before: drawing comes before laying out.
+        lines = self._lines(self.size.width, self.size.height)
+        line = lines[y] if y < len(lines) else []
+        return strip(line).crop_extend(0, self.size.width, self._ink.text)
+
+    def _lines(self, width: int, height: int) -> list[Line]:
+        has_hint = bool(self._hint) and self.screen.size.height > _LOW_SCREEN
+        rows = min(height - has_hint, len(self._waiting))
+        lines = [self._line(waiting, width) for waiting in self._waiting[: max(0, rows)]]
+        hidden = len(self._waiting) - rows
+        if lines and hidden > 0:
+            lines[-1] = [(f"… and {hidden + 1} more queued", self._ink.dim)]
+        return [*lines, [(fitted(self._hint, width), self._ink.dim)]] if has_hint else lines
+
+    def _line(self, waiting: Waiting, width: int) -> Line:
+        mark = _MARKS.get(waiting.kind, "⧗ when done: ")
+        style = self._ink.warning if waiting.kind == "steering" else self._ink.accent
+        return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._ink.text)]
+
+
+def key_hint(app: "DirgeApp") -> str:
+    """Empty when there is nothing to say."""
+    parts = [*_of_the_input(app), *_of_the_run(app), *_of_the_stash(app)]
+    return " · ".join(part for part in parts if part)
+
+
+def _of_the_input(app: "DirgeApp") -> list[str]:
+    return [clean(app.composer.words)]
+
+
+def _of_the_run(app: "DirgeApp") -> list[str]:
+    name = app.keymap.name_of
+    if app.talk.state == "compacting":
+        return [f"{name('screen', 'interrupt')} interrupts"]
+    if not app.talk.is_busy or app.talk.is_asking:
+        return []
+    is_between = not app.talk.is_running
+    verbs: dict[tuple[Scope, str], str] = {
+        ("screen", "interrupt"): "stops the plan" if is_between else "interrupts",
+        ("composer", "submit"): "keeps it for the next run" if is_between else "steers",
+        ("composer", "queue"): "queues for after",
+    }
+    if app.talk.waiting and not app.composer.text:
+        verbs["composer", "up"] = "takes back"
+        verbs["screen", "drop_queue"] = "drops it"
+    # An action without a key has nothing to be told of it.
+    named = [(name(scope, action), verb) for (scope, action), verb in verbs.items()]
+    return [f"{key} {verb}" for key, verb in named if key]
+
+
+def _of_the_stash(app: "DirgeApp") -> list[str]:
+    count = len(app.composer.stashed)
+    if not count:
+        return []
+    drafts = "1 draft stashed" if count == 1 else f"{count} drafts stashed"
+    key = app.keymap.name_of("composer", "stash")
+    if not key or app.composer.text.strip():
+        return [drafts]
+    return [f"{drafts}, {key} takes {'it' if count == 1 else 'the last'} back"]

@@ -1,0 +1,392 @@
+"""What all questions share that are docked above the input.
+
+Keys come to `takes` straight from the app, and what is typed goes to the input in the same step:
+a queue between them could put letters in another order. Which key is an answer is decided by
+`answer_guard`. Cancelling the task that waits for `answer` does not remove the panel: the asker
+takes it down.
+
+Lines that can be scrolled: what dialogs show above their choices.
+
+The line below a question that names its keys: none of them is ever shown by half.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeAlias, TypeVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.answer_guard import PAUSE_S, AnswerGuard, GuardedKey, Role
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import chop, clip, strip
+
+KeyHint: TypeAlias = tuple[str, str]
+"""A key and what it does, and the same in as few words as will do where there is no room."""
+_JOINT = " · "
+
+
+def paint_key_hints(
+    hints: Sequence[KeyHint], width: int, ink: Styles, *, most: int = 2, indent: str = ""
+) -> list[Strip]:
+    """The keys in at most `most` lines. Where they do not fit in full, in short; then the last
+    ones, which matter least, are left out.
+    """
+    room = max(1, width - len(indent))
+    kept = len(hints)
+    rows = _packed([long for long, _ in hints], room)
+    while not _fits(rows, room, most) and kept:
+        rows = _packed([short for _, short in hints[:kept]], room)
+        kept -= 1
+    shown = rows if _fits(rows, room, most) else [chop(rows[0], room)[0]]
+    return [strip([(indent + row, ink.dim)]) for row in shown]
+
+
+def fitted(text: str, width: int) -> str:
+    """As many of the keys in `text` as fit into a line; a text of another kind is clipped."""
+    rows = _packed(text.split(_JOINT), width)
+    return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
+
+
+def _fits(rows: Sequence[str], room: int, most: int) -> bool:
+    return len(rows) <= most and all(cell_len(row) <= room for row in rows)
+
+
+def _packed(parts: Sequence[str], room: int) -> list[str]:
+    """As many on a line as fit."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and cell_len(rows[-1] + _JOINT + part) <= room:
+            rows[-1] += _JOINT + part
+        else:
+            rows.append(part)
+    return rows
+
+
+Answer = TypeVar("Answer")
+GUARD_S = PAUSE_S
+_OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
+"""What is no answer at any moment, and heard by the app even while a question is open."""
+_LOOKING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
+"""What is no answer either: what the question is about may stand above it."""
+_OF_TEXT: dict[Role, Role] = {"act": "use", "confirm": "text", "none": "text"}
+"""What a printable key has for a role instead: it may be part of a sentence."""
+_OF_OTHERS: dict[Role, Role] = {"use": "act", "text": "none"}
+
+
+class Dialog(Vertical, Generic[Answer], can_focus=True):
+    """A question above the input. `answer` is done once the person has decided."""
+
+    DEFAULT_CSS = """
+    DockedPanel {
+        height: auto; background: $surface; border-top: solid $dirge-warning; padding: 0 1;
+        & Input { display: none; height: 1; border: none; padding: 0; background: $surface; }
+        & Input:focus { border: none; }
+        &.writing Input { display: block; }
+        &.flat { border-top: none; }
+        & .menu { height: 1; overflow: hidden hidden; }
+    }
+    """
+    BINDINGS: ClassVar = []
+    SCOPE: ClassVar[Scope] = "dialog"
+
+    @dataclass
+    class Wants(Message):
+        """A key asked for something that is done to the transcript; `action` as in the keymap."""
+
+        action: str
+
+    def __init__(
+        self,
+        *,
+        ink: Styles,
+        keymap: Keymap,
+        guard_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(id="question")
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.wants_stop = False
+        self.refit: Callable[[], object] = lambda: None
+        """Set by the dock: the panel wants more or fewer rows now."""
+        self.give_to_input: Callable[[str], object] = lambda text: None
+        """Set by the dock: put this text into the input, which has the keyboard from now on."""
+        self.takes_keyboard = True
+        """False: somebody is writing in the input when the question appears, and goes on."""
+        self._ink = ink
+        self._keymap = keymap
+        self._clock = clock
+        self._guard = AnswerGuard(pause_s=guard_s, now=clock())
+        self.has_keyboard = False
+        """False while the input has it."""
+        self.pressed = ""
+        """The key that is being acted on, as the keymap names it."""
+
+    def on_mount(self) -> None:
+        if self.takes_keyboard:
+            self.take_keyboard()
+
+    def take_keyboard(self) -> None:
+        """Have the keys from now on; they count after a pause."""
+        self.has_keyboard = True
+        self.screen.set_focus(self)
+        self.guard_again()
+
+    # -- what each question is
+
+    @property
+    def scope(self) -> Scope:
+        """Where the keymap is to be asked for the keys of this question now."""
+        return self.SCOPE
+
+    def fit(self, rows: int) -> int:
+        """Take as much of `rows` as there is to show; returns how much that is."""
+        raise NotImplementedError
+
+    def role_of(self, action: str, *, is_text: bool) -> Role:
+        """What a key would do that the keymap has for `action`; `is_text`: it is printable."""
+        raise NotImplementedError
+
+    def select(self, action: str) -> None:
+        """Highlight what Enter is to do."""
+        raise NotImplementedError
+
+    def deselect(self, undone: int = 0) -> None:
+        """Highlight nothing; the last `undone` keys with the role `use` are taken back."""
+        raise NotImplementedError
+
+    def confirm(self) -> None:
+        """Do what is selected, if anything is."""
+        raise NotImplementedError
+
+    def act(self, action: str) -> None:
+        """Do what a key asks for, by its name in the keymap."""
+        raise NotImplementedError
+
+    def set_ink(self, ink: Styles) -> None:
+        """The theme has changed while the question waits."""
+        self._ink = ink
+        for sheet in self.query(ScrollingLines):
+            sheet.set_ink(ink)
+
+    def repaint_menu(self) -> None:
+        """Keys count from now on, or what they do has changed."""
+        raise NotImplementedError
+
+    def write(self, outcome: GuardedKey) -> None:
+        """Somebody has typed: let it stand in the input."""
+        self._give(outcome.text)
+
+    def key_while_writing(self, event: events.Key) -> None:
+        """A key that a line of text being written may not need itself."""
+
+    @property
+    def is_writing(self) -> bool:
+        """Is a line of text being written?"""
+        return False
+
+    def settle(self, answer: Answer) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+    # -- keys
+
+    @property
+    def is_open(self) -> bool:
+        """Do keys count as answers?"""
+        return self.has_keyboard and self._guard.is_open(self._clock())
+
+    @property
+    def hints_of_typing(self) -> list[KeyHint]:
+        """Where text goes that is typed now."""
+        if self.has_keyboard:
+            return [("text you type goes to the input", "text: to the input")]
+        key = self._keymap.name_of("screen", "interrupt")
+        return [(f"you are writing in the input; {key}: answer here", f"{key}: answer here")]
+
+    def guard_again(self) -> None:
+        """Another question has appeared: keys that were meant for the last one do not answer it."""
+        self._close_guard()
+        self.repaint_menu()
+
+    def on_focus(self) -> None:
+        self.has_keyboard = True
+        self.guard_again()
+
+    def on_blur(self) -> None:
+        if not self.app.screen_stack or self.is_writing:
+            return
+        # None: the terminal has lost the focus, and gives it back to us.
+        self.has_keyboard = self.has_keyboard and self.app.focused in (None, self)
+        self.deselect()
+        self._close_guard()
+        self.repaint_menu()
+
+    def _close_guard(self) -> None:
+        self._guard.close(self._clock())
+        self._repaint_when_open()
+
+    def _repaint_when_open(self) -> None:
+        """That keys count is seen, so the menu is painted again at the moment they do."""
+        wait_s = self._guard.opens_at - self._clock()
+        if wait_s > 0 and self.is_running:
+            self.set_timer(wait_s + 0.01, self.repaint_menu)
+
+    def takes(self, event: events.Key | events.Paste) -> bool:
+        """Handle what came from the keyboard while the panel has it; False: it is not for us."""
+        if isinstance(event, events.Paste):
+            held = self._guard.held
+            self.deselect()
+            self._give(held + event.text)
+            return True
+        found = self._keymap.action(event.key, self.scope, "screen")
+        if found is not None and found in _OF_THE_PROGRAM:
+            return False
+        if found is not None and found in _LOOKING:
+            self.post_message(self.Wants(found[1]))
+            return True
+        text = event.character if event.is_printable and event.character else ""
+        if self.answer.done():
+            # It is about to go: what is typed on belongs to the input.
+            if text:
+                self._give(text)
+            return True
+        self._press(event, found[1] if found else "", text)
+        return True
+
+    def _press(self, event: events.Key, action: str, text: str) -> None:
+        self.pressed = event.key
+        if action == "deny_and_stop":
+            self.act(action)
+            return
+        role = self.role_of(action, is_text=bool(text)) if action else "none"
+        role = (_OF_TEXT if text else _OF_OTHERS).get(role, role)
+        outcome = self._guard.press(role, text, self._time_of(event))
+        match outcome.meaning:
+            case "type":
+                self.deselect(outcome.undone)
+                self.write(outcome)
+            case "deselect":
+                self.deselect()
+            case "select":
+                self.select(action)
+            case "confirm":
+                self.confirm()
+            case "use" | "act":
+                self.act(action)
+        if not self._guard.is_open(self._clock()):
+            self._repaint_when_open()
+        self.repaint_menu()
+
+    def _give(self, text: str) -> None:
+        self.has_keyboard = False
+        self._guard.close(self._clock())
+        self.give_to_input(text)
+
+    def _time_of(self, event: events.Key) -> float:
+        """When the key came, not when it is looked at: the screen may have been busy between."""
+        return event.time if self._clock is time.monotonic else self._clock()
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self.is_writing:
+            self.key_while_writing(event)
+        elif self.takes(event):
+            event.stop()
+            event.prevent_default()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        if not self.is_writing:
+            self.takes(event)
+
+
+Paint = Callable[[int], Sequence[Strip]]
+"""Lines for a width."""
+
+
+class ScrollingLines(ScrollView, can_focus=False):
+    """Shows what `paint` returns for its width; calls `on_end` when its end is first in view."""
+
+    DEFAULT_CSS = """
+    Sheet { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
+
+    def __init__(
+        self, paint: Paint, ink: Styles, *, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__()
+        self._on_end = on_end
+        self._paint = paint
+        self._ink = ink
+        self._strips: Sequence[Strip] = ()
+        self._unsettled = 0
+        self.seen_end = False
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.repaint()
+        if len(self._strips) <= self.size.height:
+            # It came for the height of a moment ago, and would stay until the text changes.
+            self.show_vertical_scrollbar = False
+
+    def set_ink(self, ink: Styles) -> None:
+        self._ink = ink
+        self.repaint()
+
+    def repaint(self) -> None:
+        """Ask `paint` again."""
+        # One column is kept for the scrollbar, so that its coming and going wraps nothing anew.
+        width = max(1, self.size.width - 1)
+        self._strips = self._paint(width)
+        self.virtual_size = Size(width, len(self._strips))
+        self.refresh()
+        self._unsettled += 1
+        self.call_after_refresh(self._settle)
+
+    def turn(self, *, was_read: bool = False) -> None:
+        """Other lines are shown from now on, from their beginning."""
+        self.seen_end = was_read
+        self.repaint()
+        self.scroll_to(y=0, animate=False, immediate=True)
+
+    def show(self, first: int, last: int) -> None:
+        """Bring these lines into view, the first of them above all."""
+        height = max(1, self.size.height)
+        top = self.scroll_offset.y
+        if last >= top + height:
+            top = last - height + 1
+        self.scroll_to(y=max(0, min(top, first)), animate=False)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self.note_end()
+
+    def _settle(self) -> None:
+        self._unsettled -= 1
+        self.note_end()
+
+    def note_end(self) -> None:
+        if self._unsettled:
+            return  # The room for these lines is not known yet.
+        height = self.size.height
+        is_end = height > 0 and self.scroll_offset.y + height >= len(self._strips)
+        if is_end and not self.seen_end:
+            self.seen_end = True
+            self._on_end()
+
+    def move(self, lines: int) -> None:
+        self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
+
+    def render_line(self, y: int) -> Strip:
+        at = self.scroll_offset.y + y
+        width = self.size.width
+        if at >= len(self._strips):
+            return Strip.blank(width, self._ink.text)
+        return self._strips[at].crop_extend(0, width, self._ink.text)

@@ -1,0 +1,228 @@
+"""What a person takes of the changes that a call would make: hunks of files, or texts of theirs.
+
+The changes of files as lines, whole, with nothing in them that could hide.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from textual.strip import Strip
+
+from dirge_py.lib.hunks import Change, Hunk, diff_hunks
+from dirge_py.lib.text import visible_code, visible_name
+from dirge_py.types.tools import FileChange
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
+from dirge_py.ui.transcript.lines import wrap
+
+
+class FileSelection:
+    """One file: the hunks of its change, and which of them are accepted; at first all are.
+
+    That a file comes to be, goes, or only moves is one hunk. `origin` is what stood at the path it
+    moves from; to refuse all of it leaves it there.
+    """
+
+    def __init__(self, shown: FileChange, origin: FileChange | None = None) -> None:
+        self.shown = shown
+        self.before = shown.before if origin is None else origin.before
+        self.moved_from = "" if origin is None else origin.path
+        self._is_edited = False
+        self._take_up(shown.after)
+
+    @property
+    def path(self) -> str:
+        return self.shown.path
+
+    @property
+    def is_new(self) -> bool:
+        return self.before is None
+
+    @property
+    def is_removal(self) -> bool:
+        return self.shown.after is None
+
+    @property
+    def text(self) -> str:
+        """The file as it would be, with what is accepted."""
+        if self.is_new:
+            return self._proposed or ""
+        return self.change.take(self.accepted)
+
+    def edit(self, text: str) -> None:
+        """The person wrote this text for the file: all of it is accepted."""
+        self._is_edited = True
+        self._take_up(text)
+
+    def take_as_shown(self) -> None:
+        """Forget what the person made of it."""
+        self._is_edited = False
+        self._take_up(self.shown.after)
+
+    @property
+    def is_refused(self) -> bool:
+        """Nothing of it is left."""
+        return not self.accepted
+
+    def outcome(self) -> FileChange | None:
+        """What became of the file; None if it was taken as it was shown.
+
+        `after` is None for a file that is left alone.
+        """
+        if self.is_refused:
+            return replace(self.shown, after=None)
+        if len(self.accepted) == self.count and not self._is_edited:
+            return None
+        return replace(self.shown, after=self.text)
+
+    def _take_up(self, after: str | None) -> None:
+        self._proposed = after
+        self.change: Change = diff_hunks(self.before or "", after or "")
+        self.count = len(self.change.hunks)
+        if self.is_new or self.is_removal or (self.moved_from and not self.count):
+            self.count = 1
+        self.accepted = set(range(self.count))
+
+
+class ChangeSelection:
+    """All files of a preview, with a cursor that is on one hunk."""
+
+    def __init__(self, changes: Sequence[FileChange]) -> None:
+        by_path = {change.path: change for change in changes if change.before is not None}
+        sources = {change.moved_from for change in changes if change.moved_from in by_path}
+        self.files = [
+            FileSelection(change, by_path.get(change.moved_from))
+            for change in changes
+            # What moves is one file, not one that goes and one that comes.
+            if not (change.after is None and change.path in sources)
+        ]
+        self.at = 0
+
+    @property
+    def places(self) -> Sequence[tuple[int, int]]:
+        """Every hunk, as the number of its file and its own; in the order shown."""
+        return [(f, h) for f, file in enumerate(self.files) for h in range(file.count)]
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        places = self.places
+        return places[min(self.at, len(places) - 1)] if places else None
+
+    def move(self, step: int) -> None:
+        last = max(0, len(self.places) - 1)
+        self.at = max(0, min(last, self.at + step))
+
+    def mark(self, *, accepted: bool | None = None) -> None:
+        """Accept or refuse the hunk at the cursor; None: the other of the two."""
+        if self.place is None:
+            return
+        number, hunk = self.place
+        file = self.files[number]
+        if accepted is None:
+            accepted = hunk not in file.accepted
+        (file.accepted.add if accepted else file.accepted.discard)(hunk)
+
+    def take_all_as_shown(self) -> None:
+        """Forget what the person made of the files."""
+        self.at = 0
+        for file in self.files:
+            file.take_as_shown()
+
+    @property
+    def accepted(self) -> int:
+        return sum(len(file.accepted) for file in self.files)
+
+    def outcome(self) -> tuple[FileChange, ...] | None:
+        """The files that a person touched; None if all was taken as it was shown."""
+        return tuple(found for file in self.files if (found := file.outcome())) or None
+
+
+_CONTEXT = 3
+
+
+def paint_files(files: Sequence[FileSelection], width: int, ink: Styles) -> list[Strip]:
+    """All changes of these files, hunks told apart by `⋯`."""
+    strips: list[Strip] = []
+    for file in files:
+        strips += paint_title(file, width, ink)
+        for number in range(file.count):
+            if number:
+                strips += wrap([("⋯", ink.dim)], width)
+            strips += paint_hunk(file, number, width, ink)
+    return strips
+
+
+def paint_title(file: FileSelection, width: int, ink: Styles) -> list[Strip]:
+    kind = "  new file" if file.is_new else "  removed" if file.is_removal else ""
+    name = visible_name(file.path)
+    if file.moved_from:
+        name = f"{visible_name(file.moved_from)} → {name}"
+    return wrap([(name, ink.strong + ink.text), (kind, ink.dim)], width)
+
+
+def paint_hunk(file: FileSelection, number: int, width: int, ink: Styles) -> list[Strip]:
+    """One hunk with the unchanged lines around it. What is refused is dim."""
+    change = file.change
+    if not change.hunks:
+        words = "only moved" if file.moved_from else "an empty file"
+        return wrap([(f"  {words}", ink.dim)], width)
+    rows = _rows(change, number)
+    digits = len(str(max(len(change.before), len(change.after))))
+    return paint_rows(
+        rows,
+        width,
+        ink,
+        is_whole=True,
+        split=is_split("auto", width),
+        muted=number not in file.accepted,
+        digits=digits,
+    ).strips
+
+
+def _rows(change: Change, number: int) -> list[DiffRow]:
+    """The lines of one hunk and around it."""
+    hunk = change.hunks[number]
+    has_returns = _all_end_alike(change)
+    rows: list[DiffRow] = []
+
+    def show(kind: RowKind, lines: Sequence[str], old: int, new: int) -> None:
+        for at, line in enumerate(lines, 1):
+            text = visible_code(_without_end(line, has_returns=has_returns))
+            numbers = {"removed": (old + at, None), "added": (None, new + at)}
+            rows.append(DiffRow(kind, text, *numbers.get(kind, (old + at, new + at))))
+            if not line.endswith("\n"):
+                rows.append(DiffRow("note", "no newline at the end"))
+
+    earliest, latest = _room(change, number)
+    at = hunk.before_at
+    begin = max(earliest, at - _CONTEXT)
+    show("same", change.before[begin:at], begin, begin + hunk.after_at - at)
+    for stretch in hunk.stretches:
+        between = change.before[at : stretch.before_at]
+        show("same", between, at, stretch.after_at - stretch.before_at + at)
+        removed = change.before[stretch.before_at : stretch.before_end]
+        show("removed", removed, stretch.before_at, 0)
+        show("added", change.after[stretch.after_at : stretch.after_end], 0, stretch.after_at)
+        at = stretch.before_end
+    show("same", change.before[at : min(latest, at + _CONTEXT)], at, hunk.after_end)
+    return rows
+
+
+def _room(change: Change, number: int) -> tuple[int, int]:
+    """Where the context of a hunk may begin and end: none is shown twice."""
+    hunks: Sequence[Hunk] = change.hunks
+    first = number == 0
+    earliest = 0 if first else min(hunks[number - 1].before_end + _CONTEXT, hunks[number].before_at)
+    last = number + 1 == len(hunks)
+    return earliest, len(change.before) if last else hunks[number + 1].before_at
+
+
+def _all_end_alike(change: Change) -> bool:
+    """Whether every line of both sides ends with a carriage return, which then tells nothing."""
+    lines = [line for line in (*change.before, *change.after) if line.endswith("\n")]
+    return bool(lines) and all(line.endswith("\r\n") for line in lines)
+
+
+def _without_end(line: str, *, has_returns: bool) -> str:
+    line = line.removesuffix("\n")
+    return line.removesuffix("\r") if has_returns else line

@@ -1,0 +1,202 @@
+"""What stands in the panels at the sides: headings, and lines below them.
+
+A panel beside the transcript: one widget that draws lines; hidden, it does nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
+from dirge_py.types.extensions import PluginReport
+from dirge_py.ui.activity import TodoEntry
+from dirge_py.ui.programs import GitStatus
+from dirge_py.ui.status import ContextGauge
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip
+
+if TYPE_CHECKING:
+    from dirge_py.processes.shells import ShellState
+
+MOST_TODOS = 8
+_MOST_FILES = 12
+_TARGET, _COMMAND_TARGET = 24, 28
+"""Cells of a call in the list of what the agent did lately."""
+_PLUGIN_MARKS = {"on": "●", "off": "○", "failed": "✗"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftPanelContent:
+    """What the left panel tells; `git` is None outside of a checkout."""
+
+    gauge: ContextGauge
+    foldings: int = 0
+    recent: Sequence[tuple[str, str]] = ()
+    git: GitStatus | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightPanelContent:
+    """What the right panel tells; `files` have the newest last."""
+
+    todos: Sequence[TodoEntry] = ()
+    files: Sequence[str] = ()
+    plugins: Sequence[PluginReport] = ()
+    shells: "Sequence[ShellState]" = ()
+
+
+def left_lines(side: LeftPanelContent, width: int, ink: Styles) -> list[Line]:
+    """The context, what was done lately, the checkout."""
+    gauge = side.gauge
+    full = {"": ink.good, "fold": ink.warning, "fold!": ink.error}[gauge.mark]
+    context: list[Line] = [[(clip(gauge.words, width), ink.text)]]
+    if gauge.window:
+        context.insert(0, [(gauge.bar(width), full)])
+    if side.foldings:
+        context.append([(clip(f"folded {_times(side.foldings)}", width), ink.dim)])
+    activity = [_call(name, target, width, ink) for name, target in side.recent]
+    return [
+        *_section("CONTEXT", context, width, ink),
+        *_section("ACTIVITY", activity, width, ink),
+        *_section("GIT", _git(side.git, width, ink), width, ink),
+    ]
+
+
+def right_lines(side: RightPanelContent, width: int, rows: int, ink: Styles) -> list[Line]:
+    """What is to be done, the files that changed, plugins, commands in the background."""
+    done = sum(todo.status == "done" for todo in side.todos)
+    title = f"TODO {done}/{len(side.todos)}" if side.todos else "TODO"
+    plugins = [_plugin(report, width, ink) for report in side.plugins]
+    shells = [_shell(shell, width, ink) for shell in side.shells]
+    others = [
+        *_section("PLUGINS", plugins, width, ink),
+        *_section("SHELLS", shells, width, ink),
+    ]
+    todos = _section(title, todo_lines(side.todos, width, ink), width, ink)
+    # The list of files takes what the others leave.
+    most = max(3, min(_MOST_FILES, rows - len(todos) - len(others) - 3))
+    files = _section("MODIFIED", _files(side.files, width, most, ink), width, ink)
+    return [*todos, *files, *others]
+
+
+def todo_lines(
+    todos: Sequence[TodoEntry], width: int, ink: Styles, most: int = MOST_TODOS
+) -> list[Line]:
+    """What is in progress first, then what is open; what is done is left out when room is short."""
+    order = {"in_progress": 0, "pending": 1}
+    ranked = sorted(todos, key=lambda todo: order.get(todo.status, 2))
+    shown = ranked if len(ranked) <= most else ranked[: most - 1]
+    marks = {"in_progress": ("▶ ", ink.accent), "done": ("[x] ", ink.dim)}
+    lines: list[Line] = []
+    for todo in shown:
+        mark, style = marks.get(todo.status, ("[ ] ", ink.text))
+        room = max(1, width - cell_len(mark))
+        lines.append([(mark, style), (clip(clean(todo.text), room), style)])
+    if len(ranked) > len(shown):
+        lines.append([(clip(f"… {len(ranked) - len(shown)} more", width), ink.dim)])
+    return lines
+
+
+def _section(title: str, lines: Sequence[Line], width: int, ink: Styles) -> list[Line]:
+    return [[(clip(title, width), ink.heading)], *lines, []] if lines else []
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _call(name: str, target: str, width: int, ink: Styles) -> Line:
+    room = min(width, _COMMAND_TARGET if name == "bash" else _TARGET)
+    shown = clip(clean(name), room)
+    left = room - cell_len(shown) - 1
+    line: Line = [(shown, ink.tool)]
+    if target and left > 1:
+        line.append((" " + clip(clean(target), left), ink.dim))
+    return line
+
+
+def _git(git: GitStatus | None, width: int, ink: Styles) -> list[Line]:
+    if git is None:
+        return []
+    counts: Mapping[str, int] = {
+        "staged": git.staged,
+        "changed": git.unstaged,
+        "new": git.untracked,
+    }
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "clean"
+    if git.is_withheld:
+        told = "not looked at"
+    lines: list[Line] = [
+        [(clip(clean(git.branch), width), ink.accent)],
+        [(clip(told, width), ink.warning if git.staged or git.unstaged else ink.dim)],
+    ]
+    if git.subject:
+        lines.append([(clip(clean(git.subject), width), ink.dim)])
+    return lines
+
+
+def _files(files: Sequence[str], width: int, most: int, ink: Styles) -> list[Line]:
+    newest = list(reversed(files))
+    shown = newest if len(newest) <= most else newest[: most - 1]
+    lines: list[Line] = [[(_end_of(clean(path), width), ink.text)] for path in shown]
+    if len(newest) > len(shown):
+        lines.append([(clip(f"+{len(newest) - len(shown)} older", width), ink.dim)])
+    return lines
+
+
+def _end_of(path: str, width: int) -> str:
+    """A long path without its beginning: the name is what tells it from others."""
+    path = path.partition("\n")[0]
+    if cell_len(path) <= width:
+        return path
+    name = path.rpartition("/")[2]
+    return clip(f"…/{name}", width)
+
+
+def _plugin(report: PluginReport, width: int, ink: Styles) -> Line:
+    mark = _PLUGIN_MARKS[report.state]
+    style = {"on": ink.good, "off": ink.dim, "failed": ink.error}[report.state]
+    state = "" if report.state == "on" else f" {report.state}"
+    room = max(1, width - 2 - len(state))
+    return [(f"{mark} ", style), (clip(clean(report.name), room), ink.text), (state, style)]
+
+
+def _shell(shell: "ShellState", width: int, ink: Styles) -> Line:
+    is_running = shell.status == "running"
+    ended = shell.status if shell.exit_code is None else f"exit {shell.exit_code}"
+    head = f"{clean(shell.id)} {'' if is_running else ended + ' '}"
+    style = ink.accent if is_running else ink.dim
+    room = max(1, width - cell_len(head))
+    return [(clip(head, width), style), (clip(clean(shell.command), room), ink.text)]
+
+
+MARGIN = 2
+"""Columns of a panel that are blank, one at each side."""
+
+
+class SidePanel(Widget, can_focus=False):
+    """Shows as many of its lines as there are rows."""
+
+    DEFAULT_CSS = "SidePanel { height: 1fr; padding: 0 1; display: none; }"
+
+    def __init__(self, ink: Styles, name: str) -> None:
+        super().__init__(id=name)
+        self._ink = ink
+        self._lines: Sequence[Line] = ()
+
+    def tell(self, lines: Sequence[Line]) -> None:
+        if lines != self._lines:
+            self._lines = lines
+            self.refresh()
+
+    def set_ink(self, ink: Styles) -> None:
+        self._ink = ink
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        line = self._lines[y] if y < len(self._lines) else []
+        return strip(line).crop_extend(0, self.size.width, self._ink.text)

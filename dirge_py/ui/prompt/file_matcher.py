@@ -1,0 +1,146 @@
+"""Which files are meant by what stands behind an `@`: all are looked at, a slice at a time.
+
+Files that a conversation has had to do with: named by a call, or attached.
+"""
+
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from dirge_py.types.messages import AssistantMessage, Message, UserMessage
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.ui.prompt.file_index import ListedFile
+
+SHOWN = 50
+RECENT_S = 3600.0
+"""A file that was modified since then ranks before others that fit as well."""
+_SLICE = 500
+Rank: TypeAlias = tuple[int, bool, bool, int, int, str]
+"""How it fits, then: not touched in the session, not modified lately, where, how long, its path."""
+
+
+class FileMatcher:
+    """One query over one list of files. `work` until it is done, then read `best`."""
+
+    def __init__(
+        self,
+        query: str,
+        files: "Sequence[ListedFile]",
+        *,
+        touched: Collection[str] = (),
+        before: "FileMatcher | None" = None,
+    ) -> None:
+        """`before`: what fitted a shorter query of the same list is all there is to look at."""
+        self.query = query
+        self.files = files
+        self._wanted = query.lower()
+        self._touched = touched
+        self._since = time.time() - RECENT_S
+        self._shows_hidden = query.startswith(".") or "/." in query
+        self._at = 0
+        self._ranks: list[Rank] = []
+        self._fitting: list[ListedFile] = []
+        narrows = before is not None and before.is_done and before.narrows_to(query, files)
+        self._candidates = before._fitting if before is not None and narrows else files
+
+    @property
+    def is_done(self) -> bool:
+        return self._at >= len(self._candidates)
+
+    @property
+    def left(self) -> int:
+        """Files that are still to be looked at."""
+        return len(self._candidates) - self._at
+
+    def narrows_to(self, query: str, files: "Sequence[ListedFile]") -> bool:
+        """Whether all that fits `query` is among what fits this one."""
+        same_sort = self._shows_hidden == (query.startswith(".") or "/." in query)
+        return files is self.files and same_sort and query.startswith(self.query)
+
+    def work(self, limit_s: float | None = None) -> bool:
+        """Look at files for so long; returns whether all were looked at. None: to the end."""
+        until = time.monotonic() + limit_s if limit_s is not None else None
+        while not self.is_done:
+            for found in self._candidates[self._at : self._at + _SLICE]:
+                if found.is_hidden and not self._shows_hidden:
+                    continue
+                score = _score(self._wanted, found.folded)
+                if score is not None and found.path != self.query:
+                    self._fitting.append(found)
+                    self._ranks.append(self._rank(score, found))
+            self._at += _SLICE
+            if until is not None and time.monotonic() > until:
+                break
+        return self.is_done
+
+    def best(self) -> list[str]:
+        """The paths that fit best so far, the best first."""
+        self._ranks.sort()
+        del self._ranks[SHOWN:]
+        return [rank[-1] for rank in self._ranks]
+
+    def _rank(self, score: int, found: "ListedFile") -> Rank:
+        kind = 0 if not self._wanted or score < 100 else 1 if score < 1000 else 2
+        if self._wanted.endswith("/") and kind < 2:
+            # A folder was opened: what lies in it comes before what lies deeper.
+            kind = min(1, found.folded.count("/", 0, len(found.path) - 1) - self.query.count("/"))
+        is_old = found.modified < self._since
+        return (kind, found.path not in self._touched, is_old, score, len(found.path), found.path)
+
+
+def _score(wanted: str, path: str) -> int | None:
+    """Lower is better; None when the letters are not there in their order."""
+    if not wanted:
+        return path.count("/", 0, len(path) - 1)
+    name_at = path.rfind("/", 0, len(path) - 1) + 1
+    if (at := path.find(wanted, name_at)) >= 0:
+        return min(at - name_at, 99)
+    if (at := path.find(wanted)) >= 0:
+        return 100 + min(at, 899)
+    at, gaps = -1, 0
+    for letter in wanted:
+        found = path.find(letter, at + 1)
+        if found < 0:
+            return None
+        gaps += found - at - 1
+        at = found
+    return 1000 + gaps
+
+
+_NAMES = ("path", "file_path", "file")
+
+
+class TouchedFiles:
+    """Kept up with one conversation at a time; only what is new since the last look is read."""
+
+    def __init__(self) -> None:
+        self._of: Conversation | None = None
+        self._read = 0
+        self._paths: set[str] = set()
+
+    def paths(self, conversation: "Conversation") -> set[str]:
+        """Their paths, relative to the folder of the conversation."""
+        messages = conversation.messages
+        if conversation is not self._of or len(messages) < self._read:
+            self._of, self._read, self._paths = conversation, 0, set()
+        for message in messages[self._read :]:
+            for named in _named(message):
+                path = Path(conversation.cwd, os.path.expanduser(named))
+                if path.is_relative_to(conversation.cwd):
+                    self._paths.add(str(path.relative_to(conversation.cwd)))
+        self._read = len(messages)
+        return self._paths
+
+
+def _named(message: Message) -> list[str]:
+    if isinstance(message, UserMessage):
+        return list(message.attached)
+    if not isinstance(message, AssistantMessage):
+        return []
+    arguments = [call.arguments for call in message.calls if isinstance(call.arguments, Mapping)]
+    values = [given.get(name) for given in arguments for name in _NAMES]
+    return [value for value in values if isinstance(value, str) and "\0" not in value]

@@ -1,0 +1,190 @@
+"""Large pastes stand in the input as `[12 lines pasted]` and are put back when it is sent.
+
+Pictures in the input: each stands there as `[image 640x480 png]` and is sent with the prompt.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from urllib.parse import unquote, urlsplit
+
+from dirge_py.files.assets import asset_type
+from dirge_py.lib.text import clean
+from dirge_py.ui.transcript.images import image_size
+
+LARGEST = 1_048_576
+"""Characters taken of one paste."""
+_INLINE_LINES = 3
+_INLINE_CHARACTERS = 2_000
+_FIRST_SIGN = 0x100000
+_ESCAPED = {"!": " ", "/": "/"}
+"""What makes a prompt of a text that begins like a command."""
+_READABLE_CHARACTERS = 40_000
+"""A text that is called back is shown in full up to here: a longer one makes every key slow."""
+
+
+class Pastes:
+    """What was pasted since the start. Kept, so that a prompt called back still means the same.
+
+    A placeholder is one thing to whoever edits: `spans` says where one stands.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def take(self, pasted: str, before: str) -> tuple[str, str]:
+        """What to insert for a paste, and what of `before` (the text up to the cursor) to drop.
+
+        The same text pasted again right behind its placeholder is put in as it is.
+        """
+        text = clean(pasted[:LARGEST])
+        lines = text.rstrip("\n").count("\n") + 1
+        if lines <= _INLINE_LINES and len(text) <= _INLINE_CHARACTERS:
+            return text, ""
+        last = self.placeholder_before(before)
+        if last and self._texts[last] == text:
+            return text, last
+        return self.stand_in(f"{_amount(text, lines)} pasted", text), ""
+
+    def stand_in(self, words: str, text: str) -> str:
+        """A placeholder with these words for `text`: `[words]`, or `[words #2]` and so on."""
+        name = f"[{words}]"
+        number = 2
+        while self._texts.get(name, text) != text:
+            name = f"[{words} #{number}]"
+            number += 1
+        if name not in self._texts:
+            self._texts[name] = text
+            self._pattern = re.compile("|".join(map(re.escape, self._texts)))
+        return name
+
+    def expand(self, text: str) -> str:
+        """`text` with every placeholder replaced by what was pasted.
+
+        What a placeholder hides is no command, as nobody sees that it would be one.
+        """
+        if self._pattern is None:
+            return text
+        whole = self._pattern.sub(lambda match: self._texts[match[0]], text)
+        return whole if whole[:1] == text[:1] else _ESCAPED.get(whole[:1], "") + whole
+
+    def fold(self, text: str, names: Iterable[str] | None = None) -> str:
+        """`text` with what was pasted replaced by its placeholder, the longest first.
+
+        `names`: only these placeholders; else all there are.
+        """
+        known = self._texts if names is None else {name: self._texts[name] for name in names}
+        pieces = [text]
+        for name, pasted in sorted(known.items(), key=lambda item: -len(item[1])):
+            pieces = [
+                part
+                for piece in pieces
+                for part in ([piece] if piece in known else _split(piece, pasted, name))
+            ]
+        return "".join(pieces)
+
+    def recalled(self, text: str) -> str:
+        """A text that comes back from elsewhere, short enough to be edited quickly."""
+        folded = self.fold(text)
+        if len(folded) <= _READABLE_CHARACTERS:
+            return folded
+        whole = self.expand(folded)
+        return self.stand_in(f"{_amount(whole, whole.count(chr(10)) + 1)} from before", whole)
+
+    def spans(self, line: str) -> Sequence[tuple[int, int]]:
+        """Where placeholders stand in a line: start and end, from the left."""
+        if self._pattern is None or "[" not in line:
+            return ()
+        return [match.span() for match in self._pattern.finditer(line)]
+
+    def names_in(self, text: str) -> Sequence[str]:
+        """The placeholders in `text`, from the left."""
+        return [text[start:end] for start, end in self.spans(text)]
+
+    def as_signs(self, text: str) -> str:
+        """`text` with one character of a private range for each placeholder."""
+        if self._pattern is None:
+            return text
+        numbers = {name: number for number, name in enumerate(self._texts)}
+        return self._pattern.sub(lambda found: chr(_FIRST_SIGN + numbers[found[0]]), text)
+
+    def from_signs(self, text: str) -> str:
+        """The placeholders again, for what `as_signs` gave or a part of it."""
+        names = {_FIRST_SIGN + number: name for number, name in enumerate(self._texts)}
+        return text.translate(names)
+
+    def placeholder_before(self, before: str) -> str:
+        """The placeholder that ends exactly at the cursor, else an empty string."""
+        spans = self.spans(before)
+        if spans and spans[-1][1] == len(before):
+            return before[spans[-1][0] :]
+        return ""
+
+
+def _amount(text: str, lines: int) -> str:
+    return f"{lines} lines" if lines > _INLINE_LINES else f"{len(text)} characters"
+
+
+def _split(text: str, pasted: str, name: str) -> Iterator[str]:
+    for number, piece in enumerate(text.split(pasted)):
+        if number:
+            yield name
+        yield piece
+
+
+MOST_IMAGES = 20
+"""Pictures kept for prompts that are called back; the oldest go first."""
+_LONGEST_PATH = 4096
+_DROPPED = re.compile(r"\.(?:png|jpe?g|gif|webp)\Z", re.IGNORECASE)
+
+
+class PromptImages:
+    """Those pasted since the start, by their placeholders, which `pastes` keeps whole."""
+
+    def __init__(self, pastes: Pastes) -> None:
+        self._pastes = pastes
+        self._contents: dict[str, bytes] = {}
+
+    def take(self, content: bytes) -> str:
+        """The placeholder for a picture; the same one has the same."""
+        for name, known in self._contents.items():
+            if known == content:
+                return name
+        kind = asset_type(content[:32])
+        size = image_size(content)
+        pixels = f"{size[0]}x{size[1]} " if size is not None else ""
+        words = f"image {pixels}{kind.media_type.rpartition('/')[2] if kind else ''}".strip()
+        name, number = f"[{words}]", 2
+        while name in self._contents:
+            name, number = f"[{words} #{number}]", number + 1
+        self._pastes.stand_in(name[1:-1], name)
+        self._contents[name] = content
+        while len(self._contents) > MOST_IMAGES:
+            del self._contents[next(iter(self._contents))]
+        return name
+
+    def in_text(self, text: str) -> Mapping[str, bytes]:
+        """The pictures that a prompt holds, by their placeholders, from the left."""
+        held = [(text.find(name), name) for name in self._contents if name in text]
+        return {name: self._contents[name] for _, name in sorted(held)}
+
+
+def as_mention(pasted: str) -> str:
+    """`@path ` for the path of a picture, as terminals paste a file dropped on them; else `pasted`.
+
+    They quote it, escape its blanks, or give it as `file://`.
+    """
+    text = pasted.strip()
+    if not text or "\n" in text or len(text) > _LONGEST_PATH:
+        return pasted
+    if text.startswith("file://"):
+        path = unquote(urlsplit(text).path)
+    elif text[0] == text[-1] and text[0] in "'\"" and len(text) > 1:
+        path = text[1:-1]
+    else:
+        path = re.sub(r"\\(.)", r"\1", text)
+    is_picture = os.path.isabs(path) and _DROPPED.search(path) and '"' not in path
+    if not is_picture or not os.path.isfile(path):
+        return pasted
+    return f'@"{path}" ' if re.search(r"\s", path) else f"@{path} "

@@ -1,0 +1,274 @@
+"""A text that is edited by keys: placeholders stay whole, what is cut can be put back.
+
+What was cut, to be put back: the last of it, or one of those before.
+
+What one press of undo takes back: a word that was typed, a paste, a cut.
+"""
+
+from typing import Any
+
+from textual import events
+from textual.document._document import EditResult, Location, Selection
+from textual.document._edit import Edit
+from textual.document._history import EditHistory
+from textual.widgets import TextArea
+
+from dirge_py.ui.prompt.placeholders import Pastes
+
+_CUTS = frozenset(
+    ("cut_to_end", "cut_to_start", "cut_word", "delete_word_left", "delete_word_right")
+)
+_YANKS = frozenset(("yank", "yank_pop"))
+
+
+class TextEditor(TextArea, inherit_bindings=False):
+    """The methods named `key_action_…` are what keys do here; `did` is told which one was done."""
+
+    def __init__(self, **options: Any) -> None:
+        # Needed by the first text, which the base class sets.
+        self.pastes = Pastes()
+        super().__init__(**options)
+        self.history = UndoSteps()
+        self._cuts = KillRing()
+        self._last_action = ""
+        self._yanked_from: Location = (0, 0)
+
+    @property
+    def before_cursor(self) -> str:
+        return self.get_text_range((0, 0), self.cursor_location)
+
+    def did(self, action: str) -> None:
+        """Cuts join only directly after each other, and swapping needs a yank right before."""
+        self._last_action = action
+
+    def write(self, text: str) -> None:
+        """Put `text` in at the cursor, in the place of what is selected."""
+        self._replace_via_keyboard(text, *self.selection)
+
+    def put(self, text: str) -> None:
+        """Replace what is written, which undo brings back; the cursor goes to its end."""
+        text = self.pastes.recalled(text)
+        self.history.checkpoint()
+        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+        self.history.checkpoint()
+
+    # -- placeholders are one thing
+
+    def edit(self, edit: Edit) -> EditResult:
+        top, bottom = self._whole(edit.top, edit.bottom)
+        if (top, bottom) != (edit.top, edit.bottom):
+            edit = Edit(edit.text, top, bottom, edit.maintain_selection_offset)
+        return super().edit(edit)
+
+    def _validate_selection(self, selection: Selection) -> Selection:
+        start, end = super()._validate_selection(selection)
+        before = self.selection
+        return Selection(self._outside(start, before.start), self._outside(end, before.end))
+
+    def _recompute_cursor_offset(self) -> None:
+        # While undo takes lines away the cursor may still be on one of them, and a scrollbar that
+        # comes or goes asks where it is.
+        at = self.clamp_visitable(self.cursor_location)
+        self._cursor_offset = self.wrapped_document.location_to_offset(at)
+
+    def _outside(self, at: Location, came_from: Location) -> Location:
+        """The edge of the placeholder around `at` where a cursor that moves gets out of it."""
+        row, column = at
+        for left, right in self._spans(row):
+            if left < column < right:
+                if came_from[0] == row and not left < came_from[1] < right:
+                    return (row, right if came_from[1] <= left else left)
+                return (row, left if column - left < right - column else right)
+        return at
+
+    def _whole(self, start: Location, end: Location) -> tuple[Location, Location]:
+        """The range, widened so that it takes placeholders as a whole."""
+        if start == end:
+            outside = self._outside(start, self.document.end)
+            return outside, outside
+        for left, right in self._spans(start[0]):
+            if left < start[1] < right:
+                start = (start[0], left)
+        for left, right in self._spans(end[0]):
+            if left < end[1] < right:
+                end = (end[0], right)
+        return start, end
+
+    def _spans(self, row: int) -> tuple[tuple[int, int], ...]:
+        return tuple(self.pastes.spans(self.document[row])) if self._has_row(row) else ()
+
+    def _has_row(self, row: int) -> bool:
+        return 0 <= row < self.document.line_count
+
+    # -- cutting and putting back
+
+    def key_action_cut_to_end(self) -> None:
+        row, column = self.cursor_location
+        is_at_end = column == len(self.document[row])
+        to = (
+            (row + 1, 0) if is_at_end and self._has_row(row + 1) else (row, len(self.document[row]))
+        )
+        self._cut((row, column), to, is_before=False)
+
+    def key_action_cut_to_start(self) -> None:
+        row, column = self.cursor_location
+        to = (row - 1, len(self.document[row - 1])) if row and not column else (row, 0)
+        self._cut(to, (row, column), is_before=True)
+
+    def key_action_cut_word(self) -> None:
+        self._cut_word_left()
+
+    def key_action_delete_word_left(self) -> None:
+        self._cut_word_left()
+
+    def key_action_delete_word_right(self) -> None:
+        to = self._whole(self.cursor_location, self.get_cursor_word_right_location())[1]
+        self._cut(self.cursor_location, to, is_before=False)
+
+    def key_action_copy_region(self) -> None:
+        """As Emacs does: what is selected can be put back later, and stays."""
+        if self.selected_text:
+            self._cuts.push(self.selected_text, joins=False, before=False)
+            self.move_cursor(self.cursor_location)
+
+    def key_action_yank(self) -> None:
+        self._yank(self._cuts.yank())
+
+    def key_action_yank_pop(self) -> None:
+        """Right after a yank: in its place what was cut before."""
+        if self._last_action in _YANKS:
+            self.selection = Selection(self._yanked_from, self.cursor_location)
+            self._yank(self._cuts.older())
+
+    def keep_cut(self, text: str) -> None:
+        """Take up what was cut by other means."""
+        self._cuts.push(text, joins=False, before=False)
+
+    def _cut_word_left(self) -> None:
+        self._cut(self.get_cursor_word_left_location(), self.cursor_location, is_before=True)
+
+    def _cut(self, start: Location, end: Location, *, is_before: bool) -> None:
+        if not self.selection.is_empty:
+            start, end = sorted(self.selection)
+        start, end = self._whole(start, end)
+        joins = self._last_action in _CUTS
+        self._cuts.push(self.get_text_range(start, end), joins=joins, before=is_before)
+        self.history.checkpoint()
+        self.delete(start, end, maintain_selection_offset=False)
+        self.history.checkpoint()
+
+    def _yank(self, text: str) -> None:
+        if text:
+            self._yanked_from = min(self.selection)
+            self.history.checkpoint()
+            self.write(text)
+            self.history.checkpoint()
+
+    # -- moving and selecting
+
+    def key_action_cursor_text_start(self) -> None:
+        self.move_cursor((0, 0))
+
+    def key_action_cursor_text_end(self) -> None:
+        self.move_cursor(self.document.end)
+
+    def key_action_select_text_start(self) -> None:
+        self.move_cursor((0, 0), select=True)
+
+    def key_action_select_text_end(self) -> None:
+        self.move_cursor(self.document.end, select=True)
+
+    def key_action_select_left(self) -> None:
+        self.action_cursor_left(select=True)
+
+    def key_action_select_right(self) -> None:
+        self.action_cursor_right(select=True)
+
+    def key_action_select_up(self) -> None:
+        self.action_cursor_up(select=True)
+
+    def key_action_select_down(self) -> None:
+        self.action_cursor_down(select=True)
+
+    def key_action_select_word_left(self) -> None:
+        self.action_cursor_word_left(select=True)
+
+    def key_action_select_word_right(self) -> None:
+        self.action_cursor_word_right(select=True)
+
+    def key_action_select_line_start(self) -> None:
+        self.action_cursor_line_start(select=True)
+
+    def key_action_select_line_end(self) -> None:
+        self.action_cursor_line_end(select=True)
+
+    async def _on_mouse_down(self, event: events.MouseDown) -> None:
+        self.did("")
+        await super()._on_mouse_down(event)
+
+
+_MOST_CUTS = 10
+
+
+class KillRing:
+    """The newest ten. Cuts that follow each other directly are one, as in readline and Emacs."""
+
+    def __init__(self) -> None:
+        self._cuts: list[str] = []
+        self._at = 0
+
+    def push(self, text: str, *, joins: bool, before: bool) -> None:
+        """Take what was cut. `joins`: to the newest; `before`: it stood in front of the cursor."""
+        if not text:
+            return
+        if joins and self._cuts:
+            newest = self._cuts[-1]
+            self._cuts[-1] = text + newest if before else newest + text
+        else:
+            self._cuts.append(text)
+            del self._cuts[:-_MOST_CUTS]
+        self._at = len(self._cuts) - 1
+
+    def yank(self) -> str:
+        """The newest cut; "" if there is none."""
+        self._at = len(self._cuts) - 1
+        return self._cuts[-1] if self._cuts else ""
+
+    def older(self) -> str:
+        """The cut before the one that was given last; behind the oldest comes the newest."""
+        if not self._cuts:
+            return ""
+        self._at = (self._at - 1) % len(self._cuts)
+        return self._cuts[self._at]
+
+
+_MOST_STEPS = 200
+_NEVER_S = 3600.0
+_LONGEST_WORD = 80
+
+
+class UndoSteps(EditHistory):
+    """Steps by words, whatever the pace of typing; what is longer than a character is one step."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            max_checkpoints=_MOST_STEPS,
+            checkpoint_timer=_NEVER_S,
+            checkpoint_max_characters=_LONGEST_WORD,
+        )
+        self._was_space = False
+
+    def record(self, edit: Edit) -> None:
+        """A step begins with the first letter after a space."""
+        is_space = edit.text.isspace()
+        if self._was_space and edit.text and not is_space:
+            self.checkpoint()
+        self._was_space = is_space
+        super().record(edit)
+        if not edit.text and _taken(edit) > 1:
+            self.checkpoint()
+
+
+def _taken(edit: Edit) -> int:
+    result = edit._edit_result
+    return len(result.replaced_text) if result is not None else 0

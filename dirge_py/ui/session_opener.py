@@ -1,0 +1,312 @@
+"""From the first frame to a conversation: settings, set-up where there is no provider, greeting."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py import slash
+from dirge_py.files.git import branch_of
+from dirge_py.frontend.replay import told_besides
+from dirge_py.frontend.session_conflict import question_about, way_from
+from dirge_py.frontend.starting import ProjectDoor
+from dirge_py.lib.lazy import late
+from dirge_py.lib.version import __version__
+from dirge_py.slash.base import Tone
+from dirge_py.slash.registry import Registry, discover
+from dirge_py.types.errors import DirgeError, NoProvider, SessionBusy
+from dirge_py.types.events import LoopEvent, SystemNotice
+from dirge_py.types.questions import AnswersTrust
+from dirge_py.ui.dialog_host import DialogAsker
+from dirge_py.ui.keymap import preset_of, speaks_kitty, unsendable
+from dirge_py.ui.options import UiOptions, UiSettings
+from dirge_py.ui.status import prompt_in_use
+from dirge_py.ui.theme.styles import theme_names
+from dirge_py.ui.transcript.blocks import GreetingBlock
+
+if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.frontend.setup_wizard import set_up
+    from dirge_py.session.recovery import choices_from_answers, recovery_questions
+    from dirge_py.ui.app import DirgeApp
+else:
+    choices_from_answers = late("dirge_py.session.recovery", "choices_from_answers")
+    recovery_questions = late("dirge_py.session.recovery", "recovery_questions")
+    set_up = late("dirge_py.frontend.setup_wizard", "set_up")
+
+
+class SessionOpener:
+    """Opens the conversation of an app, and every later one."""
+
+    def __init__(self, app: "DirgeApp", start: UiOptions) -> None:
+        self._app = app
+        self._start = start
+        self.asker = DialogAsker(app.dock)
+        self._is_over = asyncio.Event()
+        self.looks = UiSettings()
+        self._is_told = False
+        self._good_news: list[str] = []
+
+    def begin(self) -> None:
+        """Open the first conversation; nothing waits for it."""
+        self._is_over.clear()
+        self._app.run_worker(self._begin())
+
+    async def finished(self) -> bool:
+        """Wait for the opening that goes on; begin another one if it was given up.
+
+        False if there is no conversation even then. What was typed in between waits here.
+        """
+        if self._is_over.is_set():
+            self.begin()
+        await self._is_over.wait()
+        return self._app.talk.conversation is not None
+
+    async def switch_to(self, session_id: str | None) -> "Conversation":
+        """Go on in another session, or a new one; the one before is closed.
+
+        Where the other one is busy and the person wants nothing of it, the one before goes on.
+        """
+        before = self._app.talk.conversation
+        if session_id is not None:
+            await self._say_first("Opening the session.")
+        try:
+            conversation = self._start.open_other(self.asker, session_id)
+        except SessionBusy as error:
+            other = await self._open_busy(error)
+            # Another one may have been opened while the question waited.
+            before = self._app.talk.conversation
+            if other is None and before is not None:
+                return before
+            if other is None:
+                raise
+            conversation = other
+        if before is not None and session_id is None:
+            # The person set it, and sees it; a start may have been with a looser one.
+            conversation.settings.set_mode(before.settings.mode)
+        self._take_up(conversation)
+        if before is not None:
+            before.subscribe(self._hear_last_words)
+            await before.close()
+        if conversation.interruption is not None:
+            # Whoever asked for the session has to get it first.
+            self._app.run_worker(self._offer_to_carry_on(conversation))
+        return conversation
+
+    async def _say_first(self, words: str) -> None:
+        """Have it on the screen before what takes long: a long session is read in one go."""
+        shown = asyncio.Event()
+        self._app.hint(words)
+        self._app.call_after_refresh(shown.set)
+        await shown.wait()
+
+    async def switch_folder(self, folder: Path) -> "Conversation":
+        """Begin a new session in another folder, once it was asked what that may bring along.
+
+        Where that fails, the one before goes on where it is. Raises as `switch_to`.
+        """
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            warnings = await self._ask_for_trust()
+            conversation = await self.switch_to(None)
+        except BaseException:
+            os.chdir(before)
+            raise
+        for warning in warnings:
+            self._app.say(warning, tone="warning")
+        return conversation
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether what is said can be come back to."""
+        return self._start.is_kept
+
+    def close(self) -> None:
+        """Let go of what the last start holds; the conversation is closed before."""
+        if self._start.close is not None:
+            self._start.close()
+
+    @property
+    def settings_file(self) -> Path | None:
+        return self._start.settings_file
+
+    def settings(self) -> "Config | None":
+        """The settings as they are now; None: this was started without. Raises ConfigError."""
+        return self._start.settings() if self._start.settings is not None else None
+
+    async def _begin(self) -> None:
+        try:
+            await self._open()
+        except DirgeError as error:
+            self._app.fail(error)
+        finally:
+            self._is_over.set()
+
+    async def _open(self) -> None:
+        while True:
+            try:
+                warnings = self._take_looks(*await asyncio.to_thread(self._prepare))
+                warnings += await self._ask_for_trust()
+                conversation = await self._open_first()
+                break
+            except NoProvider as error:
+                if not await self._set_up(error):
+                    return
+        self._take_up(conversation)
+        if self._good_news:  # The page that it was told on is gone.
+            self._app.say("\n".join(self._good_news), tone="good")
+            self._good_news.clear()
+        for warning in warnings:
+            self._app.say(warning, tone="warning")
+        self._is_over.set()
+        if self._start.first_prompt:
+            await self._app.talk.say(self._start.first_prompt, "now")
+        elif self._start.pick_session:
+            await self._app.talk.say("/sessions", "now")
+        else:
+            await self._offer_to_carry_on(conversation)
+
+    def _hear_last_words(self, event: LoopEvent) -> None:
+        """What a conversation that is left tells while it is closed."""
+        if isinstance(event, SystemNotice):
+            self._app.say(event.content, tone="warning")
+
+    async def _open_first(self) -> "Conversation":
+        try:
+            return self._start.open_first(self.asker)
+        except SessionBusy as error:
+            conversation = await self._open_busy(error)
+            if conversation is None:
+                raise
+            return conversation
+
+    async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
+        """What the person wants of a session that is in use: a copy, a look at it, or None."""
+        way = way_from(await self.asker.question([question_about(error)]))
+        if way is None:
+            return None
+        return self._start.open_other(self.asker, error.session_id, way)
+
+    async def _offer_to_carry_on(self, conversation: "Conversation") -> None:
+        """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
+        interruption = conversation.interruption
+        if interruption is None or self._app.talk.conversation is not conversation:
+            return
+        if not interruption.undecided:
+            answers = await self.asker.question(recovery_questions(interruption))
+            if choices_from_answers(interruption, answers) is None:
+                self._app.say("/continue carries the run on; a prompt goes on without it.")
+                return
+        await self._app.talk.say("/continue", "now")
+
+    async def _ask_for_trust(self) -> list[str]:
+        """Let the person say what the project may bring along; returns what is wrong with that.
+
+        Whoever gives no answer leaves it restricted, and will be asked again.
+        """
+        if self._start.project is None:
+            return []
+        door = await asyncio.to_thread(_looked_at, self._start.project)
+        if door.offer is not None and isinstance(self.asker, AnswersTrust):
+            door.answer(is_trusted=await self.asker.trust(door.offer))
+        if not door.theme:
+            return []
+        if door.theme not in theme_names():
+            return [f"[ui] of the project: there is no theme {door.theme!r}."]
+        self._app.set_colors(door.theme)
+        return []
+
+    async def _set_up(self, error: NoProvider) -> bool:
+        if self._start.setup is None:
+            raise error
+        why = "" if self._is_told else error.message
+        self._is_told = True
+        app, service = self._app, self._start.setup()
+
+        def say(text: str, *, tone: Tone = "plain") -> None:
+            app.say(text, tone=tone)
+            if tone == "good":
+                self._good_news.append(text)
+
+        ending = await set_up(app.dock, say, service, why, has_demo=self._start.demo is not None)
+        if ending == "given up":
+            app.say("Nothing was changed. Enter asks again, Ctrl+D leaves.")
+        elif ending == "demo" and self._start.demo is not None:
+            self._start = self._start.demo()
+        return ending != "given up"
+
+    def _prepare(self) -> tuple[UiSettings, Registry]:
+        # Some hundred modules, none of which the first frame needs.
+        commands = discover(slash, import_module("dirge_py.ui.commands"))
+        return self._start.prepare(), commands
+
+    def _take_looks(self, looks: UiSettings, commands: Registry) -> list[str]:
+        """Take over what the settings say; returns what is wrong with it."""
+        app = self._app
+        self.looks = looks
+        # GNU screen holds an Esc back for as long as the mouse is reported.
+        in_screen = bool(os.environ.get("STY")) and not os.environ.get("TMUX")
+        app.take_mouse(is_ours=looks.has_mouse and not in_screen)
+        problems = app.keymap.change(looks.keys, preset_of(looks.keymap, looks.enter))
+        app.composer.use_vim(is_on=looks.keymap == "vim")
+        app.front.commands.take(commands)
+        odd_names = app.front.commands.use_own_names(looks.aliases)
+        problems = [*problems, *unsendable(app.keymap, has_kitty=speaks_kitty())]
+        warnings = [f"[keys]: {problem}" for problem in problems]
+        warnings += [f"[aliases]: {warning}" for warning in odd_names]
+        app.surroundings.take_looks(looks)
+        warnings += app.coloring.settle()
+        return warnings
+
+    def _take_up(self, conversation: "Conversation") -> None:
+        app = self._app
+        app.adopt(conversation)
+        besides = told_besides(conversation)
+        if conversation.messages or besides:
+            app.chronicle.tell(conversation.messages, besides)
+            settings = conversation.settings
+            app.say(f"Back in this session, with {settings.model}, mode {settings.mode}.")
+        else:
+            app.transcript.add(
+                GreetingBlock(
+                    f"dirge {__version__}",
+                    [
+                        ("model", conversation.settings.model),
+                        ("folder", _folder(conversation.cwd)),
+                        ("mode", conversation.settings.mode),
+                        ("sandbox", conversation.environment.sandbox),
+                        ("prompt", prompt_in_use(conversation)),
+                        ("reads", ", ".join(conversation.environment.instruction_files)),
+                    ],
+                    hint=[
+                        "/help lists commands and keys",
+                        "@ attaches a file",
+                        f"{app.keymap.name_of('screen', 'cycle_mode')} switches modes",
+                    ],
+                )
+            )
+        taken = app.front.commands.use_plugins(conversation.plugins)
+        keys = conversation.plugins.keys if conversation.plugins is not None else ()
+        taken += app.keymap.use_plugins(keys)
+        for notice in (*conversation.notices, *taken):
+            app.say(notice, tone="warning")
+        app.transcript.redraw()
+
+
+def _looked_at(project: Callable[[], ProjectDoor]) -> ProjectDoor:
+    """The door, with its files read: that may take a moment, and waits for a disk."""
+    door = project()
+    _ = door.offer
+    return door
+
+
+def _folder(cwd: Path) -> str:
+    """The folder as people write it, and its branch."""
+    home = Path.home()
+    shown = f"~/{cwd.relative_to(home)}" if home in cwd.parents else str(cwd)
+    branch = branch_of(cwd)
+    return f"{shown} · {branch}" if branch else shown

@@ -1,0 +1,309 @@
+"""The clipboard: whatever way there is here to reach it, and the truth about what came of it.
+
+What lies on the desktop's clipboard: a picture if there is one, else text.
+"""
+
+import base64
+import binascii
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from dirge_py.config.paths import state_dir
+from dirge_py.files.assets import asset_type
+from dirge_py.files.atomic import atomic_write
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.programs import find_program, run_program
+from dirge_py.types.errors import DirgeError, ProcessError
+
+Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
+Came: TypeAlias = tuple[Literal["copied", "sent", ""], str]
+"""What came of one way: read back, given away, or nothing; and the words for it."""
+LARGEST_OSC52 = 100_000
+"""Bytes of base64 that terminals are known to take in one sequence; more is cut or dropped."""
+_LIMIT_S = 1.0
+_SCREEN_PIECE = 76
+
+
+@dataclass(frozen=True, slots=True)
+class ClipboardTool:
+    """A program that sets the clipboard. `read`: what tells whether it did; empty: nothing can."""
+
+    write: tuple[str, ...]
+    read: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+
+
+_WAYLAND = ClipboardTool(("wl-copy",), ("wl-paste", "--no-newline"))
+_X11 = (
+    ClipboardTool(("xclip", "-selection", "clipboard"), ("xclip", "-o", "-selection", "clipboard")),
+    ClipboardTool(("xsel", "-ib"), ("xsel", "-ob")),
+)
+_MACOS = ClipboardTool(("pbcopy",), ("pbpaste",))
+_WSL = ClipboardTool(("clip.exe",), encoding="utf-16-le")
+
+
+def last_copy_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the last thing that was copied is kept, for its owner only. Raises ConfigError."""
+    return state_dir(environment) / "last-copy.txt"
+
+
+class Clipboard:
+    """Puts text where the person can paste it from.
+
+    `send` writes an escape sequence to the terminal.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[str], None],
+        *,
+        wanted: Wanted = "auto",
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._send = send
+        self._wanted = wanted
+        self._environment = environment
+
+    def copy(self, text: str, *, keeps: bool = True) -> str:
+        """Copy `text` and keep it in a file; returns what can truthfully be said, for a person.
+
+        "Copied" is said only of what was read back from the clipboard.
+        """
+        if not text:
+            return "There is nothing to copy."
+        kept = self._keep(text) if keeps else "It is kept in no file, as this conversation is not."
+        said: list[str] = []
+        for attempt in self._attempts():
+            done, words = attempt(text)
+            said.append(words)
+            if done == "copied":
+                return " ".join(said)
+        return " ".join([*said, kept])
+
+    def _attempts(self) -> Sequence[Callable[[str], Came]]:
+        """What to try, in order, until one of them is known to have worked."""
+        here = self._environment
+        if self._wanted == "native":
+            return (self._by_tool,)
+        if self._wanted == "osc52":
+            return (self._by_terminal,)
+        if self._wanted == "tmux":
+            return (self._by_tmux,)
+        ways = [self._by_tool] if native_tools(here) and not is_remote(here) else []
+        return (*ways, self._by_tmux if here.get("TMUX") else self._by_terminal)
+
+    def _keep(self, text: str) -> str:
+        try:
+            file = last_copy_file(self._environment)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            atomic_write(file, text.encode("utf-8", "replace"), mode=0o600)
+        except (DirgeError, OSError) as error:
+            return f"It could not be kept in a file: {error}"
+        return "`/copy --file` names a file that has it."
+
+    def _by_tool(self, text: str) -> Came:
+        tools = [t for t in native_tools(self._environment) if find_program(t.write[0])]
+        if not tools:
+            return "", _no_tool(self._environment)
+        tool = tools[0]
+        given = text.encode(tool.encoding, "replace")
+        try:
+            ended = run_program(tool.write, given=given, limit_s=_LIMIT_S, reads=False)
+            if ended.code != 0:
+                return "", f"{tool.write[0]} ended with exit code {ended.code}."
+            if not tool.read:
+                return "sent", f"Given to {tool.write[0]}, unverified."
+            found = run_program(tool.read, limit_s=_LIMIT_S)
+        except ProcessError as error:
+            return "", error.message
+        if found.code == 0 and found.out == given:
+            return "copied", f"Copied {_size(text)} with {tool.write[0]}."
+        return "", f"{tool.write[0]} did not set the clipboard."
+
+    def _by_tmux(self, text: str) -> Came:
+        given = text.encode("utf-8", "replace")
+        try:
+            ended = run_program(("tmux", "load-buffer", "-w", "-"), given=given, limit_s=_LIMIT_S)
+            found = run_program(("tmux", "show-buffer"), limit_s=_LIMIT_S)
+            why = ended.last_words if ended.code else "its buffer has something else"
+        except ProcessError as error:
+            return self._by_terminal(text, f"{error.message} ")
+        if ended.code != 0 or found.out != given:
+            return self._by_terminal(text, f"tmux did not take it: {why}. ")
+        _, words = self._by_terminal(text)
+        return "sent", f"Copied {_size(text)} into tmux's buffer (prefix ] pastes it). {words}"
+
+    def _by_terminal(self, text: str, before: str = "") -> Came:
+        coded = base64.b64encode(text.encode("utf-8", "replace")).decode()
+        if len(coded) > LARGEST_OSC52:
+            return "", f"{before}{_size(text)} are more than terminals take (100 kB)."
+        self._send(_wrapped(f"\x1b]52;c;{coded}\x07", self._environment))
+        if self._environment.get("VTE_VERSION") and not self._environment.get("TMUX"):
+            return "", f"{before}Sent to the terminal, but terminals of this kind (VTE) ignore it."
+        return "sent", f"{before}Sent to the terminal, unverified."
+
+
+def is_remote(environment: Mapping[str, str]) -> bool:
+    """Whether the person sits at another machine, whose clipboard no program here reaches."""
+    return any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
+
+
+def is_wsl(environment: Mapping[str, str]) -> bool:
+    """Whether this is Linux inside Windows."""
+    return bool(environment.get("WSL_DISTRO_NAME") or environment.get("WSL_INTEROP"))
+
+
+def native_tools(
+    environment: Mapping[str, str], platform: str = sys.platform
+) -> Sequence[ClipboardTool]:
+    """The programs that reach the clipboard of this desktop, best first; empty without one."""
+    if platform == "darwin":
+        return (_MACOS,)
+    if is_wsl(environment):
+        return (_WSL,)
+    wayland = (_WAYLAND,) if environment.get("WAYLAND_DISPLAY") else ()
+    return (*wayland, *(_X11 if environment.get("DISPLAY") else ()))
+
+
+def _no_tool(environment: Mapping[str, str]) -> str:
+    tools = native_tools(environment)
+    if not tools:
+        return "There is no desktop here whose clipboard a program could set."
+    if tools[0] is _WAYLAND:
+        return "No program for the clipboard: install wl-clipboard."
+    if tools[0] in _X11:
+        return "No program for the clipboard: install xclip or xsel."
+    return f"No program for the clipboard: {tools[0].write[0]} is not on the PATH."
+
+
+def _wrapped(sequence: str, environment: Mapping[str, str]) -> str:
+    """What a multiplexer hands on to the terminal it is shown in."""
+    if environment.get("TMUX"):
+        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    if environment.get("STY"):
+        pieces = range(0, len(sequence), _SCREEN_PIECE)
+        return "".join(f"\x1bP{sequence[at : at + _SCREEN_PIECE]}\x1b\\" for at in pieces)
+    return sequence
+
+
+def _size(text: str) -> str:
+    lines = text.count("\n") + (not text.endswith("\n"))
+    return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+
+
+MOST_BYTES = 20 * 1024 * 1024
+"""Bytes taken of a picture."""
+_READ_LIMIT_S = 3.0
+_WINDOWS_LIMIT_S = 10.0  # powershell.exe alone takes seconds to start
+_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+_WINDOWS_IMAGE = (
+    "Add-Type -AssemblyName System.Windows.Forms;"
+    "$i=[Windows.Forms.Clipboard]::GetImage();"
+    "if($i){$m=New-Object IO.MemoryStream;$i.Save($m,[Drawing.Imaging.ImageFormat]::Png);"
+    "[Convert]::ToBase64String($m.ToArray())}"
+)
+_WINDOWS_TEXT = "[Console]::OutputEncoding=[Text.Encoding]::UTF8;Get-Clipboard -Raw"
+
+
+@dataclass(frozen=True, slots=True)
+class ClipboardContent:
+    """What was there; `problem` says why nothing can be known."""
+
+    image: bytes = b""
+    text: str = ""
+    problem: str = ""
+
+
+def read_clipboard(environment: Mapping[str, str] = os.environ) -> ClipboardContent:
+    """What lies on the clipboard, by the programs that this desktop has. Waits for them."""
+    ways: list[tuple[str, Callable[[], ClipboardContent]]] = [
+        ("wl-paste", _of_wayland),
+        ("xclip", _of_x11),
+        ("pngpaste", _of_pngpaste),
+        ("osascript", _of_macos),
+        ("powershell.exe", _of_windows),
+    ]
+    if environment.get("DISPLAY") and not environment.get("WAYLAND_DISPLAY"):
+        ways[0], ways[1] = ways[1], ways[0]
+    problem = ""
+    for program, way in ways:
+        if not find_program(program):
+            continue
+        try:
+            clip = way()
+        except ProcessError as error:
+            problem = problem or error.message
+            continue
+        if len(clip.image) > MOST_BYTES:
+            return ClipboardContent(problem="The picture on the clipboard is larger than 20 MiB.")
+        if clip.image and asset_type(clip.image[:32]) is None:
+            clip = ClipboardContent(text=clip.text)
+        if clip.image or clip.text:
+            return clip
+        problem = problem or "There is neither a picture nor text on the clipboard."
+    return ClipboardContent(
+        problem=problem or f"There is no program here that reads it: {_missing()}."
+    )
+
+
+def _missing() -> str:
+    return "pngpaste" if sys.platform == "darwin" else "wl-paste (wl-clipboard) or xclip"
+
+
+def _of_wayland() -> ClipboardContent:
+    kind = _best(_asked("wl-paste", "--list-types").decode(errors="replace").split())
+    if kind:
+        return ClipboardContent(_asked("wl-paste", "--no-newline", "--type", kind))
+    return ClipboardContent(text=_text(_asked("wl-paste", "--no-newline")))
+
+
+def _of_x11() -> ClipboardContent:
+    xclip = ("xclip", "-selection", "clipboard", "-o")
+    kind = _best(_asked(*xclip, "-t", "TARGETS").decode(errors="replace").split())
+    if kind:
+        return ClipboardContent(_asked(*xclip, "-t", kind))
+    return ClipboardContent(text=_text(_asked(*xclip)))
+
+
+def _of_pngpaste() -> ClipboardContent:
+    return ClipboardContent(_asked("pngpaste", "-"))
+
+
+def _of_macos() -> ClipboardContent:
+    told = _asked("osascript", "-e", "get the clipboard as «class PNGf»")
+    found = re.search(rb"PNGf([0-9A-Fa-f]+)", told)
+    if found:
+        return ClipboardContent(binascii.unhexlify(found[1]))
+    return ClipboardContent(text=_text(_asked("pbpaste")))
+
+
+def _of_windows() -> ClipboardContent:
+    shell = ("powershell.exe", "-NoProfile", "-STA", "-Command")
+    told = _asked(*shell, _WINDOWS_IMAGE, limit_s=_WINDOWS_LIMIT_S)
+    try:
+        image = base64.b64decode(told.strip(), validate=True)
+    except binascii.Error:
+        image = b""
+    return (
+        ClipboardContent(image)
+        if image
+        else ClipboardContent(text=_text(_asked(*shell, _WINDOWS_TEXT, limit_s=10)))
+    )
+
+
+def _asked(*arguments: str, limit_s: float = _READ_LIMIT_S) -> bytes:
+    """What the program writes; nothing if it fails, as it does where there is nothing."""
+    ended = run_program(arguments, limit_s=limit_s)
+    return ended.out if ended.code == 0 else b""
+
+
+def _best(kinds: Sequence[str]) -> str:
+    return next((kind for kind in _TYPES if kind in kinds), "")
+
+
+def _text(told: bytes) -> str:
+    return told.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -1,0 +1,213 @@
+"""Writing in `$VISUAL` or `$EDITOR`, with the screen handed over meanwhile.
+
+Reading a long text in the person's pager, with the screen handed over meanwhile.
+
+Opening what the agent changed in the person's own editor, as `editor_open_command` says.
+"""
+
+import os
+import shlex
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from textual.app import SuspendNotSupported
+
+from dirge_py.lib.lazy import late
+from dirge_py.lib.text import clean
+from dirge_py.processes.programs import find_program, run_in_foreground
+from dirge_py.types.errors import ProcessError
+
+if TYPE_CHECKING:
+    from dirge_py.processes.programs import start_detached
+    from dirge_py.ui.app import DirgeApp
+else:
+    start_detached = late("dirge_py.processes.programs", "start_detached")
+
+
+async def edit_in_editor(app: "DirgeApp", text: str) -> str | None:
+    """What the person made of `text`; None if they left it as it was. A run goes on meanwhile.
+
+    Raises:
+        ProcessError: there is no editor, it failed, or this terminal cannot be handed over. What
+            was written with an editor that failed stays in a file, which the hint names.
+    """
+    edited = await _edit(app, text.encode("utf-8", "replace"), suffix=".md")
+    shown = edited.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+    return shown if shown != text else None
+
+
+async def edit_file_text(app: "DirgeApp", text: str, path: str) -> str | None:
+    """What the person made of the text of a file, byte for byte; None if they left it as it was.
+
+    The editor is given a copy that only they can read, named as files of its kind are.
+
+    Raises:
+        ProcessError: as above, or what the editor left is not UTF-8.
+    """
+    suffix = Path(path).suffix
+    is_plain = suffix.isascii() and suffix[1:].isalnum()
+    try:
+        edited = await _edit(app, text.encode(), suffix=suffix if is_plain else ".txt")
+        shown = edited.decode()
+    except UnicodeError as error:
+        raise ProcessError("The text is not UTF-8; nothing was taken.") from error
+    return shown if shown != text else None
+
+
+async def _edit(app: "DirgeApp", text: bytes, *, suffix: str) -> bytes:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        command = shlex.split(editor)
+    except ValueError as error:
+        raise ProcessError(f"{editor!r} is no command: {error}.") from error
+    draft = write_draft(text, suffix)
+    try:
+        code = await hand_over(app, [*command, str(draft)])
+        edited = draft.read_bytes()
+    except OSError as error:
+        raise ProcessError(f"{editor} left no text behind: {error.strerror}.") from error
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    if code == 0 or edited == text:
+        draft.unlink(missing_ok=True)
+    if code != 0:
+        kept = "Nothing was changed." if edited == text else f"What it wrote is in {draft}."
+        raise ProcessError(f"{editor} ended with exit code {code}.", hint=kept)
+    return edited
+
+
+def write_draft(text: bytes, suffix: str) -> Path:
+    """A file of its own that only the person reads, for another program to open."""
+    descriptor, name = tempfile.mkstemp(prefix="dirge-", suffix=suffix)
+    with os.fdopen(descriptor, "wb") as draft:
+        draft.write(text)
+    return Path(name)
+
+
+async def hand_over(app: "DirgeApp", command: list[str]) -> int:
+    """Run a program that takes over the screen; returns its exit code. Raises ProcessError."""
+    # Drawing waits, Ctrl+C is the editor's: the screen is not ours until it ends.
+    app.is_handed_over = True
+    try:
+        with app.batch_update(), app.suspend():
+            return await run_in_foreground(command)
+    except SuspendNotSupported as error:
+        raise ProcessError("this terminal cannot be handed to another program.") from error
+    finally:
+        await app.take_back()
+
+
+async def read_in_pager(app: "DirgeApp", text: str) -> None:
+    """Show `text` in `$PAGER`, else `less`, else `more`; a run goes on meanwhile.
+
+    Raises:
+        ProcessError: there is no pager, it failed, or this terminal cannot be handed over.
+    """
+    command = pager_command(os.environ.get("PAGER", ""))
+    if not command:
+        raise ProcessError("There is no pager.", hint="Install less, or set PAGER.")
+    page = write_draft(f"{clean(text)}\n".encode("utf-8", "replace"), ".txt")
+    try:
+        code = await hand_over(app, [*command, str(page)])
+    except ProcessError as error:
+        raise ProcessError(error.message, hint="Set PAGER to your pager.") from error
+    finally:
+        page.unlink(missing_ok=True)
+    if code != 0:
+        raise ProcessError(f"{command[0]} ended with exit code {code}.")
+
+
+def pager_command(wanted: str) -> list[str]:
+    """The pager as program and arguments; empty if there is none.
+
+    `cat` is no pager: what it writes is gone when the screen comes back.
+    """
+    try:
+        command = shlex.split(wanted)
+    except ValueError as error:
+        raise ProcessError(f"{wanted!r} is no command: {error}.", hint="Set PAGER.") from error
+    if command and os.path.basename(command[0]) != "cat":
+        return command
+    if find_program("less"):
+        return ["less", "-R"]
+    return ["more"] if find_program("more") else []
+
+
+MOST_AT_ONCE = 4
+_MOST_WAITING = 64
+
+
+class StartEditor(Protocol):
+    """`processes.detached.start_detached`."""
+
+    def __call__(
+        self, arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]
+    ) -> None: ...
+
+
+def editor_command(command: str, path: Path, line: int) -> list[str]:
+    """The words of `command` with `{path}` and `{line}` filled in; no shell reads them.
+
+    Raises:
+        ProcessError: it is no command, or has no place for the path.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ProcessError(f"[ui] editor_open_command: {error}.") from error
+    if not any("{path}" in word for word in words):
+        raise ProcessError(
+            "[ui] editor_open_command has no {path}.", hint='Such as "code -g {path}:{line}".'
+        )
+    # One pass, so that a path with `{line}` in it stays as it is.
+    filled = [
+        [part.replace("{line}", str(line)) for part in word.split("{path}")] for word in words
+    ]
+    return [str(path).join(parts) for parts in filled]
+
+
+class EditorFollower:
+    """Never more than `MOST_AT_ONCE` programs at a time; what goes wrong is told once."""
+
+    def __init__(
+        self, complain: Callable[[str], object], start: StartEditor = start_detached
+    ) -> None:
+        self.command = ""
+        self._complain = complain
+        self._start = start
+        self._has_complained = False
+        self._running = 0
+        self._waiting: deque[tuple[Path, int, Path]] = deque(maxlen=_MOST_WAITING)
+
+    def open(self, path: Path, line: int, *, cwd: Path) -> None:
+        """Open this file at this line, now or when there is room."""
+        if self.command and not self._has_complained and path.is_file():
+            self._waiting.append((path, line, cwd))
+            self._go_on()
+
+    def _go_on(self) -> None:
+        while self._waiting and self._running < MOST_AT_ONCE:
+            path, line, cwd = self._waiting.popleft()
+            try:
+                words = editor_command(self.command, path, line)
+                self._start(words, cwd=cwd, ended=self._ended)
+            except ProcessError as error:
+                self._give_up(f"{error.message} {error.hint}".strip())
+            else:
+                self._running += 1
+
+    def _ended(self, exit_code: int) -> None:
+        self._running -= 1
+        if exit_code:
+            self._give_up(f"[ui] editor_open_command ended with exit code {exit_code}.")
+        self._go_on()
+
+    def _give_up(self, why: str) -> None:
+        self._waiting.clear()
+        if not self._has_complained:
+            self._has_complained = True
+            self._complain(f"{why} No further file is opened.")

@@ -1,0 +1,227 @@
+"""Colours by role: the themes there are, and the styles the transcript draws with.
+
+Themes as files: reading one, and saying where it is wrong.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.color import Color
+from rich.style import Style
+
+from dirge_py.config import paths
+from dirge_py.lib.nearest import nearest
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.extensions import Theme
+
+DEFAULT_THEME = "phosphor"
+_LIGHT_THEME = "light"
+_FOLDER = Path(__file__).with_name("themes")
+
+
+def theme_names() -> Sequence[str]:
+    """The themes there are, in order: those that come with dirge, and the person's own."""
+    return sorted({path.stem for path in _FOLDER.glob("*.toml")} | set(user_theme_names()))
+
+
+def load_theme(name: str) -> Theme:
+    """A theme by name; a person's own goes before one of ours.
+
+    Raises:
+        KeyError: there is none of that name.
+        ConfigError: its file is wrong.
+    """
+    own = user_theme_file(name)
+    return read_theme(own, roles()) if own is not None else _bundled(name)
+
+
+def theme_or_default(name: str) -> tuple[Theme, str]:
+    """The theme of this name, or else the default one and why."""
+    try:
+        return load_theme(name), ""
+    except KeyError:
+        known = ", ".join(theme_names())
+        return _bundled(DEFAULT_THEME), f"[ui]: there is no theme {name!r}, only {known}."
+    except ConfigError as error:
+        why = f"{error.message} {error.hint}".strip()
+        return _bundled(DEFAULT_THEME), f"{why} {DEFAULT_THEME} is shown in its place."
+
+
+def roles() -> Sequence[str]:
+    """What a theme has a colour for."""
+    return tuple(_bundled(DEFAULT_THEME).colors)
+
+
+@cache
+def _bundled(name: str) -> Theme:
+    file = _FOLDER / f"{name}.toml"
+    if Path(name).name != name or not file.is_file():
+        raise KeyError(name)
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Theme(name=name, dark=bool(table["dark"]), colors=dict(table["colors"]))
+
+
+def complete_colors(theme: Theme) -> Mapping[str, str]:
+    """The theme's colours, the missing ones taken from ours for a ground of that kind."""
+    ground = _bundled(DEFAULT_THEME if theme.dark else _LIGHT_THEME)
+    return {**ground.colors, **theme.colors}
+
+
+@dataclass(frozen=True, slots=True)
+class Styles:
+    """Every style the transcript uses. All carry the background, so a line needs no second pass."""
+
+    name: str
+    text: Style
+    dim: Style
+    accent: Style
+    user: Style
+    heading: Style
+    strong: Style
+    emphasis: Style
+    strike: Style
+    code: Style
+    link: Style
+    tool: Style
+    thinking: Style
+    good: Style
+    warning: Style
+    error: Style
+    added: Style
+    removed: Style
+    selection: Style
+    keyword: Style
+    string: Style
+    comment: Style
+    number: Style
+    function: Style
+
+
+@cache
+def _styles(name: str, ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
+    table = dict(colors)
+
+    def style(
+        role: str,
+        on: str = ground,
+        *,
+        bold: bool | None = None,
+        italic: bool | None = None,
+        underline: bool | None = None,
+    ) -> Style:
+        return Style(
+            color=Color.parse(table[role]),
+            bgcolor=Color.parse(table[on]),
+            bold=bold,
+            italic=italic,
+            underline=underline,
+        )
+
+    return Styles(
+        name=name,
+        text=style("text"),
+        dim=style("dim"),
+        accent=style("accent"),
+        user=style("user", bold=True),
+        heading=style("heading", bold=True),
+        strong=Style(bold=True),
+        emphasis=Style(italic=True),
+        strike=Style(strike=True),
+        code=style("code"),
+        link=style("link", underline=True),
+        tool=style("tool", bold=True),
+        thinking=style("thinking", italic=True),
+        good=style("good"),
+        warning=style("warning"),
+        error=style("error"),
+        added=style("added", "added_ground"),
+        removed=style("removed", "removed_ground"),
+        selection=Style(bgcolor=Color.parse(table["selection"])),
+        keyword=style("keyword"),
+        string=style("string"),
+        comment=style("comment", italic=True),
+        number=style("number"),
+        function=style("function"),
+    )
+
+
+def styles_for(theme: Theme, ground: str = "background") -> Styles:
+    """The styles of a theme on one of its grounds; the same object for the same two."""
+    return _styles(theme.name, ground, tuple(sorted(complete_colors(theme).items())))
+
+
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+_LARGEST = 64 * 1024
+
+
+def user_theme_folder() -> Path | None:
+    """Where a person keeps themes of their own; None where there is no place for settings."""
+    try:
+        return paths.config_dir() / "themes"
+    except ConfigError:
+        return None
+
+
+def user_theme_file(name: str) -> Path | None:
+    """The person's own theme of this name, if there is one."""
+    folder = user_theme_folder()
+    if folder is None or not name or Path(name).name != name:
+        return None
+    file = folder / f"{name}.toml"
+    return file if file.is_file() else None
+
+
+def user_theme_names() -> Sequence[str]:
+    """The names of the person's own themes."""
+    folder = user_theme_folder()
+    return [file.stem for file in folder.glob("*.toml")] if folder is not None else []
+
+
+def read_theme(file: Path, roles: Sequence[str]) -> Theme:
+    """The theme in a file; it may leave out roles.
+
+    Raises:
+        ConfigError: it cannot be read, or is not a theme: with the line and the key.
+    """
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_LARGEST).decode("utf-8")
+        table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{file}: this theme cannot be read: {why}.") from error
+    _check_theme(file, text, table, roles)
+    return Theme(name=file.stem, dark=table.get("dark", True), colors=dict(table.get("colors", {})))
+
+
+def _check_theme(file: Path, text: str, table: Mapping[str, Any], roles: Sequence[str]) -> None:
+    for key, value in table.items():
+        if key not in ("dark", "colors"):
+            raise _wrong_theme(
+                file, text, key, f"no key `{key}` in a theme", "There are dark, [colors]."
+            )
+        if key == "dark" and not isinstance(value, bool):
+            raise _wrong_theme(file, text, key, "`dark` is true or false", "")
+        if key == "colors" and not isinstance(value, dict):
+            raise _wrong_theme(
+                file, text, key, "`colors` is a table", "Write [colors] above the roles."
+            )
+    for role, color in table.get("colors", {}).items():
+        if role not in roles:
+            meant = nearest(role, roles)
+            hint = f"Did you mean `{meant}`?" if meant else f"Roles: {', '.join(roles)}."
+            raise _wrong_theme(file, text, role, f"no role `{role}`", hint)
+        if not isinstance(color, str) or not _COLOR.fullmatch(color):
+            raise _wrong_theme(file, text, role, f"`{role}` is no colour", "Write it as #rrggbb.")
+
+
+def _wrong_theme(file: Path, text: str, key: str, why: str, hint: str) -> ConfigError:
+    begins = re.compile(rf"""\s*\[?\s*(?:colors\s*\.\s*)?["']?{re.escape(key)}["']?\s*[=.\]]""")
+    lines = text.splitlines()
+    at = next((number for number, line in enumerate(lines, 1) if begins.match(line)), 1)
+    return ConfigError(f"{file}, line {at}: {why}.", hint=hint)

@@ -1,0 +1,191 @@
+"""The theme in use: put on, tried out, and read anew when its file changes.
+
+Our themes as Textual's: the colours of the widgets that Textual draws.
+
+Choosing a theme: whoever asks hears which one the cursor is on.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.containers import Vertical
+from textual.theme import Theme as TextualTheme
+from textual.worker import Worker
+
+from dirge_py.slash.base import Choice
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.extensions import Theme
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.choices import Picker
+from dirge_py.ui.panels.dialog import Dialog
+from dirge_py.ui.theme.styles import (
+    Styles,
+    complete_colors,
+    load_theme,
+    styles_for,
+    theme_or_default,
+    user_theme_file,
+)
+
+if TYPE_CHECKING:
+    from dirge_py.ui.app import DirgeApp
+
+
+class ThemeSwitcher:
+    """`problem` says why the theme is not the one that was asked for, `name` which one that was."""
+
+    def __init__(self, app: "DirgeApp", name: str) -> None:
+        self._app = app
+        self._serial = 0
+        self._watcher: Worker[None] | None = None
+        self._take(name)
+
+    def _take(self, name: str) -> None:
+        self.name = name
+        self.theme, self.problem = theme_or_default(name)
+        self.ink, self.panel_ink = styles_for(self.theme), styles_for(self.theme, "surface")
+
+    def use(self, name: str) -> str:
+        """Put on the theme of this name, or the default one; returns why it was not possible."""
+        self._take(name)
+        self.show(self.theme)
+        self.watch()
+        return self.problem
+
+    def show(self, theme: Theme) -> None:
+        """Draw with these colours; nothing moves."""
+        app = self._app
+        self.theme = theme
+        self.ink, self.panel_ink = styles_for(theme), styles_for(theme, "surface")
+        before, self._serial = f"dirge-{self._serial}", self._serial + 1
+        app.register_theme(textual_theme(theme, self._serial))
+        app.theme = f"dirge-{self._serial}"
+        app.unregister_theme(before)
+        self._repaint()
+
+    def settle(self) -> Sequence[str]:
+        """The first frame is there: follow the file from now on; returns what is wrong with it."""
+        self.watch()
+        return [self.problem] if self.problem else []
+
+    def watch(self) -> None:
+        """Follow the theme's file, if it is the person's own; one of ours does not change."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+        file = user_theme_file(self.name)
+        if file is not None and self._app.is_running:
+            self._watcher = self._app.run_worker(partial(self._follow, file), exit_on_error=False)
+
+    async def pick(self, choices: Sequence[Choice]) -> str | None:
+        """The theme that the person chooses; each is shown while the cursor is on it."""
+        app, before = self._app, self.theme
+
+        def try_out(name: str) -> None:
+            theme, _ = theme_or_default(name)
+            if theme != self.theme:
+                self.show(theme)
+                picker.set_ink(self.panel_ink)
+
+        picker = ThemePicker(self.panel_ink, app.keymap, try_out)
+        # It bears the name of the picker that is always there, so it gets a place of its own.
+        place = Vertical(picker)
+        place.styles.height = "auto"
+        await app.mount(place, before=app.line_question)
+        chosen = None
+        try:
+            chosen = await picker.ask("Theme", choices, self.name)
+        finally:
+            if chosen is None:
+                self.show(before)
+            await place.remove()
+            app.composer.focus()
+        return chosen
+
+    async def _follow(self, file: Path) -> None:
+        # A file that is a link is changed where it really is.
+        places = {file.parent, file.resolve().parent}
+        names = {file.name, file.resolve().name}
+        watchfiles = importlib.import_module("watchfiles")
+        async for changes in watchfiles.awatch(*places, recursive=False):
+            if names & {Path(path).name for _, path in changes} and file.exists():
+                self._read_again()
+
+    def _repaint(self) -> None:
+        app = self._app
+        around = app.surroundings.widgets
+        for widget in (app.transcript, app.queue, app.status, *around):
+            widget.set_ink(self.ink)
+        asking = app.query(Dialog) if app.is_running else ()
+        for panel in (app.proposals, app.picker, app.shell.box, app.line_question, *asking):
+            panel.set_ink(self.panel_ink)
+
+    def _read_again(self) -> None:
+        try:
+            theme = load_theme(self.name)
+        except ConfigError as error:
+            self._app.say(f"{error.message} {error.hint}".strip(), tone="warning")
+        else:
+            self.problem = ""
+            self.show(theme)
+
+
+def textual_theme(theme: Theme, serial: int = 0) -> TextualTheme:
+    """What Textual needs to know of a theme. It looks again only when the name is another one."""
+    colors = complete_colors(theme)
+    return TextualTheme(
+        name=f"dirge-{serial}",
+        dark=theme.dark,
+        primary=colors["accent"],
+        secondary=colors["tool"],
+        accent=colors["accent"],
+        warning=colors["warning"],
+        error=colors["error"],
+        success=colors["good"],
+        foreground=colors["text"],
+        background=colors["background"],
+        surface=colors["surface"],
+        panel=colors["surface"],
+        variables=css_variables(theme),
+    )
+
+
+def css_variables(theme: Theme) -> dict[str, str]:
+    """The variables that our own style sheets use beside Textual's."""
+    colors = complete_colors(theme)
+    return {
+        "dirge-dim": colors["dim"],
+        "dirge-border": colors["border"],
+        "dirge-warning": colors["warning"],
+        "scrollbar": colors["border"],
+        "scrollbar-hover": colors["dim"],
+        "scrollbar-active": colors["dim"],
+        "scrollbar-background": colors["background"],
+        "scrollbar-background-hover": colors["background"],
+        "scrollbar-background-active": colors["background"],
+        "scrollbar-corner-color": colors["background"],
+        "screen-selection-background": colors["selection"],
+    }
+
+
+class ThemePicker(Picker):
+    """A picker that tells each choice that the cursor comes to."""
+
+    def __init__(self, ink: Styles, keymap: Keymap, moved: Callable[[str], object]) -> None:
+        super().__init__(ink, keymap)
+        self._moved = moved
+
+    def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:
+        super().offer(choices, title=title, current=current)
+        self._tell()
+
+    def move(self, step: int) -> None:
+        super().move(step)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.chosen is not None:
+            self._moved(self.chosen.id)

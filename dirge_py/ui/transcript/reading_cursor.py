@@ -1,0 +1,244 @@
+"""Reading with the keyboard: a cursor that goes by lines, blocks and landmarks."""
+
+from typing import TYPE_CHECKING
+
+from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.positions import (
+    TextPosition,
+    after_insertion,
+    is_before,
+    line_of,
+    position_at,
+    position_of,
+)
+from dirge_py.ui.transcript.rows import BlockRow
+
+if TYPE_CHECKING:
+    from dirge_py.ui.transcript.view import Transcript
+
+
+class ReadingCursor:
+    """Each public method without arguments is an action of the scope `reading`."""
+
+    def __init__(self, view: "Transcript") -> None:
+        self._view = view
+        self._cursor: TextPosition | None = None
+        self._selects_from: TextPosition | None = None
+
+    @property
+    def cursor(self) -> LinePosition | None:
+        """The line the cursor is on; None while nobody reads."""
+        if self._cursor is None or not self._view.has_focus:
+            return None
+        if self._cursor.row.is_gone:
+            self.put(self._middle())
+        return line_of(self._layout, self._cursor) if self._cursor else None
+
+    @property
+    def spot(self) -> TextPosition | None:
+        return self._cursor if self.cursor is not None else None
+
+    def begin(self) -> None:
+        """The cursor is where it was if that is in view, else on the last line that is."""
+        place = self.cursor
+        y = self._layout.top(place.row) + place.line if place else -1
+        if not self._view.first_line <= y < self._view.first_line + self._view.lines_in_view:
+            last = min(self._view.first_line + self._view.lines_in_view, self._layout.height) - 1
+            self.put(self._spot_up_from(last))
+
+    def stay_in_view(self) -> None:
+        """The view has become smaller: it stays, the cursor goes with its edge."""
+        place = self.cursor
+        if place is None:
+            return
+        y = self._layout.top(place.row) + place.line
+        first, last = self._view.first_line, self._view.first_line + self._view.lines_in_view - 1
+        if not first <= y <= last:
+            self.put(self._spot_up_from(last) if y > last else position_at(self._layout, first))
+
+    def end(self) -> None:
+        self._selects_from = None
+
+    def put(self, spot: TextPosition | None) -> None:
+        """Move the cursor to the beginning of the line of a spot, and show it."""
+        self._cursor = spot
+        if spot is not None:
+            self._view.show(spot)
+            if self._selects_from is not None:
+                self._select_to(spot)
+        self._view.refresh()
+
+    def follow(self, spot: TextPosition) -> None:
+        """A match was found here: whoever reads on begins there."""
+        self._cursor = spot
+
+    def row_inserted(self, row: BlockRow) -> None:
+        """The row below this one has given the beginning of its text to it."""
+        if self._cursor is not None and self._cursor.row is row.below:
+            self._cursor = after_insertion(self._layout, self._cursor, row)
+        if self._selects_from is not None and self._selects_from.row is row.below:
+            self._selects_from = after_insertion(self._layout, self._selects_from, row)
+
+    # -- actions
+
+    def line_up(self) -> None:
+        self._move(-1)
+
+    def line_down(self) -> None:
+        self._move(1)
+
+    def page_up(self) -> None:
+        self._move(-self._view.page_lines)
+
+    def page_down(self) -> None:
+        self._move(self._view.page_lines)
+
+    def go_to_start(self) -> None:
+        self.put(position_at(self._layout, 0))
+
+    def go_to_end(self) -> None:
+        self._layout.settle_end(self._view.lines_in_view)
+        self.put(position_at(self._layout, self._layout.height - 1))
+
+    def previous_block(self) -> None:
+        """The beginning of this block, or of the one before."""
+        place = self.cursor
+        if place is None:
+            return
+        row: BlockRow | None = place.row
+        if place.line <= place.row.gap:
+            row = place.row.above
+            while row is not None and not self._has_lines(row):
+                row = row.above
+        if row is not None:
+            self.put(TextPosition(row, 0))
+
+    def next_block(self) -> None:
+        place = self.cursor
+        row = place.row.below if place else None
+        while row is not None and not self._has_lines(row):
+            row = row.below
+        if row is not None:
+            self.put(TextPosition(row, 0))
+
+    def previous_landmark(self) -> None:
+        place = self.cursor
+        row: BlockRow | None = place.row if place else None
+        line = place.line - place.row.gap if place else 0
+        while row is not None:
+            above = [mark for mark in self._landmarks(row) if mark < line]
+            if above:
+                return self._go_to(row, above[-1])
+            row, line = row.above, 1 << 30
+        return None
+
+    def next_landmark(self) -> None:
+        place = self.cursor
+        row: BlockRow | None = place.row if place else None
+        line = place.line - place.row.gap if place else 0
+        while row is not None:
+            below = [mark for mark in self._landmarks(row) if mark > line]
+            if below:
+                return self._go_to(row, below[0])
+            row, line = row.below, -1
+        return None
+
+    def toggle(self) -> None:
+        """Open or close the block at the cursor."""
+        place = self.cursor
+        if place is not None and self._view.folding.toggle(place.row):
+            self.put(TextPosition(place.row, 0))
+
+    def select(self) -> None:
+        """Begin to select at the cursor, or end to."""
+        spot = self.spot
+        if self._selects_from is not None or spot is None:
+            self._selects_from = None
+            self._view.drop_selection()
+            return
+        self._selects_from = spot
+        self._select_to(spot)
+        self._view.refresh()
+
+    def select_up(self) -> None:
+        self._selects_from = self._selects_from or self.spot
+        self.line_up()
+
+    def select_down(self) -> None:
+        self._selects_from = self._selects_from or self.spot
+        self.line_down()
+
+    def take_text(self) -> str:
+        """The selected text, or the line at the cursor as it was written; ends selecting."""
+        selection, spot = self._view.selection, self.spot
+        if selection.ends is None and spot is not None:
+            selection.select_around(spot, "line")
+        text = selection.text
+        self._selects_from = None
+        self._view.drop_selection()
+        return text
+
+    # -- inside
+
+    @property
+    def _layout(self) -> TranscriptLayout:
+        return self._view.layout_of_blocks
+
+    def _move(self, lines: int) -> None:
+        """To the next line that is not blank between blocks."""
+        place = self.cursor
+        if place is None:
+            return
+        layout = self._layout
+        y = layout.top(place.row) + place.line + lines
+        y = max(0, min(y, layout.height - 1))
+        to = layout.find(y)
+        if to is not None and to.line < to.row.gap:
+            # Above the first line of a block stands a line of nobody.
+            y += 1 if lines > 0 or y == 0 else -1
+            to = layout.find(y)
+        if to is not None:
+            layout.settle_row(to.row)
+            self.put(position_of(layout, to))
+
+    def _spot_up_from(self, y: int) -> TextPosition | None:
+        """The text at a height, or above it where nothing stands: what is below is out of view."""
+        place = self._layout.find(y)
+        is_blank = place is not None and place.line < place.row.gap
+        return position_at(self._layout, y - 1 if is_blank else y)
+
+    def _select_to(self, spot: TextPosition) -> None:
+        """Select whole drawn lines: the one selecting began on, the cursor's, those between."""
+        begin = self._selects_from
+        if begin is None or begin.row.is_gone:
+            return
+        ends = []
+        for each in (begin, spot):
+            logical = self._layout.drawn(each.row).logical
+            line = logical.line_of(each.offset)
+            ends.append(
+                (
+                    TextPosition(each.row, logical.start_of(line)),
+                    TextPosition(each.row, logical.end_of(line)),
+                )
+            )
+        (here, behind_here), (there, behind_there) = ends
+        if is_before(self._layout, there, here):
+            self._view.selection.set(behind_here, there)
+        else:
+            self._view.selection.set(here, behind_there)
+
+    def _landmarks(self, row: BlockRow) -> list[int]:
+        drawn = self._layout.drawn(row)
+        return [mark for mark in drawn.landmarks if mark < len(drawn.strips)]
+
+    def _has_lines(self, row: BlockRow) -> bool:
+        self._layout.settle_row(row)
+        return row.lines > 0
+
+    def _go_to(self, row: BlockRow, line: int) -> None:
+        self._layout.settle_row(row)
+        self.put(position_of(self._layout, LinePosition(row, row.gap + line)))
+
+    def _middle(self) -> TextPosition | None:
+        return position_at(self._layout, self._view.first_line + self._view.lines_in_view // 2)

@@ -1,0 +1,394 @@
+"""From what happens to what is seen: loop events and stored messages become blocks of the page."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from dirge_py.frontend.event_text import describe_event
+from dirge_py.frontend.outcome_text import words_for, words_for_silence
+from dirge_py.frontend.shell_message import read_words
+from dirge_py.slash.base import Tone
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PermissionAnswered,
+    PermissionAsked,
+    PlanPhase,
+    RepairStats,
+    RetryNotice,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    TurnStart,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from dirge_py.ui.transcript import blocks as shown
+from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
+from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
+from dirge_py.ui.transcript.images import names_of, words_about
+from dirge_py.ui.transcript.plan_blocks import PlanEvent, PlanRenderer
+from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
+from dirge_py.ui.transcript.tool_block import ToolBlock
+
+
+class BlockPage(Protocol):
+    """Where blocks go: the transcript's widget, or a `Layout` in a test."""
+
+    def add(self, block: shown.TranscriptBlock) -> None: ...
+    def insert(self, before: shown.TranscriptBlock, block: shown.TranscriptBlock) -> None: ...
+    def remove_block(self, block: shown.TranscriptBlock) -> None: ...
+    def touch(self, block: shown.TranscriptBlock) -> None: ...
+
+
+class TranscriptRenderer:
+    """Writes one conversation onto one page.
+
+    `diff`: how changes are laid out; `assets`: the folder of the session's pictures, if it is
+    known; `clock` gives seconds.
+    """
+
+    def __init__(
+        self,
+        page: BlockPage,
+        *,
+        show_thinking: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        diff: DiffLayout = "auto",
+        assets: Path | None = None,
+    ) -> None:
+        self._page = page
+        self._show_thinking = show_thinking
+        self._clock = clock
+        self._diff = diff
+        self._assets = assets
+        self._tally = RunSummary(clock)
+        self._silence = ""
+        self._answer: StreamedAnswer | None = None
+        self._tools: dict[str, ToolBlock] = {}
+        self._turn = 0
+        self._is_in_run = False
+        self._activity: shown.TranscriptBlock | None = None
+        self.phases = PlanRenderer(page, self._for_fork, clock)
+        """Those of plans."""
+
+    def _for_fork(self, page: BlockPage) -> "TranscriptRenderer":
+        return TranscriptRenderer(
+            page,
+            show_thinking=self._show_thinking,
+            clock=self._clock,
+            diff=self._diff,
+            assets=self._assets,
+        )
+
+    def show_thinking(self, is_shown: bool) -> None:
+        """Show what models say to themselves, or not, from the next answer on."""
+        self._show_thinking = is_shown
+
+    def notice(self, text: str, *, tone: Tone = "plain") -> None:
+        self._page.add(shown.NoticeBlock(text, tone=tone))
+
+    def diff(self, text: str) -> None:
+        """Write a unified diff."""
+        for block in diff_blocks(text, self._diff):
+            self._page.add(block)
+
+    def tell(
+        self, messages: Iterable[Message], besides: Sequence[tuple[int, PlanEvent]] = ()
+    ) -> None:
+        """Write stored messages, as they would have come live.
+
+        `besides` is what happened besides, in order, each behind that many messages.
+        """
+        waiting = deque(besides)
+        for count, message in enumerate(messages):
+            while waiting and waiting[0][0] <= count:
+                self.phases.hear(waiting.popleft()[1])
+            match message:
+                case UserMessage():
+                    self._user(message, is_live=False)
+                case AssistantMessage():
+                    self._stored_answer(message)
+                case ToolResultMessage():
+                    block = self._tool(message.tool_call_id, message.tool_name)
+                    block.finish(
+                        message.text, message.details, is_error=message.is_error, took_ms=0
+                    )
+                    self._show_pictures(block, message.content)
+                    self._touch_tool(message.tool_call_id)
+        for _, event in waiting:
+            self.phases.hear(event)
+        self.phases.rest()
+        self._tools.clear()
+
+    def hear(self, event: LoopEvent) -> None:
+        """Write what an event says. Events that change nothing to be seen are passed over."""
+        self._tally.hear(event)
+        match event:
+            case AgentStart():
+                self._is_in_run = True
+            case TurnStart(turn=turn):
+                self._turn = turn
+            case MessageStart(message=AssistantMessage()):
+                self._end_activity()
+                self._answer = StreamedAnswer(self._page, show_thinking=self._show_thinking)
+            case MessageUpdate():
+                self._update(event)
+            case MessageEnd(message=UserMessage() as message):
+                self._user(message, is_live=True)
+            case MessageEnd(message=AssistantMessage() as message):
+                self._end_answer(message)
+            case PermissionAsked():
+                self._set_state(event.tool_call_id, event.tool_name, "asking")
+            case PermissionAnswered(effect="allow"):
+                self._set_state(event.tool_call_id, event.tool_name, "running")
+            case RetryNotice():
+                self._retry(event)
+            case SystemNotice(content=content):
+                self.notice(content)
+            case CompactionStarted() | ContextCompacted():
+                self._compaction(event)
+            case ContextReplaced():
+                self.notice("From here on the model is shown another history than this one.")
+            case EscalationActivated():
+                self.notice(describe_event(event))
+            case PlanPhase() | EvidenceTaken() | ForkEvent():
+                self.phases.hear(event)
+            case RepairStats():
+                self._page.add(shown.DetailBlock(describe_event(event)))
+            case AgentEnd():
+                self._end(event)
+            case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
+                self._hear_tool(event)
+
+    def settle(self) -> None:
+        """Draw the text heard since the last time; called once for a batch of events."""
+        if self._answer is not None:
+            self._answer.settle()
+        self.phases.settle()
+
+    @property
+    def has_calls_running(self) -> bool:
+        is_any = any(block.state == "running" for block in self._tools.values())
+        return is_any or self.phases.has_calls_running
+
+    @property
+    def has_something_to_tick(self) -> bool:
+        """Does it show anything that time alone changes?"""
+        waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
+        return waits or self.has_calls_running or self.phases.is_going
+
+    def tick(self) -> None:
+        """Time has gone by, which is seen of calls that run, and of a wait before another try."""
+        if isinstance(self._activity, RetryBlock) and self._activity.tick():
+            self._page.touch(self._activity)
+        for block in self._tools.values():
+            if block.state == "running":
+                block.changed()
+                self._page.touch(block)
+        self.phases.tick()
+
+    # -- what dirge does by itself
+
+    def _compaction(self, event: CompactionStarted | ContextCompacted) -> None:
+        """Tell of a compaction in a run. Between runs it was asked for, and its answer tells."""
+        self._end_activity()
+        if not self._is_in_run:
+            return
+        if isinstance(event, ContextCompacted):
+            self.notice(describe_event(event))
+            return
+        self._activity = shown.NoticeBlock(describe_event(event))
+        self._page.add(self._activity)
+
+    def _end_activity(self) -> None:
+        activity, self._activity = self._activity, None
+        if isinstance(activity, RetryBlock):
+            self._page.insert(activity, shown.DetailBlock(activity.text))
+        if activity is not None:
+            self._page.remove_block(activity)
+
+    def _retry(self, event: RetryNotice) -> None:
+        """Another attempt at a model call. What was heard of the last one counts no more; an answer
+        that had ended is history, and gone on with.
+        """
+        self._end_activity()
+        if not event.delay_ms:
+            self.notice(f"Try {event.attempt + 1}: {event.error}", tone="warning")
+            return
+        if self._answer is not None:
+            self._answer.withdraw()
+        self._drop_calls_begun()
+        delay_s = event.delay_ms / 1000
+        self._activity = RetryBlock(event.attempt + 1, delay_s, event.error, clock=self._clock)
+        self._page.add(self._activity)
+
+    # -- answers
+
+    def _update(self, event: MessageUpdate) -> None:
+        if self._activity is not None:
+            self._end_activity()
+        if self._answer is None:
+            self._answer = StreamedAnswer(self._page, show_thinking=self._show_thinking)
+        if event.phase.startswith("toolcall"):
+            if event.tool_call_id and event.tool_name:
+                self._tool(event.tool_call_id, event.tool_name, state_if_new="waiting")
+            return
+        self._answer.hear(event)
+
+    def _end_answer(self, message: AssistantMessage) -> None:
+        answer = self._answer or StreamedAnswer(self._page, show_thinking=self._show_thinking)
+        self._answer = None
+        if message.withheld or message.origin == "harness":
+            answer.withdraw()
+            self._words_of_dirge(message)
+        else:
+            answer.finish(message)
+        self._drop_calls_begun({call.id for call in message.calls})
+        self._tell_silence(message)
+
+    def _drop_calls_begun(self, called: Collection[str] = ()) -> None:
+        """Take away the calls that the model began and that did not come to be; none ever ran."""
+        for call_id, block in list(self._tools.items()):
+            if block.state == "waiting" and call_id not in called:
+                self._page.remove_block(block)
+                del self._tools[call_id]
+
+    def _tell_silence(self, message: AssistantMessage) -> None:
+        self._silence = words_for_silence(message)
+        if self._silence:
+            self.notice(self._silence, tone="warning")
+
+    def _words_of_dirge(self, message: AssistantMessage) -> None:
+        """What stands in the place of an answer, or ends a run that the model did not end."""
+        if message.withheld:
+            self.notice(f"The answer was withheld by {message.withheld}.", tone="warning")
+        elif message.text.strip():
+            self._page.add(shown.AsideBlock(message.text, source="from dirge", is_whole=True))
+
+    def _stored_answer(self, message: AssistantMessage) -> None:
+        if message.withheld or message.origin == "harness":
+            self._words_of_dirge(message)
+            return
+        for block in message.content:
+            if isinstance(block, ThinkingBlock) and block.text:
+                self._page.add(
+                    shown.ThinkingBlock(block.text, is_done=True, is_shown=self._show_thinking)
+                )
+            elif isinstance(block, TextBlock):
+                for piece in pieces_of(block.text):
+                    self._page.add(ProseBlock(piece))
+            elif isinstance(block, ToolCallBlock):
+                self._tool(block.id, block.name).set_call(block.name, block.arguments)
+        self._tell_silence(message)
+
+    # -- what others said
+
+    def _user(self, message: UserMessage, *, is_live: bool) -> None:
+        sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
+        if message.origin in sources:
+            self._page.add(shown.AsideBlock(message.text, source=sources[message.origin]))
+            return
+        typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
+        if message.origin == "shell":
+            command, how, output = read_words(typed)
+            self._page.add(ShellBlock(command, output, how=how))
+            return
+        ways = {"steering": "steered in", "follow_up": "queued"}
+        label = ways.get(message.origin, "")
+        if label and is_live:
+            # What is stored does not tell in which turn of which run that was.
+            label += f" → delivered at turn {self._turn}"
+        self._page.add(shown.UserBlock(typed, label=label, attached=self._attached(message)))
+
+    def _attached(self, message: UserMessage) -> Sequence[str]:
+        """The names of what was attached; of pictures and documents, what they are."""
+        told = {name: words_about(block, self._assets) for name, block in names_of(message.content)}
+        names = [*message.attached, *(name for name in told if name not in message.attached)]
+        return [f"{name or 'image'} · {told[name]}" if name in told else name for name in names]
+
+    def _show_pictures(self, block: ToolBlock, content: Sequence[Any]) -> None:
+        """Tell of pictures and documents among a result."""
+        found = names_of(content)
+        if found:
+            block.show_pictures(
+                [" · ".join(p for p in (n, words_about(b, self._assets)) if p) for n, b in found]
+            )
+
+    # -- tools
+
+    def _tool(self, call_id: str, name: str, *, state_if_new: Any = "running") -> ToolBlock:
+        block = self._tools.get(call_id)
+        if block is None:
+            block = ToolBlock(call_id, name, clock=self._clock, diff_layout=self._diff)
+            block.state = state_if_new
+            self._tools[call_id] = block
+            self._page.add(block)
+        return block
+
+    def _touch_tool(self, call_id: str) -> None:
+        self._page.touch(self._tools[call_id])
+
+    def _set_state(self, call_id: str, name: str, state: Any) -> None:
+        self._tool(call_id, name).set_state(state)
+        self._touch_tool(call_id)
+
+    def _hear_tool(
+        self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd
+    ) -> None:
+        block = self._tool(event.tool_call_id, event.tool_name)
+        match event:
+            case ToolExecutionStart():
+                block.set_call(event.tool_name, event.args)
+                block.set_state("running")
+            case ToolExecutionUpdate():
+                block.show_progress(event.partial_result.text, event.partial_result.details)
+            case ToolExecutionEnd(deferred=True):
+                block.set_state("waiting")
+            case ToolExecutionEnd():
+                result = event.result
+                block.finish(
+                    result.text,
+                    result.details,
+                    is_error=event.is_error,
+                    took_ms=event.duration_ms,
+                )
+                self._show_pictures(block, result.content)
+        self._touch_tool(event.tool_call_id)
+
+    def _end(self, event: AgentEnd) -> None:
+        self.settle()
+        for call_id, block in self._tools.items():
+            if block.state in ("running", "asking"):
+                block.set_state("aborted")
+                self._touch_tool(call_id)
+        self._tools.clear()
+        self._answer = None
+        self._is_in_run = False
+        self._end_activity()
+        text, tone = words_for(event)
+        if text and text != self._silence:
+            self.notice(text, tone=tone)
+        self._silence = ""
+        if words := self._tally.words:
+            self._page.add(RunSummaryBlock(words))

@@ -1,0 +1,237 @@
+"""Finding text in all of the transcript, in slices: also where nothing was drawn, or is folded."""
+
+import asyncio
+import re
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.ui.transcript.layout import TranscriptLayout
+from dirge_py.ui.transcript.positions import WIDTH, TextPosition, own_text, position_at
+from dirge_py.ui.transcript.rows import BlockRow
+
+_SLICE_S = 0.02
+"""How long is searched before everything else gets its turn."""
+
+_WORD = re.compile(r"\w+")
+
+_MOST_KEPT = 8_000_000
+"""Characters of text kept between one query and the next; beyond, blocks are painted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMatch:
+    """The match of that number, from 0, in the text of a row."""
+
+    row: BlockRow
+    number: int
+
+
+class TranscriptSearch:
+    """One query, and how often it matches in which row."""
+
+    def __init__(self, layout: TranscriptLayout) -> None:
+        self._layout = layout
+        self.query = ""
+        self._pattern: re.Pattern[str] | None = None
+        self._word: re.Pattern[str] | None = None
+        self._counts: dict[BlockRow, tuple[int, int]] = {}
+        self._texts: dict[BlockRow, tuple[int, str]] = {}
+        self._kept = 0
+        self._hit: SearchMatch | None = None
+
+    @property
+    def hit(self) -> SearchMatch | None:
+        """The chosen match; None once its row was taken off the page."""
+        return self._hit if self._hit is not None and not self._hit.row.is_gone else None
+
+    def ask(self, query: str) -> None:
+        """Look for `query` from now on: capitals count only if it has some. Empty: for nothing."""
+        if query == self.query:
+            return
+        self.query = query
+        flags = re.IGNORECASE if query == query.lower() else re.NOFLAG
+        self._pattern = re.compile(re.escape(query), flags) if query else None
+        longest = max(_WORD.findall(query), key=len, default="")
+        self._word = re.compile(longest, flags) if longest else None
+        self._counts = {}
+        self._hit = None
+
+    def drop(self) -> None:
+        """Forget the query and all that was kept for it."""
+        self.ask("")
+        self.forget_texts()
+
+    def forget_texts(self) -> None:
+        self._texts = {}
+        self._kept = 0
+
+    async def scan(self, y: int = 0, told: Callable[[], None] = lambda: None) -> None:
+        """Count the matches of every row that has changed since it was counted.
+
+        Those from height `y` on come first, then those above it, from there upwards: as soon as
+        there is a match, `choose_near` knows it. `told` is called after every slice.
+        """
+        pattern = self._pattern
+        if pattern is None:
+            return
+        waiting = [row for row in self._rows_from(y) if not self._is_counted(row)]
+        at = 0
+        while at < len(waiting) and pattern is self._pattern:
+            # Painting is another thread's: one huge block would take longer than a slice.
+            found = await asyncio.to_thread(self._read, waiting, at, pattern)
+            if pattern is self._pattern:
+                self._counts.update(found)
+            at += len(found)
+            told()
+
+    @property
+    def total(self) -> int:
+        return sum(self._count(row) for row in self._counts)
+
+    def position(self) -> int:
+        """Which of all matches the chosen one is, from 1; 0 if none is chosen."""
+        hit = self.hit
+        if hit is None:
+            return 0
+        before = 0
+        for row in self._layout.rows:
+            if row is hit.row:
+                break
+            before += self._count(row)
+        return before + hit.number + 1
+
+    def choose_near(self, y: int) -> SearchMatch | None:
+        """Choose the first match at height `y` or below it, else the last one above."""
+        start = position_at(self._layout, y)
+        if start is None:
+            self._hit = None
+            return None
+        row: BlockRow | None = start.row
+        number = 0
+        if self._count(start.row) and not self._is_folded(start.row):
+            spans = self._spans(start.row)
+            number = sum(begin < start.offset for begin, _ in spans)
+        while row is not None and number >= self._count(row):
+            row, number = row.below, 0
+        if row is not None:
+            self._hit = SearchMatch(row, number)
+        else:
+            self._hit = self._last_up_to(start.row)
+        return self.hit
+
+    def step(self, direction: int) -> SearchMatch | None:
+        """Choose the next match, or with -1 the one before; behind the last comes the first."""
+        hit = self.hit
+        if hit is None or not self.total:
+            return None
+        number = hit.number + direction
+        if 0 <= number < self._count(hit.row):
+            self._hit = SearchMatch(hit.row, number)
+            return self.hit
+        rows = self._layout.rows
+        row: BlockRow | None = hit.row
+        while row is not None:
+            row = (row.below or rows.first) if direction > 0 else (row.above or rows.last)
+            if row is not None and (count := self._count(row)):
+                self._hit = SearchMatch(row, 0 if direction > 0 else count - 1)
+                return self.hit
+        return None
+
+    def needs_open(self, row: BlockRow) -> bool:
+        """Is there a match in a row that it does not show as it stands?"""
+        return self._is_folded(row) and len(self._spans(row)) < self._count(row)
+
+    def spot(self, hit: SearchMatch) -> TextPosition:
+        """Where a match is drawn; the beginning of its row if it is not."""
+        spans = self._spans(hit.row)
+        return TextPosition(hit.row, spans[min(hit.number, len(spans) - 1)][0] if spans else 0)
+
+    def columns_of(
+        self, row: BlockRow, line: int
+    ) -> tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]:
+        """The columns of a drawn line that match, and of these the chosen match's."""
+        if self._pattern is None:
+            return (), ()
+        logical = self._layout.drawn(row).logical
+        begin, end = logical.start_of(line), logical.end_of(line)
+        spans = self._spans(row)
+        chosen = self.hit.number if self.hit and self.hit.row is row else -1
+        chosen = min(chosen, len(spans) - 1)
+        found: list[tuple[int, int]] = []
+        marked: list[tuple[int, int]] = []
+        for number in range(max(0, bisect_left(spans, (begin, 0)) - 1), len(spans)):
+            if spans[number][0] >= end:
+                break
+            if spans[number][1] > begin and (cells := logical.cells_of(line, *spans[number])):
+                (marked if number == chosen else found).append(cells)
+        return found, marked
+
+    # -- inside
+
+    def _rows_from(self, y: int) -> Iterator[BlockRow]:
+        start = position_at(self._layout, y)
+        row = start.row if start else None
+        while row is not None:
+            yield row
+            row = row.below
+        row = start.row.above if start else None
+        while row is not None:
+            yield row
+            row = row.above
+
+    def _is_counted(self, row: BlockRow) -> bool:
+        counted = self._counts.get(row)
+        return counted is not None and counted[0] == row.block.version
+
+    def _count(self, row: BlockRow) -> int:
+        counted = self._counts.get(row)
+        return counted[1] if counted and not row.is_gone else 0
+
+    def _is_folded(self, row: BlockRow) -> bool:
+        layout, block = self._layout, row.block
+        return layout.is_hidden(block) or (block.can_expand and not layout.is_open(block))
+
+    def _spans(self, row: BlockRow) -> Sequence[tuple[int, int]]:
+        """The matches in what is drawn of a row."""
+        assert self._pattern is not None
+        return self._layout.drawn(row).logical.matches(self._pattern)
+
+    def _last_up_to(self, row: BlockRow | None) -> SearchMatch | None:
+        while row is not None:
+            if count := self._count(row):
+                return SearchMatch(row, count - 1)
+            row = row.above
+        return None
+
+    def _read(
+        self, rows: Sequence[BlockRow], at: int, pattern: re.Pattern[str]
+    ) -> dict[BlockRow, tuple[int, int]]:
+        """Count in `rows` from `at` on, as far as one slice goes."""
+        until = time.monotonic() + _SLICE_S
+        found: dict[BlockRow, tuple[int, int]] = {}
+        for row in rows[at:]:
+            version = row.block.version
+            count = len(pattern.findall(self._text_of(row))) if self._may_match(row) else 0
+            found[row] = (version, count)
+            if time.monotonic() > until:
+                break
+        return found
+
+    def _may_match(self, row: BlockRow) -> bool:
+        """Painting takes time, so a row is painted only if its own text has a word of the query."""
+        text = own_text(row.block)
+        return self._word is None or not text or self._word.search(text) is not None
+
+    def _text_of(self, row: BlockRow) -> str:
+        """What is to be seen of a row when it is open."""
+        version = row.block.version
+        kept = self._texts.get(row)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        text = self._layout.painted(row, WIDTH, expanded=True).text
+        if self._kept + len(text) <= _MOST_KEPT:
+            self._texts[row] = (version, text)
+            self._kept += len(text)
+        return text
