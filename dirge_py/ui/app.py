@@ -10,39 +10,24 @@ What is selected, wherever on the screen that is, and how it gets onto the clipb
 """
 
 import asyncio
-import importlib
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.message import Message
-from textual.timer import Timer
-from textual.widgets import Input, Static, TextArea
-
 from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.replay import told_besides
+from dirge_py.lib.late import late
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry
-from dirge_py.types.events import (
-    ForkEvent,
-    HistoryMoved,
-    LoopEvent,
-    MessageUpdate,
-    ToolExecutionUpdate,
-)
+from dirge_py.types.events import ForkEvent, HistoryMoved, LoopEvent, MessageUpdate, ToolExecutionUpdate
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.front_end import TuiFrontEnd
 from dirge_py.ui.key_names import spell
-from dirge_py.ui.keymap import TOGETHER, Keymap
+from dirge_py.ui.keymap import Keymap, TOGETHER
 from dirge_py.ui.options import UiOptions
 from dirge_py.ui.panels.above_input import QueuePanel, key_hint
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import GUARD_S, Dialog
+from dirge_py.ui.panels.dialog import Dialog, GUARD_S
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer
@@ -56,10 +41,22 @@ from dirge_py.ui.theme.styles import DEFAULT_THEME, Styles, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.view import Transcript
 from dirge_py.ui.user_shell import UserShell
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Input, Static, TextArea
+from typing import TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.ui.transcript.renderer import TranscriptRenderer
+else:
+    # Reading Markdown is not needed for the first frame.
+    TranscriptRenderer = late("dirge_py.ui.transcript.renderer", "TranscriptRenderer")
 
 
 _MOST_INPUT_ROWS = 8
@@ -156,11 +153,10 @@ class DirgeApp(TerminalApp):
 
     @property
     def chronicle(self) -> "TranscriptRenderer":
-        """Made late: reading Markdown is not needed for the first frame."""
+        """What draws the events of this conversation; made when it is first used."""
         if self._chronicle is None:
-            module = importlib.import_module("dirge_py.ui.transcript.renderer")
             looks = self.opening.looks
-            self._chronicle = module.Chronicle(
+            self._chronicle = TranscriptRenderer(
                 self.transcript,
                 show_thinking=looks.show_thinking,
                 diff=looks.diff,
@@ -169,7 +165,6 @@ class DirgeApp(TerminalApp):
                 if self.talk.conversation
                 else None,
             )
-        assert self._chronicle is not None
         return self._chronicle
 
     @property

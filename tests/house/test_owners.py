@@ -50,8 +50,7 @@ WRITERS = {
     "lib/file_lock.py": "lock files, which stay empty",
     "tools/search/": "file lists for ripgrep, gone when it ends",
     "ui/terminal/clipboard.py": "the last thing that was copied",
-    "ui/terminal/editor.py": "the draft for the person's editor",
-    "ui/terminal/editor.py": "the page for the person's pager, gone when it ends",
+    "ui/terminal/editor.py": "the draft for the person's editor, the page for their pager",
     "permission/trust.py": "what a person trusted",
     "sdk/environment.py": "the folder of a session that is not kept, gone at its end",
 }

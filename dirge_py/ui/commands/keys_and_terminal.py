@@ -1,20 +1,10 @@
-"""`/keybindings`: every action, where it is heard, and its keys.
-
-`/doctor` and `/terminal-setup`: what keeps dirge from working well here, and mending it.
-
-`/copy`: an answer, a code block, or the place where the last copy is kept.
-"""
+"""Slash commands about keys, the terminal and its clipboard."""
 
 import asyncio
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from textual.app import SuspendNotSupported
-
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
@@ -22,8 +12,13 @@ from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui.front_end import TuiFrontEnd
 from dirge_py.ui.key_names import spell
-from dirge_py.ui.keymap import Key
+from dirge_py.ui.keymap import Key, key_problems
 from dirge_py.ui.terminal.clipboard import last_copy_file
+from pathlib import Path
+from textual.app import SuspendNotSupported
+from typing import Any, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
     from dirge_py.sdk.doctor.terminal import is_simple
     from dirge_py.sdk.doctor.tmux import append_lines, missing_lines
     from dirge_py.ui.app import DirgeApp
-    from dirge_py.ui.keymap import key_problems
 else:
     ask_terminal = late("dirge_py.sdk.doctor.asking", "ask_terminal")
     examine = late("dirge_py.sdk.doctor.examine", "examine")
@@ -41,7 +35,6 @@ else:
     is_simple = late("dirge_py.sdk.doctor.terminal", "is_simple")
     append_lines = late("dirge_py.sdk.doctor.tmux", "append_lines")
     missing_lines = late("dirge_py.sdk.doctor.tmux", "missing_lines")
-    key_problems = late("dirge_py.ui.keymap", "key_problems")
 
 _SCOPES: Mapping[str, str] = {
     "composer": "Writing",
@@ -81,16 +74,6 @@ def listing(keys: Sequence[Key]) -> str:
             if key.scope == scope
         ]
     return "\n".join(lines[1:]) + "\n"
-
-
-COMMANDS = (
-    Command(
-        name="keybindings",
-        summary="every action with its keys, and how to change them",
-        aliases=("keys",),
-        run=keybindings,
-    ),
-)
 
 
 _OF_THE_TERMINAL = frozenset(
@@ -158,16 +141,6 @@ async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
         await app.take_back()
 
 
-_HEALTH_COMMANDS = (
-    Command(name="doctor", summary="what does not work well here, and its fix", run=doctor),
-    Command(
-        name="terminal-setup",
-        summary="what to change in this terminal or in tmux; asks before it writes",
-        run=terminal_setup,
-    ),
-)
-
-
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
 
 
@@ -206,7 +179,19 @@ def _words(conversation: "Conversation") -> list[str]:
     return ["code", "--file"]
 
 
-_COPY_COMMANDS = (
+COMMANDS = (
+    Command(
+        name="keybindings",
+        summary="every action with its keys, and how to change them",
+        aliases=("keys",),
+        run=keybindings,
+    ),
+    Command(name="doctor", summary="what does not work well here, and its fix", run=doctor),
+    Command(
+        name="terminal-setup",
+        summary="what to change in this terminal or in tmux; asks before it writes",
+        run=terminal_setup,
+    ),
     Command(
         name="copy",
         summary="copy the last answer, the Nth last, or the last code block; --file: where it is",

@@ -1,13 +1,4 @@
-"""`/pager`, `/edit`, `/redraw`: what keys do, for whoever has none free.
-
-`/panel` and `/display`: what there is beside the transcript.
-
-`/search` and `/reasoning`: looking into the transcript, and at the thinking in it.
-
-`/theme`: the colours.
-
-`/vim`: Vim's modes in the input, on or off.
-"""
+"""Slash commands about what is on the screen: transcript, panels, theme, Vim's keys."""
 
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
@@ -37,13 +28,6 @@ async def edit(args: str, conversation: "Conversation", front: FrontEnd) -> None
 async def redraw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     assert isinstance(front, TuiFrontEnd)
     front.app.draw_anew()
-
-
-COMMANDS = (
-    Command(name="pager", summary="read the transcript in $PAGER", run=pager),
-    Command(name="edit", summary="write the next prompt in $EDITOR", usage="[TEXT]", run=edit),
-    Command(name="redraw", summary="draw the screen again", run=redraw),
-)
 
 
 _PANELS = ("on", "off", "auto")
@@ -95,24 +79,6 @@ def _sides(conversation: "Conversation") -> list[str]:
     return ["left|main|right", "left|main", "main|right", "main"]
 
 
-_PANEL_COMMANDS = (
-    Command(
-        name="panel",
-        summary="the panels at the sides: always, never, or where there is room",
-        usage="[on|off|auto]",
-        run=panel,
-        complete=_known,
-    ),
-    Command(
-        name="display",
-        summary="which of left, main and right there are",
-        usage="[left|main|right]",
-        run=display,
-        complete=_sides,
-    ),
-)
-
-
 _STATES = {"on": True, "off": False}
 
 
@@ -131,24 +97,6 @@ async def reasoning(args: str, conversation: "Conversation", front: FrontEnd) ->
 
 def states(conversation: "Conversation") -> list[str]:
     return list(_STATES)
-
-
-_READING_COMMANDS = (
-    Command(
-        name="search",
-        summary="find words in the transcript",
-        usage="[WORDS]",
-        run=search,
-        aliases=("find",),
-    ),
-    Command(
-        name="reasoning",
-        summary="show what the model says to itself, or hide it, from the next answer on",
-        usage="[on|off]",
-        run=reasoning,
-        complete=states,
-    ),
-)
 
 
 async def theme(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -171,11 +119,6 @@ def known(conversation: "Conversation") -> list[str]:
     return list(theme_names())
 
 
-_THEME_COMMANDS = (
-    Command(name="theme", summary="switch the colours", usage="[NAME]", run=theme, complete=known),
-)
-
-
 async def vim(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not isinstance(front, TuiFrontEnd):
         return
@@ -187,4 +130,38 @@ async def vim(args: str, conversation: "Conversation", front: FrontEnd) -> None:
         front.show("Vim's keys are off.")
 
 
-_VIM_COMMANDS = (Command(name="vim", summary="Vim's keys in the input, on or off", run=vim),)
+COMMANDS = (
+    Command(name="vim", summary="Vim's keys in the input, on or off", run=vim),
+    Command(name="pager", summary="read the transcript in $PAGER", run=pager),
+    Command(name="edit", summary="write the next prompt in $EDITOR", usage="[TEXT]", run=edit),
+    Command(name="redraw", summary="draw the screen again", run=redraw),
+    Command(
+        name="panel",
+        summary="the panels at the sides: always, never, or where there is room",
+        usage="[on|off|auto]",
+        run=panel,
+        complete=_known,
+    ),
+    Command(
+        name="display",
+        summary="which of left, main and right there are",
+        usage="[left|main|right]",
+        run=display,
+        complete=_sides,
+    ),
+    Command(
+        name="search",
+        summary="find words in the transcript",
+        usage="[WORDS]",
+        run=search,
+        aliases=("find",),
+    ),
+    Command(
+        name="reasoning",
+        summary="show what the model says to itself, or hide it, from the next answer on",
+        usage="[on|off]",
+        run=reasoning,
+        complete=states,
+    ),
+    Command(name="theme", summary="switch the colours", usage="[NAME]", run=theme, complete=known),
+)

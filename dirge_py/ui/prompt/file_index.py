@@ -1,6 +1,6 @@
-"""The list of files behind `@`, kept up to date while the program runs.
+"""The files of the project for the `@` list, kept up to date while the program runs.
 
-The files of the project, for the `@` list: names only, nothing but ignore files is opened.
+Only names are read; no file is opened but ignore files.
 """
 
 import asyncio
@@ -10,11 +10,14 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from dirge_py.lib.lean_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    _Specs = tuple[tuple[str, GitIgnoreSpec], ...]
 
 MOST_WATCHED = 50_000
 """Folders beyond which nothing is watched: the list is made again now and then instead."""
@@ -54,9 +57,7 @@ class FileIndex:
         self._task, self._root, self.is_watching = None, None, False
 
     async def _keep(self, root: Path) -> None:
-        # Imported by the first `@`: nothing of it is needed to show an empty input.
-        files = await asyncio.to_thread(importlib.import_module, "dirge_py.ui.prompt.file_index")
-        tree: FileTree = await asyncio.to_thread(files.FileTree, root)
+        tree = await asyncio.to_thread(FileTree, root)
         await self._take(tree)
         try:
             while may_watch(root, len(tree.folders)):
@@ -110,7 +111,6 @@ MOST_FILES = 100_000
 IGNORE_FILES = (".gitignore", ".ignore", ".agentignore")
 """What leaves files out; of two in one folder the later one here has the last word."""
 _NEVER = frozenset({".git", ".hg", ".venv", "node_modules", "__pycache__", ".mypy_cache"})
-_Specs: TypeAlias = tuple[tuple[str, GitIgnoreSpec], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class FileTree:
                 self._walk(folder, specs)
         return set(self._folders) != before
 
-    def _walk(self, top: str, specs: _Specs) -> None:
+    def _walk(self, top: str, specs: "_Specs") -> None:
         waiting: list[tuple[str, _Specs]] = [(top, specs)]
         for folder, above in waiting:
             if self._count >= MOST_FILES:
@@ -188,7 +188,7 @@ class FileTree:
             # Whoever waits for the interpreter, such as the screen, goes first.
             time.sleep(0)
 
-    def _read(self, folder: str, specs: _Specs) -> Iterator[ListedFile]:
+    def _read(self, folder: str, specs: "_Specs") -> Iterator[ListedFile]:
         try:
             entries = sorted(os.scandir(self.root / folder), key=lambda entry: entry.name)
         except OSError:
@@ -234,17 +234,19 @@ def _modified(entry: "os.DirEntry[str]") -> float:
         return 0.0
 
 
-def _with_ignores(root: Path, folder: str, specs: _Specs) -> _Specs:
+def _with_ignores(root: Path, folder: str, specs: "_Specs") -> "_Specs":
+    # Imported by the first `@`: an empty input is shown without it.
+    spec = importlib.import_module("pathspec").GitIgnoreSpec
     for name in IGNORE_FILES:
         try:
             text = (root / folder / name).read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        specs = (*specs, (folder, GitIgnoreSpec.from_lines(text.splitlines())))
+        specs = (*specs, (folder, spec.from_lines(text.splitlines())))
     return specs
 
 
-def _is_ignored(path: str, specs: _Specs) -> bool:
+def _is_ignored(path: str, specs: "_Specs") -> bool:
     """The deepest ignore file that says anything about the path decides."""
     for folder, spec in reversed(specs):
         verdict = spec.check_file(path.removeprefix(folder)).include

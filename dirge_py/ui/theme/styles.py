@@ -21,7 +21,7 @@ from dirge_py.types.extensions import Theme
 
 DEFAULT_THEME = "phosphor"
 _LIGHT_THEME = "light"
-_FOLDER = Path(__file__).with_name("themes")
+_FOLDER = Path(__file__).parent
 
 
 def theme_names() -> Sequence[str]:

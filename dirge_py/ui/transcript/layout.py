@@ -290,7 +290,7 @@ class TranscriptLayout:
         self._lines_kept = 0
 
     def _find(self, y: int) -> tuple[BlockRow, int] | None:
-        """As `BlockRows.at`; lines are asked for one after the other, so the last answer is near."""
+        """As `BlockRows.at`; lines are asked for in order, so the last answer is near."""
         revision = self._rows.revision
         near: tuple[BlockRow, int] | None = None
         if self._near is not None and self._near[0] == revision:
