@@ -5,20 +5,20 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import SuspendNotSupported
+
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
-from dirge_py.ui.front_end import TuiFrontEnd
+from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.key_names import spell
 from dirge_py.ui.keymap import Key, key_problems
 from dirge_py.ui.terminal.clipboard import last_copy_file
-from pathlib import Path
-from textual.app import SuspendNotSupported
-from typing import Any, TYPE_CHECKING
-
-
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
