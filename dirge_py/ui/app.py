@@ -1,21 +1,14 @@
-"""The terminal UI: which widgets there are and how they are joined; what they do is elsewhere.
+"""The terminal UI as one app: its widgets, how they are joined, and the events that reach them.
 
-Loop events on their way to the screen: gathered, and delivered at most 30 times a second.
-
-Two keys for one action: what happens between the first and the second.
-
-Once a second, while something runs: how long it has been at it goes on on the screen.
-
-What is selected, wherever on the screen that is, and how it gets onto the clipboard.
-
-What slash commands may ask of the terminal UI.
+With it: the bridge that gathers loop events, key chords, the ticker, and what slash commands may
+ask of this front end. What the keys of the screen do is in `actions`.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -26,7 +19,7 @@ from textual.widgets import Input, Static, TextArea
 
 from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.replay import told_besides
-from dirge_py.lib.late import late
+from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import UsageError
@@ -38,7 +31,6 @@ from dirge_py.types.events import (
     ToolExecutionUpdate,
 )
 from dirge_py.types.questions import Question, QuestionAnswer
-from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.key_names import spell
@@ -71,12 +63,19 @@ else:
     TranscriptRenderer = late("dirge_py.ui.transcript.renderer", "TranscriptRenderer")
 
 
+Action: TypeAlias = Callable[["DirgeApp"], Awaitable[None]]
+"""What a key of the screen does."""
+
 _MOST_INPUT_ROWS = 8
 """Rows that a long draft takes; never more than half of the screen."""
 
 
 class DirgeApp(TerminalApp):
-    """One screen: the transcript, and below it what waits, the input and the status line."""
+    """One screen: the transcript, and below it what waits, the input and the status line.
+
+    `actions`: what keys of the screen do, by the names of the keymap. `last_pressed`: when a key
+    that does more at a second press was pressed last, by the name of its action.
+    """
 
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
@@ -91,6 +90,7 @@ class DirgeApp(TerminalApp):
     def __init__(
         self,
         start: UiOptions,
+        actions: "Mapping[str, Action]",
         *,
         guard_s: float = GUARD_S,
         no_color: bool = False,
@@ -106,9 +106,9 @@ class DirgeApp(TerminalApp):
         self.opening = SessionOpener(self, start)
         self.pulse = Ticker(self)
         self.chords = KeyChords(self)
-        self.selected = ScreenSelection(self)
         self._bridge = EventBridge(self.post_message)
-        self._actions = Actions(self)
+        self._actions = actions
+        self.last_pressed: dict[str, float] = {}
         self._chronicle: TranscriptRenderer | None = None
         self._hint = ""
         self.coloring = ThemeSwitcher(self, start.theme)
@@ -267,11 +267,11 @@ class DirgeApp(TerminalApp):
         self.hint("")
         if message.action == "interrupt" and self.dock.take_keyboard():
             return  # From writing in the input back to the question.
-        await self._actions.run(message.action)
+        await self.run_screen_action(message.action)
 
     @work
     async def on_transcript_wants(self, message: Transcript.Wants) -> None:
-        await self._actions.run(message.action)
+        await self.run_screen_action(message.action)
 
     def on_transcript_left(self, message: Transcript.Left) -> None:
         self.hint("")
@@ -294,7 +294,7 @@ class DirgeApp(TerminalApp):
 
     @work
     async def on_docked_panel_wants(self, message: Dialog.Wants) -> None:
-        await self._actions.run(message.action)
+        await self.run_screen_action(message.action)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         self.dock.input_changed()
@@ -317,7 +317,7 @@ class DirgeApp(TerminalApp):
         """Keys that no widget took. A line that is written in is an answer, not the screen."""
         found = self.keymap.action(event.key, "screen")
         if found and (found[1] == "suspend" or not isinstance(self.focused, Input)):
-            await self._actions.run(found[1])
+            await self.run_screen_action(found[1])
 
     def on_resize(self, event: events.Resize) -> None:
         self.dock.fit(event.size.height)
@@ -330,6 +330,32 @@ class DirgeApp(TerminalApp):
 
     async def on_unmount(self) -> None:
         await self.surroundings.close()
+
+    async def run_screen_action(self, name: str) -> None:
+        """Do what a key asks for; an action that is not one of the screen's is passed over."""
+        if name.startswith("/"):
+            await self.talk.say(name, "now")
+        elif name in self._actions:
+            await self._actions[name](self)
+
+    # -- what is selected: in the input, in the transcript, or elsewhere on the screen
+
+    @property
+    def selected_text(self) -> str:
+        own = self.composer.selected_text or self.transcript.selection.text
+        return own or self.screen.get_selected_text() or ""
+
+    def drop_selection(self) -> None:
+        self.transcript.drop_selection()
+        self.screen.clear_selection()
+        self.composer.move_cursor(self.composer.cursor_location)
+
+    def copy_text(self, text: str) -> str:
+        """Put `text` on the clipboard; returns what can truthfully be said of that."""
+        clipboard = Clipboard(self.to_terminal, wanted=self.opening.looks.clipboard)
+        conversation = self.talk.conversation
+        is_kept = conversation is None or conversation.session_id is not None
+        return clipboard.copy(text, keeps=is_kept)
 
     # -- the rest
 
@@ -489,33 +515,6 @@ class Ticker:
         )
 
 
-class ScreenSelection:
-    """One selection at a time: in the input, in the transcript, or elsewhere."""
-
-    def __init__(self, app: "DirgeApp") -> None:
-        self._app = app
-
-    @property
-    def text(self) -> str:
-        app = self._app
-        own = app.composer.selected_text or app.transcript.selection.text
-        return own or app.screen.get_selected_text() or ""
-
-    def drop(self) -> None:
-        app = self._app
-        app.transcript.drop_selection()
-        app.screen.clear_selection()
-        app.composer.move_cursor(app.composer.cursor_location)
-
-    def copy(self, text: str) -> str:
-        """Put `text` on the clipboard; returns what can truthfully be said of that."""
-        app = self._app
-        clipboard = Clipboard(app.to_terminal, wanted=app.opening.looks.clipboard)
-        conversation = app.talk.conversation
-        is_kept = conversation is None or conversation.session_id is not None
-        return clipboard.copy(text, keeps=is_kept)
-
-
 _TYPED = (
     ("! COMMAND", "run it in your shell; of !! COMMAND the model is not told"),
     ("/keybindings", "every other key, and how to change them"),
@@ -588,7 +587,7 @@ class TuiFrontEnd:
         self._app.set_colors(name)
 
     def copy(self, text: str) -> str:
-        return self._app.selected.copy(text)
+        return self._app.copy_text(text)
 
     def show_diff(self, diff: str) -> None:
         self._app.chronicle.diff(diff)

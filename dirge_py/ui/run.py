@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dirge_py.lib.text import clean
 from dirge_py.types.events import LoopEvent, SystemNotice
+from dirge_py.ui.actions import ACTIONS
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.options import UiOptions
 from dirge_py.ui.terminal.app_base import watch_for_hangup
@@ -30,7 +31,7 @@ def run_tui(start: UiOptions) -> int:
 
 async def _run(start: UiOptions) -> int:
     no_color = bool(os.environ.get("NO_COLOR"))
-    app = DirgeApp(start, no_color=no_color)
+    app = DirgeApp(start, ACTIONS, no_color=no_color)
     if no_color:
         # Textual takes the variable out of the environment; our children want to see it too.
         os.environ["NO_COLOR"] = "1"

@@ -13,6 +13,7 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
+from dirge_py.ui.actions import ACTIONS
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.options import UiOptions
 from dirge_py.ui.panels.dialog import Dialog
@@ -54,7 +55,9 @@ class Desk:
         self._resumes = resumes
         self._refusals = list(refusals)
         options = {"open_first": self._open_first, "open_other": self._open, **start}
-        self.app = DirgeApp(UiOptions(**options), guard_s=guard_s, no_color=no_color, clock=clock)
+        self.app = DirgeApp(
+            UiOptions(**options), ACTIONS, guard_s=guard_s, no_color=no_color, clock=clock
+        )
 
     def _open_first(self, asker: Asker) -> Conversation:
         if self._refusals:

@@ -184,7 +184,7 @@ async def test_shift_and_an_arrow_select_and_typing_replaces_it(room: Room):
     async with desk(room) as d:
         d.app.composer.put("one two three")
         await d.pilot.press("ctrl+shift+left", "shift+left")
-        assert d.app.selected.text == " three"
+        assert d.app.selected_text == " three"
         await d.pilot.press("!")
         assert d.app.composer.text == "one two!"
         await d.pilot.press("shift+home", "x")
@@ -203,7 +203,7 @@ async def test_ctrl_c_copies_what_is_selected_and_leaves_it(room: Room):
     async with desk(room) as d:
         await d.type("one two")
         await d.pilot.press("ctrl+shift+left", "ctrl+c")
-        await d.until(lambda: not d.app.selected.text)
+        await d.until(lambda: not d.app.selected_text)
         assert d.app.composer.text == "one two"
         assert d.app.is_running
 
@@ -212,7 +212,7 @@ async def test_a_mark_makes_moving_select_until_something_else_is_done(room: Roo
     async with desk(room) as d:
         d.app.composer.put("one two three")
         await d.pilot.press("ctrl+a", "ctrl+@", "alt+f", "alt+f")
-        assert d.app.selected.text == "one two"
+        assert d.app.selected_text == "one two"
         await d.pilot.press("alt+w", "end", "ctrl+y")
         assert d.app.composer.text == "one two threeone two"
 

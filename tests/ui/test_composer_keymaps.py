@@ -27,7 +27,7 @@ async def test_vims_modes_are_shown_and_enter_sends_in_normal_mode(room: Room):
         await d.until(lambda: "NORMAL 2d" in d.screen)
         await d.pilot.press("w", "a", "x", "escape", "v")
         await d.until(lambda: "VISUAL" in d.screen)
-        assert d.app.selected.text == "x"
+        assert d.app.selected_text == "x"
         await d.pilot.press("escape", "enter")
         await d.until(lambda: d.sent)
         assert d.sent == ["one x"]
@@ -73,9 +73,9 @@ async def test_a_whole_line_is_selected_and_taken(room: Room):
     async with looking(room, VIM) as d:
         d.app.composer.put("one\ntwo\nthree")
         await d.pilot.press("escape", "k", "V")
-        assert d.app.selected.text == "two"
+        assert d.app.selected_text == "two"
         await d.pilot.press("k")
-        assert d.app.selected.text == "one\ntwo"
+        assert d.app.selected_text == "one\ntwo"
         await d.pilot.press("d")
         assert d.app.composer.text == "three"
 

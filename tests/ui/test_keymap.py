@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.types.extensions import KeyBinding
+from dirge_py.ui.actions import ACTIONS
 from dirge_py.ui.key_names import plain, spell
 from dirge_py.ui.keymap import DEFAULTS, TOGETHER, Keymap, listen_together
 
@@ -138,3 +139,7 @@ def test_whatever_is_asked_for_no_key_means_two_things(changes: dict[str, list[s
         for name in key.keys
         if key.scope in TOGETHER and keymap.begins_chord(name)
     ]
+
+
+def test_every_action_of_the_screen_has_a_function():
+    assert {key.action for key in DEFAULTS if key.scope == "screen"} <= set(ACTIONS)

@@ -261,7 +261,7 @@ async def test_dragging_copies_what_was_wrapped_as_one_line(room: Room):
         await s.drag((3, y), (30, y), (10, y + 1), (59, y + 1))
         await s.let_go(59, y + 1)
 
-        assert s.d.app.selected.text == f"38 {WORDS * 2}end"
+        assert s.d.app.selected_text == f"38 {WORDS * 2}end"
         assert s.lines == before
 
 
@@ -271,11 +271,11 @@ async def test_dragging_beyond_the_edges_scrolls_and_selects_on(room: Room):
         await s.drag((20, 8), (20, 4), (20, 0))
         await s.d.until(lambda: s.view.first_line == 0)
         await s.let_go(20, 0)
-        assert "\n2 many" in s.d.app.selected.text
+        assert "\n2 many" in s.d.app.selected_text
 
         await s.drag((1, 0), (20, bottom + 1))
-        await s.d.until(lambda: "19 many" in s.d.app.selected.text)
-        text = s.d.app.selected.text
+        await s.d.until(lambda: "19 many" in s.d.app.selected_text)
+        text = s.d.app.selected_text
         await s.let_go(20, bottom + 1)
 
         assert text.startswith("0 many")
@@ -287,9 +287,9 @@ async def test_two_clicks_take_a_word_and_three_a_line(room: Room):
         y = next(at for at, line in enumerate(s.d.screen.split("\n")) if "· 38" in line)
         click = ((0, 12, y, "M"), (0, 12, y, "m"))
         await s.mouse(*click, *click)
-        assert s.d.app.selected.text == "words"
+        assert s.d.app.selected_text == "words"
         await s.mouse(*click)
-        assert s.d.app.selected.text == f"38 {WORDS * 2}end"
+        assert s.d.app.selected_text == f"38 {WORDS * 2}end"
 
 
 async def test_two_clicks_on_a_folded_block_leave_it_folded(room: Room):
@@ -306,7 +306,7 @@ async def test_two_clicks_on_a_folded_block_leave_it_folded(room: Room):
         await s.mouse(*click)
 
         assert s.lines == before
-        assert s.d.app.selected.text == "line2"
+        assert s.d.app.selected_text == "line2"
 
 
 async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
@@ -320,7 +320,7 @@ async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
         await s.d.pilot.press("ctrl+c")
         await s.d.until(lambda: s.view.sticks)
 
-        assert not s.d.app.selected.text
+        assert not s.d.app.selected_text
         assert not s.marker
 
 
@@ -332,7 +332,7 @@ async def test_what_is_selected_is_seen_without_colors(room: Room, monkeypatch: 
         strips = s.d.app.screen._compositor.render_strips()
         shown = "".join(x.text for x in strips[4] if x.style and x.style.reverse)
 
-        assert s.d.app.selected.text in shown != ""
+        assert s.d.app.selected_text in shown != ""
 
 
 async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(room: Room):
@@ -346,7 +346,7 @@ async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(room: Room):
         await s.d.pilot.press("up", "down", "}", "[")
         await s.d.pilot.pause()
 
-        assert not s.d.app.selected.text
+        assert not s.d.app.selected_text
         assert "a new page" in s.d.screen
 
 

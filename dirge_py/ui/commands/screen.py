@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from dirge_py.slash.base import Choice, FrontEnd, NeedsScreen
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from dirge_py.ui.actions.thinking import show_thinking
+from dirge_py.ui.actions import show_thinking
 from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
 from dirge_py.ui.theme.styles import theme_names, user_theme_names

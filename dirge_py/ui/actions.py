@@ -1,0 +1,351 @@
+"""What the keys of the screen do: one function per action of the keymap, and the palette of all.
+
+An action takes the app and is awaited. `ACTIONS` is the only table of them.
+"""
+
+import asyncio
+import importlib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from textual.app import SuspendNotSupported
+
+from dirge_py.slash.base import Choice
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.extensions import Command
+from dirge_py.ui.app import Action, DirgeApp
+from dirge_py.ui.key_names import spell
+from dirge_py.ui.terminal.clipboard import read_clipboard
+from dirge_py.ui.terminal.editor import edit_in_editor, read_in_pager
+from dirge_py.ui.transcript.positions import whole_text
+
+QUIT_WITHIN_S = 2.0
+"""A second Ctrl+C within this time quits."""
+
+BACK_WITHIN_S = 1.5
+"""A second Esc on an empty input within this time goes back in the session."""
+
+_MODES: tuple[Literal["standard", "accept", "plan"], ...] = ("standard", "accept", "plan")
+
+_READING = (
+    ("line_down", "moves"),
+    ("select", "selects"),
+    ("copy_read", "copies"),
+    ("find", "finds"),
+    ("next_block", "next block"),
+    ("toggle", "opens"),
+    ("close", "back"),
+)
+"""What the hint names, as long as a key does it."""
+
+_NOT_FROM_A_LIST = frozenset(("palette",))
+
+
+# -- ending a run, a command's hold on the turn, the program
+
+
+async def interrupt(app: DirgeApp) -> None:
+    """Interrupt; where nothing goes on and nothing is typed, the second press goes back."""
+    if app.talk.interrupt() or app.composer.text or app.talk.state != "ready":
+        app.last_pressed.pop("interrupt", None)
+        return
+    if _is_second_press(app, "interrupt", within_s=BACK_WITHIN_S):
+        app.last_pressed.pop("interrupt", None)
+        await app.talk.say("/rewind", "now")
+    elif app.talk.conversation is not None and app.talk.conversation.messages:
+        name = app.keymap.name_of("screen", "interrupt")
+        app.hint(f"{name} again goes back to an earlier prompt.")
+
+
+async def stop(app: DirgeApp) -> None:
+    """Copy, else clear the input, else interrupt, else quit at the second press.
+
+    Before there is a conversation the first press quits: there is nothing to lose yet.
+    """
+    if selected := app.selected_text:
+        app.drop_selection()
+        app.hint(app.copy_text(selected))
+        return
+    was_pressed = _is_second_press(app, "stop", within_s=QUIT_WITHIN_S)
+    if app.composer.text:
+        app.composer.prompts.add(app.composer.text)
+        app.composer.put("")
+    elif not app.talk.interrupt():
+        if was_pressed or app.talk.conversation is None:
+            app.leave(0)
+        else:
+            app.hint(f"{app.keymap.name_of('screen', 'stop')} again quits.")
+
+
+async def quit_program(app: DirgeApp) -> None:
+    app.leave(0)
+
+
+async def suspend(app: DirgeApp) -> None:
+    try:
+        app.action_suspend_process()
+    except SuspendNotSupported:
+        app.hint("This terminal cannot be suspended.")
+
+
+async def background(app: DirgeApp) -> None:
+    """Let the running command go on by itself; without one the key moves the cursor."""
+    conversation = app.talk.conversation
+    shells = conversation.shells if conversation is not None else None
+    shell_id = shells.to_background() if shells is not None else None
+    if shell_id is None:
+        app.composer.action_cursor_left()
+        return
+    app.say(f"The command goes on in the background as {shell_id}; /tasks lists it.")
+    app.standing_changed()
+
+
+def _is_second_press(app: DirgeApp, action: str, *, within_s: float) -> bool:
+    """Whether the same action was asked for less than `within_s` ago; notes this press."""
+    now = time.monotonic()
+    before = app.last_pressed.get(action)
+    app.last_pressed[action] = now
+    return before is not None and now - before < within_s
+
+
+# -- the input: the queue, an editor, the clipboard, the mode
+
+
+async def up_on_empty(app: DirgeApp) -> None:
+    """Take the queue back first; only then go to the earlier prompts."""
+    if not app.talk.take_queue_back():
+        app.composer.key_action_history_older()
+
+
+async def take_queue_back(app: DirgeApp) -> None:
+    app.talk.take_queue_back()
+
+
+async def drop_queue(app: DirgeApp) -> None:
+    """Forget what is queued; it stays among the earlier prompts, and the run goes on."""
+    dropped = app.talk.drop_queue()
+    for text in dropped:
+        app.composer.prompts.add(text)
+    if dropped:
+        older = app.keymap.name_of("composer", "history_older")
+        app.hint(f"Dropped from the queue: {len(dropped)}. {older} brings it back.")
+    else:
+        app.hint("Nothing is queued.")
+
+
+async def edit_outside(app: DirgeApp) -> None:
+    """Give the draft to the editor in full; pastes that it leaves alone stay placeholders."""
+    composer = app.composer
+    draft = composer.draft
+    try:
+        edited = await edit_in_editor(app, composer.pastes.expand(draft))
+    except DirgeError as error:
+        app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
+        return
+    if edited is not None:
+        composer.put(edited)
+
+
+async def paste(app: DirgeApp) -> None:
+    """Put the picture on the desktop's clipboard into the input, or its text if there is none."""
+    clip = await asyncio.to_thread(read_clipboard)
+    if clip.problem:
+        app.hint(clip.problem)
+    elif not clip.image:
+        app.composer.paste(clip.text)
+    # Imported now: few starts ever paste a picture.
+    elif len(clip.image) > importlib.import_module("dirge_py.files.assets").PICTURE_LIMIT:
+        app.say("The picture is larger than 5 MiB. Scale it down first.", tone="warning")
+    elif problem := _why_not_seen(app):
+        app.say(problem, tone="warning")
+    else:
+        app.composer.write(app.pictures.take(clip.image) + " ")
+
+
+def _why_not_seen(app: DirgeApp) -> str:
+    """Why the model cannot look at a picture; empty if it can, or where nobody knows."""
+    conversation = app.talk.conversation
+    if conversation is None or conversation.sees_pictures in (None, True):
+        return ""
+    return f"{conversation.model} cannot look at pictures; /model switches to another model."
+
+
+async def cycle_mode(app: DirgeApp) -> None:
+    """Switch to the next permission mode; it applies from the next call on."""
+    conversation = app.talk.conversation
+    if conversation is None:
+        return
+    at = _MODES.index(conversation.mode) + 1 if conversation.mode in _MODES else 0
+    conversation.set_mode(_MODES[at % len(_MODES)])
+    app.standing_changed()
+
+
+# -- the screen: scrolling, folding, reading, finding, drawing anew
+
+
+async def toggle_all(app: DirgeApp) -> None:
+    app.transcript.toggle_all()
+
+
+async def page_up(app: DirgeApp) -> None:
+    app.transcript.scroll_lines(-app.transcript.page_lines)
+
+
+async def page_down(app: DirgeApp) -> None:
+    app.transcript.scroll_lines(app.transcript.page_lines)
+
+
+async def go_to_start(app: DirgeApp) -> None:
+    app.transcript.go_to_start()
+
+
+async def go_to_end(app: DirgeApp) -> None:
+    app.transcript.go_to_end()
+
+
+async def read(app: DirgeApp) -> None:
+    """Give the keyboard to the transcript."""
+    # First of all: the hint takes a line, and the view would follow its end.
+    app.transcript.hold()
+    app.transcript.focus()
+    named = ((app.keymap.name_of("reading", action), words) for action, words in _READING)
+    app.hint(" · ".join(f"{name} {words}" for name, words in named if name))
+
+
+async def copy_read(app: DirgeApp) -> None:
+    """Copy what is selected in the transcript, or the line at its cursor."""
+    text = app.transcript.reading.take_text()
+    app.hint(app.copy_text(text) if text.strip() else "Nothing to copy here.")
+
+
+async def find(app: DirgeApp) -> None:
+    app.find_bar.open(app.focused or app.composer)
+
+
+async def find_next(app: DirgeApp) -> None:
+    app.find_bar.step(1)
+
+
+async def find_previous(app: DirgeApp) -> None:
+    app.find_bar.step(-1)
+
+
+async def redraw(app: DirgeApp) -> None:
+    app.draw_anew()
+
+
+async def todos(app: DirgeApp) -> None:
+    """Show the todo list above the input, or hide it."""
+    app.surroundings.todos.toggle()
+
+
+async def toggle_reasoning(app: DirgeApp) -> None:
+    show_thinking(app, not app.opening.looks.show_thinking)
+
+
+def show_thinking(app: DirgeApp, is_shown: bool) -> None:
+    """Show thinking from the next answer on, in this and later sessions; or no longer.
+
+    What is on the screen already stays as it is; Ctrl+O opens all of it.
+    """
+    app.opening.looks = replace(app.opening.looks, show_thinking=is_shown)
+    app.chronicle.show_thinking(is_shown)
+    app.say(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
+
+
+# -- what is not on the screen: the pager, the terminal's own mouse, every command
+
+
+async def pager(app: DirgeApp) -> None:
+    try:
+        await read_in_pager(app, whole_text(app.transcript.layout_of_blocks))
+    except DirgeError as error:
+        app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
+
+
+async def release_mouse(app: DirgeApp) -> None:
+    app.take_mouse(is_ours=not app.has_mouse)
+    key = app.keymap.name_of("screen", "release_mouse")
+    whose = "dirge's again" if app.has_mouse else f"the terminal's; {key} takes it back"
+    app.hint(f"The mouse is {whose}.")
+
+
+async def palette(app: DirgeApp) -> None:
+    """Let the person pick a command or an action, and do it.
+
+    A command that needs arguments is put into the input.
+    """
+    chosen = await app.dock.pick("Commands and actions", palette_choices(app), "")
+    if chosen is None:
+        return
+    app.composer.focus()
+    command = app.front.commands.find(chosen[1:]) if chosen.startswith("/") else None
+    if command is not None and needs_arguments(command):
+        # The draft is not lost: it comes back with the earlier prompts.
+        app.composer.prompts.add(app.composer.text)
+        app.composer.put(f"{chosen} ")
+    elif command is not None:
+        await app.talk.say(chosen, "now")
+    else:
+        app.composer.post_message(app.composer.Wants(chosen))
+
+
+def palette_choices(app: DirgeApp) -> list[Choice]:
+    """Commands by name, with the keys that run them; then actions by what they do."""
+    keys = {row.action: ", ".join(map(spell, row.keys)) for row in app.keymap.keys if row.keys}
+    commands = [
+        Choice(
+            id=f"/{command.name}",
+            label=f"/{command.name} {command.usage}".rstrip(),
+            detail=" · ".join(filter(None, (command.summary, keys.get(f"/{command.name}")))),
+        )
+        for command in app.front.commands
+    ]
+    actions = [
+        Choice(id=row.action, label=row.words, detail=", ".join(map(spell, row.keys)))
+        for row in app.keymap.keys
+        if row.scope == "screen"
+        and row.words
+        and row.action not in _NOT_FROM_A_LIST
+        and not row.action.startswith("/")
+    ]
+    return [*commands, *actions]
+
+
+def needs_arguments(command: Command) -> bool:
+    """Whether a command does nothing without arguments; those in brackets are optional."""
+    return bool(command.usage) and not command.usage.startswith("[")
+
+
+ACTIONS: Mapping[str, Action] = {
+    "background": background,
+    "copy_read": copy_read,
+    "cycle_mode": cycle_mode,
+    "drop_queue": drop_queue,
+    "edit_outside": edit_outside,
+    "find": find,
+    "find_next": find_next,
+    "find_previous": find_previous,
+    "go_to_end": go_to_end,
+    "go_to_start": go_to_start,
+    "interrupt": interrupt,
+    "page_down": page_down,
+    "page_up": page_up,
+    "pager": pager,
+    "palette": palette,
+    "paste": paste,
+    "quit": quit_program,
+    "read": read,
+    "redraw": redraw,
+    "release_mouse": release_mouse,
+    "stop": stop,
+    "suspend": suspend,
+    "take_queue_back": take_queue_back,
+    "todos": todos,
+    "toggle_all": toggle_all,
+    "toggle_reasoning": toggle_reasoning,
+    "up_on_empty": up_on_empty,
+}
+"""Every action of the screen by the name the keymap gives it."""
