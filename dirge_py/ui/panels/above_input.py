@@ -1,28 +1,20 @@
-"""The todo list above the input, there when it is asked for.
-
-What was typed during a run and has not reached it yet, and what the keys would do now.
-
-The line above the input: what the keys would do now, and in what state the input is.
-"""
+"""What stands above the input: the todo list, the queue, and a hint about the keys."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
+from dirge_py.frontend.controller import Talk, Waiting
+from dirge_py.lib.text import clean
+from dirge_py.ui.activity import TodoEntry
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.dialog import fitted
+from dirge_py.ui.panels.side_panels import MOST_TODOS, todo_lines
+from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dirge_py.frontend.controller import Waiting
-from dirge_py.lib.text import clean
-from dirge_py.ui.activity import TodoEntry
-from dirge_py.ui.keymap import Scope
-from dirge_py.ui.panels.dialog import fitted
-from dirge_py.ui.panels.side_panels import MOST_TODOS, todo_lines
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
 
-if TYPE_CHECKING:
-    from dirge_py.ui.app import DirgeApp
 
 _ROWS_FOR_OTHERS = 8
 """Rows of the screen that stay: some of the transcript, the input, the status line."""
@@ -123,29 +115,33 @@ class QueuePanel(Widget, can_focus=False):
         return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._ink.text)]
 
 
-def key_hint(app: "DirgeApp") -> str:
-    """Empty when there is nothing to say."""
-    parts = [*_of_the_input(app), *_of_the_run(app), *_of_the_stash(app)]
+def key_hint(composer: Composer, talk: Talk, keymap: Keymap) -> str:
+    """What the keys would do now and the state of the input; empty if there is nothing to say."""
+    parts = [
+        *_of_the_input(composer),
+        *_of_the_run(composer, talk, keymap),
+        *_of_the_stash(composer, keymap),
+    ]
     return " · ".join(part for part in parts if part)
 
 
-def _of_the_input(app: "DirgeApp") -> list[str]:
-    return [clean(app.composer.words)]
+def _of_the_input(composer: Composer) -> list[str]:
+    return [clean(composer.words)]
 
 
-def _of_the_run(app: "DirgeApp") -> list[str]:
-    name = app.keymap.name_of
-    if app.talk.state == "compacting":
+def _of_the_run(composer: Composer, talk: Talk, keymap: Keymap) -> list[str]:
+    name = keymap.name_of
+    if talk.state == "compacting":
         return [f"{name('screen', 'interrupt')} interrupts"]
-    if not app.talk.is_busy or app.talk.is_asking:
+    if not talk.is_busy or talk.is_asking:
         return []
-    is_between = not app.talk.is_running
+    is_between = not talk.is_running
     verbs: dict[tuple[Scope, str], str] = {
         ("screen", "interrupt"): "stops the plan" if is_between else "interrupts",
         ("composer", "submit"): "keeps it for the next run" if is_between else "steers",
         ("composer", "queue"): "queues for after",
     }
-    if app.talk.waiting and not app.composer.text:
+    if talk.waiting and not composer.text:
         verbs["composer", "up"] = "takes back"
         verbs["screen", "drop_queue"] = "drops it"
     # An action without a key has nothing to be told of it.
@@ -153,12 +149,12 @@ def _of_the_run(app: "DirgeApp") -> list[str]:
     return [f"{key} {verb}" for key, verb in named if key]
 
 
-def _of_the_stash(app: "DirgeApp") -> list[str]:
-    count = len(app.composer.stashed)
+def _of_the_stash(composer: Composer, keymap: Keymap) -> list[str]:
+    count = len(composer.stashed)
     if not count:
         return []
     drafts = "1 draft stashed" if count == 1 else f"{count} drafts stashed"
-    key = app.keymap.name_of("composer", "stash")
-    if not key or app.composer.text.strip():
+    key = keymap.name_of("composer", "stash")
+    if not key or composer.text.strip():
         return [drafts]
     return [f"{drafts}, {key} takes {'it' if count == 1 else 'the last'} back"]

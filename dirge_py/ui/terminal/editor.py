@@ -1,8 +1,7 @@
-"""Writing in `$VISUAL` or `$EDITOR`, with the screen handed over meanwhile.
+"""The person's own editor and pager: the screen is handed to them, or files are opened beside it.
 
-Reading a long text in the person's pager, with the screen handed over meanwhile.
-
-Opening what the agent changed in the person's own editor, as `editor_open_command` says.
+`$VISUAL` or `$EDITOR` edits a text, `$PAGER` shows one; `editor_open_command` opens what the agent
+has changed while the screen stays.
 """
 
 import os
@@ -19,15 +18,15 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import find_program, run_in_foreground
 from dirge_py.types.errors import ProcessError
+from dirge_py.ui.terminal.app_base import TerminalApp
 
 if TYPE_CHECKING:
     from dirge_py.processes.programs import start_detached
-    from dirge_py.ui.app import DirgeApp
 else:
     start_detached = late("dirge_py.processes.programs", "start_detached")
 
 
-async def edit_in_editor(app: "DirgeApp", text: str) -> str | None:
+async def edit_in_editor(app: TerminalApp, text: str) -> str | None:
     """What the person made of `text`; None if they left it as it was. A run goes on meanwhile.
 
     Raises:
@@ -39,7 +38,7 @@ async def edit_in_editor(app: "DirgeApp", text: str) -> str | None:
     return shown if shown != text else None
 
 
-async def edit_file_text(app: "DirgeApp", text: str, path: str) -> str | None:
+async def edit_file_text(app: TerminalApp, text: str, path: str) -> str | None:
     """What the person made of the text of a file, byte for byte; None if they left it as it was.
 
     The editor is given a copy that only they can read, named as files of its kind are.
@@ -57,7 +56,7 @@ async def edit_file_text(app: "DirgeApp", text: str, path: str) -> str | None:
     return shown if shown != text else None
 
 
-async def _edit(app: "DirgeApp", text: bytes, *, suffix: str) -> bytes:
+async def _edit(app: TerminalApp, text: bytes, *, suffix: str) -> bytes:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         command = shlex.split(editor)
@@ -88,7 +87,7 @@ def write_draft(text: bytes, suffix: str) -> Path:
     return Path(name)
 
 
-async def hand_over(app: "DirgeApp", command: list[str]) -> int:
+async def hand_over(app: TerminalApp, command: list[str]) -> int:
     """Run a program that takes over the screen; returns its exit code. Raises ProcessError."""
     # Drawing waits, Ctrl+C is the editor's: the screen is not ours until it ends.
     app.is_handed_over = True
@@ -101,7 +100,7 @@ async def hand_over(app: "DirgeApp", command: list[str]) -> int:
         await app.take_back()
 
 
-async def read_in_pager(app: "DirgeApp", text: str) -> None:
+async def read_in_pager(app: TerminalApp, text: str) -> None:
     """Show `text` in `$PAGER`, else `less`, else `more`; a run goes on meanwhile.
 
     Raises:

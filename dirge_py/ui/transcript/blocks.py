@@ -15,16 +15,16 @@ What a run came to, in one line: turns, tokens, cost and time.
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
-
-from textual.strip import Strip
-
 from dirge_py.lib.text import clean, format_cost
 from dirge_py.slash.base import Tone
 from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
 from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, Span, clip, fold, strip, wrap
+from textual.strip import Strip
+from typing import Protocol
+
+
 
 
 class TranscriptBlock(Protocol):
@@ -59,6 +59,15 @@ class TranscriptBlock(Protocol):
 
     def guess_height(self, width: int) -> int:
         """About how many lines `paint` will return; need not be exact, must be quick."""
+
+
+class BlockPage(Protocol):
+    """Where blocks go: the transcript's widget, or a `Layout` in a test."""
+
+    def add(self, block: TranscriptBlock) -> None: ...
+    def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None: ...
+    def remove_block(self, block: TranscriptBlock) -> None: ...
+    def touch(self, block: TranscriptBlock) -> None: ...
 
 
 class BlockBase:

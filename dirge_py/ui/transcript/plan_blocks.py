@@ -6,41 +6,19 @@ The phases of a plan on the page: a heading each, what its fork did, and what ca
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, get_args
-
-from rich.cells import cell_len
-from textual.strip import Strip
-
 from dirge_py.lib.text import clean
-from dirge_py.types.events import (
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    MessageUpdate,
-    PermissionAnswered,
-    PermissionAsked,
-    PhaseName,
-    PlanPhase,
-    RetryNotice,
-    ToolExecutionStart,
-)
+from dirge_py.types.events import EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, MessageUpdate, PermissionAnswered, PermissionAsked, PhaseName, PlanPhase, RetryNotice, ToolExecutionStart
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import (
-    BlockBase,
-    DetailBlock,
-    TranscriptBlock,
-    duration_text,
-    guess_lines,
-    spent_text,
-)
+from dirge_py.ui.transcript.blocks import BlockBase, BlockPage, DetailBlock, TranscriptBlock, duration_text, guess_lines, spent_text
 from dirge_py.ui.transcript.lines import Span, behind, clip, strip, wrap
 from dirge_py.ui.transcript.prose import ProseBlock, pieces_of
 from dirge_py.ui.transcript.tool_block import main_argument
+from rich.cells import cell_len
+from textual.strip import Strip
+from typing import Protocol, get_args
 
-if TYPE_CHECKING:
-    from dirge_py.ui.transcript.renderer import BlockPage
+
 
 PHASES: Sequence[PhaseName] = get_args(PhaseName)
 _LEAST_RULE = 4
@@ -272,7 +250,7 @@ class ForkRenderer(Protocol):
 class GroupedPage:
     """The part of a page that belongs to one phase."""
 
-    def __init__(self, page: "BlockPage", group: PhaseBlock) -> None:
+    def __init__(self, page: BlockPage, group: PhaseBlock) -> None:
         self._page = page
         self._group = group
 
@@ -314,8 +292,8 @@ class PlanRenderer:
 
     def __init__(
         self,
-        page: "BlockPage",
-        tell_fork: Callable[["BlockPage"], ForkRenderer],
+        page: BlockPage,
+        tell_fork: Callable[[BlockPage], ForkRenderer],
         clock: Callable[[], float],
     ) -> None:
         self._page = page

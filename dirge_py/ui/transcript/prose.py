@@ -5,22 +5,16 @@ One answer while it is being written: its thinking, and its text cut into finish
 A whole text cut into the pieces it is drawn in.
 """
 
-from typing import TYPE_CHECKING
-
-from textual.strip import Strip
-
 from dirge_py.lib.text import clean
 from dirge_py.types.events import MessageUpdate
-from dirge_py.types.messages import AssistantMessage, TextBlock
-from dirge_py.types.messages import ThinkingBlock as Thought
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock as Thought
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import BlockBase, ThinkingBlock, TranscriptBlock, guess_lines
+from dirge_py.ui.transcript.blocks import BlockBase, BlockPage, ThinkingBlock, TranscriptBlock, guess_lines
 from dirge_py.ui.transcript.flow import MarkdownPiece, MarkdownStream
 from dirge_py.ui.transcript.lines import fold
 from dirge_py.ui.transcript.markdown import highlight, paint_markdown
+from textual.strip import Strip
 
-if TYPE_CHECKING:
-    from dirge_py.ui.transcript.renderer import BlockPage
 
 
 class ProseBlock(BlockBase):
@@ -69,7 +63,7 @@ class ProseBlock(BlockBase):
 class _Text:
     """One text block of the answer. Only its open end is ever drawn twice."""
 
-    def __init__(self, page: "BlockPage") -> None:
+    def __init__(self, page: BlockPage) -> None:
         self._page = page
         self._flow = MarkdownStream()
         self._open = ProseBlock(self._flow.open_piece, is_finished=False)
@@ -106,7 +100,7 @@ class _Text:
 class StreamedAnswer:
     """Hears the updates of one assistant message. `settle` draws them, once for many deltas."""
 
-    def __init__(self, page: "BlockPage", *, show_thinking: bool = False) -> None:
+    def __init__(self, page: BlockPage, *, show_thinking: bool = False) -> None:
         self._page = page
         self._show_thinking = show_thinking
         self._texts: dict[int, _Text] = {}

@@ -3,46 +3,12 @@
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
-from typing import Any, Protocol
-
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.outcome_text import words_for, words_for_silence
 from dirge_py.frontend.shell_message import read_words
 from dirge_py.slash.base import Tone
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    EscalationActivated,
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    PermissionAnswered,
-    PermissionAsked,
-    PlanPhase,
-    RepairStats,
-    RetryNotice,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    ToolExecutionUpdate,
-    TurnStart,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PermissionAnswered, PermissionAsked, PlanPhase, RepairStats, RetryNotice, SystemNotice, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate, TurnStart
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
@@ -50,15 +16,9 @@ from dirge_py.ui.transcript.images import names_of, words_about
 from dirge_py.ui.transcript.plan_blocks import PlanEvent, PlanRenderer
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
+from pathlib import Path
+from typing import Any
 
-
-class BlockPage(Protocol):
-    """Where blocks go: the transcript's widget, or a `Layout` in a test."""
-
-    def add(self, block: shown.TranscriptBlock) -> None: ...
-    def insert(self, before: shown.TranscriptBlock, block: shown.TranscriptBlock) -> None: ...
-    def remove_block(self, block: shown.TranscriptBlock) -> None: ...
-    def touch(self, block: shown.TranscriptBlock) -> None: ...
 
 
 class TranscriptRenderer:
@@ -70,7 +30,7 @@ class TranscriptRenderer:
 
     def __init__(
         self,
-        page: BlockPage,
+        page: shown.BlockPage,
         *,
         show_thinking: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -92,7 +52,7 @@ class TranscriptRenderer:
         self.phases = PlanRenderer(page, self._for_fork, clock)
         """Those of plans."""
 
-    def _for_fork(self, page: BlockPage) -> "TranscriptRenderer":
+    def _for_fork(self, page: shown.BlockPage) -> "TranscriptRenderer":
         return TranscriptRenderer(
             page,
             show_thinking=self._show_thinking,
