@@ -1,7 +1,5 @@
 """Reading with the keyboard: a cursor that goes by lines, blocks and landmarks."""
 
-from typing import TYPE_CHECKING
-
 from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import (
     TextPosition,
@@ -12,15 +10,13 @@ from dirge_py.ui.transcript.positions import (
     position_of,
 )
 from dirge_py.ui.transcript.rows import BlockRow
-
-if TYPE_CHECKING:
-    from dirge_py.ui.transcript.view import Transcript
+from dirge_py.ui.transcript.selection import TranscriptView
 
 
 class ReadingCursor:
     """Each public method without arguments is an action of the scope `reading`."""
 
-    def __init__(self, view: "Transcript") -> None:
+    def __init__(self, view: TranscriptView) -> None:
         self._view = view
         self._cursor: TextPosition | None = None
         self._selects_from: TextPosition | None = None

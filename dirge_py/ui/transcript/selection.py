@@ -1,11 +1,13 @@
-"""What is selected in the transcript: a stretch of its text, however it is drawn and wherever.
+"""Selecting text of the transcript, and opening and closing its blocks, with the mouse.
 
-The mouse in the transcript: dragging selects, and scrolls once it has left the view.
+A selection is a stretch of text, however it is drawn and wherever.
 """
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import Literal, Protocol
 
 from textual import events
+from textual.geometry import Region, Size, Spacing
 from textual.timer import Timer
 
 from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
@@ -19,10 +21,50 @@ from dirge_py.ui.transcript.positions import (
 )
 from dirge_py.ui.transcript.rows import BlockRow
 
-if TYPE_CHECKING:
-    from dirge_py.ui.transcript.view import Transcript
-
 Unit = Literal["character", "word", "line"]
+
+_SCROLLS_EVERY_S = 0.05
+_FASTEST = 8
+"""Lines scrolled at once, however far the mouse has gone."""
+
+
+class TranscriptView(Protocol):
+    """What selecting, reading and folding use of the transcript's widget."""
+
+    @property
+    def layout_of_blocks(self) -> TranscriptLayout: ...
+    @property
+    def selection(self) -> "TextSelection": ...
+    @property
+    def folding(self) -> "BlockToggle": ...
+    @property
+    def first_line(self) -> int: ...
+    @property
+    def lines_in_view(self) -> int: ...
+    @property
+    def page_lines(self) -> int: ...
+    @property
+    def top_place(self) -> LinePosition | None: ...
+    @property
+    def has_focus(self) -> bool: ...
+    @property
+    def gutter(self) -> Spacing: ...
+    @property
+    def region(self) -> Region: ...
+    @property
+    def size(self) -> Size: ...
+    def refresh(self) -> object: ...
+    def capture_mouse(self) -> None: ...
+    def release_mouse(self) -> None: ...
+    def set_interval(self, interval: float, callback: Callable[[], None]) -> Timer: ...
+    def scroll_lines(self, count: int) -> None: ...
+    def show(self, spot: TextPosition) -> None: ...
+    def go_to(self, place: LinePosition) -> None: ...
+    def go_to_end(self) -> None: ...
+    def hold(self) -> None: ...
+    def let_go(self) -> None: ...
+    def drop_selection(self) -> None: ...
+    def refold(self, row: BlockRow) -> None: ...
 
 
 class TextSelection:
@@ -87,15 +129,10 @@ class TextSelection:
             self._ends = (begin, end)
 
 
-_SCROLLS_EVERY_S = 0.05
-_FASTEST = 8
-"""Lines scrolled at once, however far the mouse has gone."""
-
-
 class MouseSelection:
     """Between a button that goes down and what becomes of it."""
 
-    def __init__(self, view: "Transcript") -> None:
+    def __init__(self, view: TranscriptView) -> None:
         self._view = view
         self._from: tuple[LinePosition, int] | None = None
         self._at = (0, 0)
@@ -106,7 +143,7 @@ class MouseSelection:
     def begin(self, event: events.MouseDown) -> None:
         view = self._view
         y, x = self._at = self._where(event)
-        place = view.layout_of_blocks.find(view.scroll_offset.y + y)
+        place = view.layout_of_blocks.find(view.first_line + y)
         self._has_dropped = view.selection.ends is not None
         # The view stays, even where it would follow the end now: the mouse points at what is seen.
         view.selection.drop()
@@ -156,7 +193,7 @@ class MouseSelection:
             return
         view.folding.untoggle()
         y, x = self._where(event)
-        spot = position_at(view.layout_of_blocks, view.scroll_offset.y + y, x)
+        spot = position_at(view.layout_of_blocks, view.first_line + y, x)
         if spot is not None:
             view.hold()
             view.selection.select_around(spot, "word" if event.chain == 2 else "line")
@@ -193,7 +230,7 @@ class MouseSelection:
         if place.row.is_gone:
             return
         line = max(0, min(self._at[0], view.lines_in_view - 1))
-        y = view.scroll_offset.y + line
+        y = view.first_line + line
         column = self._at[1]
         if self._at[0] != line:
             column = 0 if self._at[0] < 0 else view.size.width
@@ -208,3 +245,66 @@ class MouseSelection:
         else:
             view.selection.set(start, behind)
         view.refresh()
+
+
+class BlockToggle:
+    """`toggle_at` remembers what it did: it may turn out to have been the first of two clicks."""
+
+    def __init__(self, view: TranscriptView) -> None:
+        self._view = view
+        self._toggled: tuple[BlockRow, LinePosition | None] | None = None
+
+    def toggle_at(self, y: int) -> None:
+        """Open or close the block that the line `y` of the view belongs to."""
+        view = self._view
+        found = view.layout_of_blocks.find(view.first_line + y)
+        before = view.top_place
+        if found is not None and self.toggle(found.row):
+            self._toggled = (found.row, before)
+
+    def untoggle(self) -> None:
+        """Take the last `toggle_at` back, and show what was in view before."""
+        toggled, self._toggled = self._toggled, None
+        if toggled is None:
+            return
+        row, before = toggled
+        self.toggle(row)
+        if before is None:
+            self._view.go_to_end()
+        else:
+            self._view.go_to(before)
+
+    def toggle(self, row: BlockRow) -> bool:
+        """Open or close a block; False if there is nothing more of it to see."""
+        if row.is_gone or not row.block.can_expand:
+            return False
+        self._set(row, is_open=not self.is_open(row))
+        return True
+
+    def open(self, row: BlockRow) -> list[BlockRow]:
+        """Show all of a block, and what it belongs to; returns the rows that were closed."""
+        layout, opened = self._view.layout_of_blocks, []
+        group = row.block.group
+        if group is not None and layout.is_hidden(row.block):
+            opened.append(layout.rows.of(group))
+        if row.block.can_expand and not self.is_open(row):
+            opened.append(row)
+        for each in opened:
+            self._set(each, is_open=True)
+        return opened
+
+    def close(self, row: BlockRow) -> None:
+        if not row.is_gone and self.is_open(row):
+            self._set(row, is_open=False)
+
+    def is_open(self, row: BlockRow) -> bool:
+        return self._view.layout_of_blocks.is_open(row.block)
+
+    def forget_click(self) -> None:
+        """The last click was not the first of two."""
+        self._toggled = None
+
+    def _set(self, row: BlockRow, *, is_open: bool) -> None:
+        row.block.is_open = is_open
+        self._view.layout_of_blocks.refold(row.block)
+        self._view.refold(row)

@@ -1,10 +1,7 @@
 """The transcript's widget: one, however long the conversation is.
 
-What has come below the view since the end was left: a note over the end of its last line.
-
-Parts of a drawn line in another look: what is selected, found, or at the cursor.
-
-Opening and closing blocks of the transcript, one at a time.
+What is selected, found or at the cursor is drawn over its lines, and so is the note that counts
+what has come below the view since the end was left.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +27,7 @@ from dirge_py.ui.transcript.positions import ScrollAnchor, TextPosition, line_of
 from dirge_py.ui.transcript.reading_cursor import ReadingCursor
 from dirge_py.ui.transcript.rows import BlockRow
 from dirge_py.ui.transcript.search import TranscriptSearch
-from dirge_py.ui.transcript.selection import MouseSelection, TextSelection
+from dirge_py.ui.transcript.selection import BlockToggle, MouseSelection, TextSelection
 
 _WIDEST = 120
 """Text wider than this is hard to read; a wider terminal keeps blank margins."""
@@ -490,66 +487,3 @@ def _all_restyled(strip: Strip, columns: Sequence[tuple[int, int]], style: Style
     for begin, end in columns:
         strip = restyled(strip, begin, end, style)
     return strip
-
-
-class BlockToggle:
-    """`toggle_at` remembers what it did: it may turn out to have been the first of two clicks."""
-
-    def __init__(self, view: "Transcript") -> None:
-        self._view = view
-        self._toggled: tuple[BlockRow, LinePosition | None] | None = None
-
-    def toggle_at(self, y: int) -> None:
-        """Open or close the block that the line `y` of the view belongs to."""
-        view = self._view
-        found = view.layout_of_blocks.find(view.first_line + y)
-        before = view.top_place
-        if found is not None and self.toggle(found.row):
-            self._toggled = (found.row, before)
-
-    def untoggle(self) -> None:
-        """Take the last `toggle_at` back, and show what was in view before."""
-        toggled, self._toggled = self._toggled, None
-        if toggled is None:
-            return
-        row, before = toggled
-        self.toggle(row)
-        if before is None:
-            self._view.go_to_end()
-        else:
-            self._view.go_to(before)
-
-    def toggle(self, row: BlockRow) -> bool:
-        """Open or close a block; False if there is nothing more of it to see."""
-        if row.is_gone or not row.block.can_expand:
-            return False
-        self._set(row, is_open=not self.is_open(row))
-        return True
-
-    def open(self, row: BlockRow) -> list[BlockRow]:
-        """Show all of a block, and what it belongs to; returns the rows that were closed."""
-        layout, opened = self._view.layout_of_blocks, []
-        group = row.block.group
-        if group is not None and layout.is_hidden(row.block):
-            opened.append(layout.rows.of(group))
-        if row.block.can_expand and not self.is_open(row):
-            opened.append(row)
-        for each in opened:
-            self._set(each, is_open=True)
-        return opened
-
-    def close(self, row: BlockRow) -> None:
-        if not row.is_gone and self.is_open(row):
-            self._set(row, is_open=False)
-
-    def is_open(self, row: BlockRow) -> bool:
-        return self._view.layout_of_blocks.is_open(row.block)
-
-    def forget_click(self) -> None:
-        """The last click was not the first of two."""
-        self._toggled = None
-
-    def _set(self, row: BlockRow, *, is_open: bool) -> None:
-        row.block.is_open = is_open
-        self._view.layout_of_blocks.refold(row.block)
-        self._view.refold(row)
