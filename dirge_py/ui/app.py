@@ -289,7 +289,7 @@ class DirgeApp(TerminalApp):
         )
 
     @work
-    async def on_docked_panel_wants(self, message: Dialog.Wants) -> None:
+    async def on_dialog_wants(self, message: Dialog.Wants) -> None:
         await self.run_screen_action(message.action)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:

@@ -77,7 +77,7 @@ async def test_braces_go_by_blocks_and_brackets_by_hunks(room: Room):
 async def test_what_is_selected_by_lines_is_copied_as_it_was_written(room: Room):
     async with reading(room) as d:
         copied = []
-        d.app.front.copy = lambda text: copied.append(text) or "Copied."  # type: ignore
+        d.app.copy_text = lambda text: copied.append(text) or "Copied."  # type: ignore
         await press(d, "g", "v", "down", "y")
         await d.until(lambda: copied)
         await press(d, "g", "ctrl+c")

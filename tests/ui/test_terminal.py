@@ -244,7 +244,7 @@ def prepare():
     key = "sk-" + "secret"
     return key / 2
 from dirge_py.ui import start
-screen.start_of = lambda *a, **k: start.TuiStart(open_first=None, open_other=None, prepare=prepare)
+screen.start_of = lambda *a, **k: start.UiOptions(open_first=None, open_other=None, prepare=prepare)
 sys.exit(main.run([]))
 """
     terminal = Terminal(["-c", broken], cwd=tmp_path)

@@ -6,8 +6,13 @@ A question that is answered with one line.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar
-
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.answer_guard import FASTEST
+from dirge_py.ui.panels.dialog import ScrollingLines
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
@@ -16,14 +21,9 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
+from typing import ClassVar
 
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.answer_guard import FASTEST
-from dirge_py.ui.panels.dialog import ScrollingLines
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
+
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
@@ -188,7 +188,7 @@ class LineQuestion(Vertical):
     DEFAULT_CSS = """
     LineQuestion {
         height: 2; padding: 0 1; background: $surface; display: none;
-        & Sheet { height: 1; }
+        & ScrollingLines { height: 1; }
         & Input { height: 1; border: none; padding: 0; background: $surface; }
         & Input:focus { border: none; }
     }

@@ -86,7 +86,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     """A question above the input. `answer` is done once the person has decided."""
 
     DEFAULT_CSS = """
-    DockedPanel {
+    Dialog {
         height: auto; background: $surface; border-top: solid $dirge-warning; padding: 0 1;
         & Input { display: none; height: 1; border: none; padding: 0; background: $surface; }
         & Input:focus { border: none; }
@@ -316,7 +316,7 @@ class ScrollingLines(ScrollView, can_focus=False):
     """Shows what `paint` returns for its width; calls `on_end` when its end is first in view."""
 
     DEFAULT_CSS = """
-    Sheet { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    ScrollingLines { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
     """
 
     def __init__(

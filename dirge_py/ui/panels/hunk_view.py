@@ -4,12 +4,6 @@ No hunk is at the cursor at first: until an arrow has put it there, Enter takes 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Protocol
-
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.strip import Strip
-
 from dirge_py.lib.text import visible
 from dirge_py.types.errors import DirgeError
 from dirge_py.ui.keymap import Keymap
@@ -18,6 +12,12 @@ from dirge_py.ui.panels.dialog import KeyHint, ScrollingLines, paint_key_hints
 from dirge_py.ui.panels.file_changes import ChangeSelection, paint_hunk, paint_title
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.strip import Strip
+from typing import ClassVar, Protocol
+
+
 
 EditFile = Callable[[str, str], Awaitable[str | None]]
 """Gives a text to the person's editor, with the path it is of; None if it was left as it was."""
@@ -170,7 +170,7 @@ class HunkView(Vertical, can_focus=False):
     # -- keys
 
     def role_of(self, action: str) -> Role:
-        """What a key does here, as `DockedPanel.role_of`."""
+        """What a key does here, as `Dialog.role_of`."""
         match action:
             case "accept" | "refuse" | "edit":
                 return "select" if self._has_cursor else "none"

@@ -9,14 +9,6 @@ What stands below the call of a permission question: its keys, its rules, the ot
 
 import time
 from collections.abc import Callable, Sequence
-
-from rich.cells import cell_len
-from rich.style import Style
-from textual import events
-from textual.app import ComposeResult
-from textual.strip import Strip
-from textual.widgets import Input
-
 from dirge_py.lib.text import visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.ui.keymap import Keymap, Scope
@@ -24,15 +16,17 @@ from dirge_py.ui.panels import permission as below
 from dirge_py.ui.panels.answer_guard import Role
 from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.permission_request import (
-    WORDS,
-    Option,
-    PermissionChoice,
-    paint_reach,
-    paint_request,
-)
+from dirge_py.ui.panels.permission_request import Option, PermissionChoice, WORDS, paint_reach, paint_request
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
+from rich.cells import cell_len
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.strip import Strip
+from textual.widgets import Input
+
+
 
 _MOST_OTHERS = 5
 """Rows for the other questions; the list moves with the one that is shown."""
@@ -495,7 +489,7 @@ def width_with_rules(asked: PermissionChoice) -> int:
 
 
 def role_of(action: str, asked: PermissionChoice, body: ScrollingLines, *, is_text: bool) -> Role:
-    """What a key does at this question, as `DockedPanel.role_of`; `body` shows the call."""
+    """What a key does at this question, as `Dialog.role_of`; `body` shows the call."""
     match action:
         case "once" | "session" | "always":
             return "select" if action in asked.options and body.seen_end else "none"
