@@ -13,13 +13,14 @@ from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import UsageError
-from dirge_py.types.events import ForkEvent, HistoryMoved, LoopEvent, MessageUpdate, ToolExecutionUpdate
+from dirge_py.types.events import ForkEvent, HistoryMoved, LoopEvent, MessageEnd, MessageUpdate, ToolExecutionUpdate
+from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.key_names import spell
 from dirge_py.ui.keymap import Keymap, TOGETHER
-from dirge_py.ui.options import UiOptions
+from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.above_input import QueuePanel, key_hint
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
 from dirge_py.ui.panels.dialog import Dialog, GUARD_S
@@ -32,17 +33,19 @@ from dirge_py.ui.session_opener import SessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
 from dirge_py.ui.terminal.app_base import TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
-from dirge_py.ui.terminal.editor import edit_in_editor, read_in_pager
+from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor, read_in_pager
 from dirge_py.ui.theme.styles import DEFAULT_THEME, Styles, theme_names, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import Transcript
 from dirge_py.ui.user_shell import UserShell
+from functools import partial
 from pathlib import Path
 from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
+from textual.theme import Theme
 from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
 from typing import TYPE_CHECKING, TypeAlias
@@ -52,6 +55,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.ui.transcript.plan_blocks import PhaseBlock
     from dirge_py.ui.transcript.renderer import TranscriptRenderer
 else:
     TranscriptRenderer = late("dirge_py.ui.transcript.renderer", "TranscriptRenderer")
@@ -96,8 +100,8 @@ class DirgeApp(TerminalApp):
         self.keymap = Keymap()
         self.front = TuiFrontEnd(self, Registry())
         self.talk = Talk(self, self.front.commands, self.front)
-        self.dock = DialogHost(self, guard_s)
-        self.opening = SessionOpener(self, start)
+        self.dock = DialogHost(self, guard_s, partial(edit_file_text, self))
+        self.opening = SessionOpener(self, self.dock, start)
         self.pulse = Ticker(self)
         self.chords = KeyChords(self)
         self._bridge = EventBridge(self.post_message)
@@ -106,7 +110,7 @@ class DirgeApp(TerminalApp):
         self._chronicle: TranscriptRenderer | None = None
         self._hint = ""
         self.coloring = ThemeSwitcher(self, start.theme)
-        self.surroundings = ChromePresenter(self)
+        self.surroundings = ChromePresenter(self, self.opening.settings)
         self._make_widgets()
         self.coloring.show(self.coloring.theme)
 
@@ -177,6 +181,31 @@ class DirgeApp(TerminalApp):
     def has_calls_running(self) -> bool:
         return self._chronicle is not None and self._chronicle.has_calls_running
 
+    @property
+    def commands(self) -> Registry:
+        return self.front.commands
+
+    def replay(self, conversation: "Conversation") -> None:
+        """Draw what is stored of a conversation."""
+        self.chronicle.tell(conversation.messages, told_besides(conversation))
+
+    def show_message(self, message: UserMessage) -> None:
+        """Draw a message that is told outside of a run, behind what has happened before it."""
+        self._show_events()
+        self.chronicle.hear(MessageEnd(message))
+        self.transcript.redraw()
+
+    def end_plan(self) -> None:
+        """Whoever worked through a plan is gone: no phase of it goes on."""
+        self._show_events()
+        self.chronicle.phases.rest()
+        self.transcript.redraw()
+
+    @property
+    def plan_to_read(self) -> "PhaseBlock | None":
+        """The heading of a plan that nobody has decided on yet."""
+        return self.chronicle.phases.to_read
+
     def adopt(self, conversation: "Conversation") -> None:
         """Go on with this conversation, on an empty page; its messages are not written there."""
         self.drafts.leave()
@@ -222,6 +251,23 @@ class DirgeApp(TerminalApp):
         self._show_events()
         self.chronicle.notice(text, tone=tone)
         self.transcript.redraw()
+
+    def show_sign(self, sign: str) -> None:
+        """Show this sign before the input."""
+        # None is left where the program ends with a text in the input.
+        for shown in self.query("#sign").results(Static):
+            shown.update(sign)
+
+    def focus_input(self) -> None:
+        self.shell.take_focus()
+
+    def close_proposals(self) -> None:
+        self.proposer.close()
+
+    @property
+    def has_screen(self) -> bool:
+        """False while the program ends."""
+        return bool(self.screen_stack)
 
     def give_back(self, text: str) -> None:
         self.composer.put_before(text)
@@ -356,8 +402,28 @@ class DirgeApp(TerminalApp):
     # -- the rest
 
     @property
+    def ink(self) -> Styles:
+        return self.coloring.ink
+
+    @property
     def panel_ink(self) -> Styles:
         return self.coloring.panel_ink
+
+    def draw_with(self, theme: Theme, *, before: str) -> None:
+        """Draw Textual's widgets with this theme in the place of `before`, ours with its styles."""
+        self.register_theme(theme)
+        self.theme = theme.name
+        self.unregister_theme(before)
+        for widget in (self.transcript, self.queue, self.status, *self.surroundings.widgets):
+            widget.set_ink(self.ink)
+        asking = self.query(Dialog) if self.is_running else ()
+        for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):
+            panel.set_ink(self.panel_ink)
+
+    def take_looks(self, looks: UiSettings) -> Sequence[str]:
+        """Take over what the settings say of the screen; returns what is wrong with the theme."""
+        self.surroundings.take_looks(looks)
+        return self.coloring.settle()
 
     def set_colors(self, name: str) -> None:
         if problem := self.coloring.use(name):

@@ -5,34 +5,33 @@ costs nothing: nothing is gathered for it, and no program is asked.
 """
 
 import asyncio
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Literal
-
-from textual.worker import Worker
-
+from collections.abc import Callable, Coroutine, Sequence
+from dirge_py.frontend.controller import Talk
+from dirge_py.slash.base import Tone
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
 from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
-from dirge_py.ui.panels.side_panels import (
-    MARGIN,
-    LeftPanelContent,
-    RightPanelContent,
-    SidePanel,
-    left_lines,
-    right_lines,
-)
+from dirge_py.ui.panels.side_panels import LeftPanelContent, MARGIN, RightPanelContent, SidePanel, left_lines, right_lines
 from dirge_py.ui.programs import GitStatus, ScreenPrograms, read_git_status
-from dirge_py.ui.status import LimitsShown, StatusModel, folder_and_branch, plan_words, status_of
+from dirge_py.ui.status import LimitsShown, StatusBar, StatusModel, folder_and_branch, plan_words, status_of
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.terminal.notifications import Notifier
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.view import Transcript
+from functools import partial
+from textual.geometry import Size
+from textual.worker import Worker
+from typing import Literal, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
     from dirge_py.conversation.run import Run
-    from dirge_py.ui.app import DirgeApp
+
+
+
 
 WIDE = 152
 """Columns from which on there are panels at the sides, if nobody says otherwise."""
@@ -49,16 +48,39 @@ _SAID_FROM_S = 1.0
 Side = Literal["left", "main", "right"]
 
 
+class ChromeApp(Protocol):
+    """What the panels and the status line use of the app."""
+
+    clock: Callable[[], float]
+    talk: Talk
+    transcript: Transcript
+    status: StatusBar
+
+    @property
+    def ink(self) -> Styles: ...
+    @property
+    def size(self) -> Size: ...
+    @property
+    def app_focus(self) -> bool: ...
+    def to_terminal(self, sequence: str) -> None: ...
+    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def end_plan(self) -> None: ...
+    def run_worker(
+        self, work: Callable[[], Coroutine[None, None, None]], /, *, exit_on_error: bool
+    ) -> Worker[None]: ...
+
+
 class ChromePresenter:
     """`place` is the folder and its branch, `beat` counts the seconds in which something ran."""
 
-    def __init__(self, app: "DirgeApp") -> None:
+    def __init__(self, app: ChromeApp, settings: "Callable[[], Config | None]") -> None:
         self._app = app
+        self._settings = settings
         self.activity = RunActivity(app.clock)
         self.programs = ScreenPrograms()
         self.notifier = Notifier(app.to_terminal, self.programs)
         self.following = EditorFollower(lambda why: app.say(why, tone="warning"))
-        ink = app.coloring.ink
+        ink = app.ink
         self.left, self.right = SidePanel(ink, "left"), SidePanel(ink, "right")
         self.todos = TodoPanel(ink)
         self.bounds = LimitsShown()
@@ -215,9 +237,7 @@ class ChromePresenter:
         if was_since is None:
             return
         self.activity.plan = None
-        self._app.catch_up()
-        self._app.chronicle.phases.rest()
-        self._app.transcript.redraw()
+        self._app.end_plan()
         took_s = self._app.clock() - was_since
         if took_s > LONG_RUN_S:
             self._call(f"the plan has ended, after {took_s:.0f} s")
@@ -280,7 +300,7 @@ class ChromePresenter:
         conversation = self._app.talk.conversation
         if conversation is None:
             return
-        ink, activity = self._app.coloring.ink, self.activity
+        ink, activity = self._app.ink, self.activity
         if self.left.display:
             left = LeftPanelContent(
                 gauge=self.standing.gauge,
@@ -314,7 +334,7 @@ class ChromePresenter:
 
     async def _read_bounds(self) -> None:
         try:
-            config = await asyncio.to_thread(self._app.opening.settings)
+            config = await asyncio.to_thread(self._settings)
         except ConfigError:
             return  # Whoever opens the conversation says what is wrong.
         if config is None:

@@ -1,36 +1,38 @@
-"""Where questions are put: above the input, one after the other, the focus going there and back.
+"""Dialogs above the input, one after the other, and the `Asker` that answers with them.
 
-Answers the engine's questions with panels docked above the input.
+The focus goes to a dialog and back.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
-
-from textual import events
-from textual.content import Content
-from textual.widget import Widget
-
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dirge_py.frontend.controller import Talk
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice
-from dirge_py.types.questions import (
-    PermissionAnswer,
-    PermissionRequest,
-    Question,
-    QuestionAnswer,
-    TrustOffer,
-)
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Question, QuestionAnswer, TrustOffer
 from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.above_input import QueuePanel
+from dirge_py.ui.panels.choices import LineQuestion, Picker
 from dirge_py.ui.panels.dialog import Answer, Dialog
-from dirge_py.ui.terminal.editor import edit_file_text
+from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.layout import LinePosition
+from dirge_py.ui.transcript.view import Transcript
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+from typing import Any, Protocol, TYPE_CHECKING, TypedDict
+
+
 
 if TYPE_CHECKING:
-    from dirge_py.ui.app import DirgeApp
     from dirge_py.ui.panels.form import QuestionForm
+    from dirge_py.ui.panels.hunk_view import EditFile
     from dirge_py.ui.panels.permission import PermissionDialog
     from dirge_py.ui.panels.trust import TrustDialog
+    from dirge_py.ui.transcript.plan_blocks import PhaseBlock
 else:
     QuestionForm = late("dirge_py.ui.panels.form", "QuestionForm")
     PermissionDialog = late("dirge_py.ui.panels.permission", "PermissionDialog")
@@ -52,12 +54,50 @@ class _Look(TypedDict):
     clock: Callable[[], float]
 
 
-class DialogHost:
-    """The `asker.Dock` of the app, and its pickers."""
+class DialogApp(Protocol):
+    """What dialogs use of the app."""
 
-    def __init__(self, app: "DirgeApp", guard_s: float) -> None:
+    keymap: Keymap
+    clock: Callable[[], float]
+    talk: Talk
+    composer: Composer
+    transcript: Transcript
+    queue: QueuePanel
+    picker: Picker
+    line_question: LineQuestion
+
+    @property
+    def panel_ink(self) -> Styles: ...
+    @property
+    def plan_to_read(self) -> "PhaseBlock | None": ...
+    @property
+    def size(self) -> Size: ...
+    @property
+    def focused(self) -> Widget | None: ...
+    @property
+    def screen(self) -> Screen[object]: ...
+    @property
+    def is_running(self) -> bool: ...
+    @property
+    def has_screen(self) -> bool: ...
+    def query(self, query_type: type[Dialog[Any]]) -> Iterable[Dialog[Any]]: ...
+    def mount(self, widget: Widget, /, *, before: Widget) -> Awaitable[None]: ...
+    def set_focus(self, widget: Widget | None) -> None: ...
+    def set_timer(self, delay: float, callback: Callable[[], None]) -> Timer: ...
+    def call_after_refresh(self, callback: Callable[[], None]) -> bool: ...
+    def close_proposals(self) -> None: ...
+    def focus_input(self) -> None: ...
+    def catch_up(self) -> None: ...
+    def standing_changed(self) -> None: ...
+
+
+class DialogHost:
+    """Puts dialogs above the input and takes them down, and shows the pickers there."""
+
+    def __init__(self, app: DialogApp, guard_s: float, edit_file: "EditFile") -> None:
         self._app = app
         self._guard_s = guard_s
+        self._edit_file = edit_file
         self._before: Widget | None = None
         self._is_about_plan = False
         self._panel: Dialog[Any] | None = None
@@ -82,16 +122,13 @@ class DialogHost:
             "clock": app.clock,
         }
 
-    async def _edit_file(self, text: str, path: str) -> str | None:
-        return await edit_file_text(self._app, text, path)
-
     async def put_up(self, panel: Dialog[Answer]) -> None:
         app = self._app
         panel.refit = lambda: self._fit(panel, app.size.height)
         panel.give_to_input = self._give_to_input
         # A sentence that is being written, or lies there half written, is finished first.
         panel.takes_keyboard = not (app.focused is app.composer and app.composer.is_in_use)
-        app.proposer.close()
+        app.close_proposals()
         app.catch_up()  # What is asked about has been told, and is shown above.
         self._before = app.focused
         app.talk.is_asking = True
@@ -148,7 +185,7 @@ class DialogHost:
     def return_keyboard(self) -> None:
         """What was typed is sent, or deleted: answer now. Not while something stands there."""
         app = self._app
-        if not app.is_running or not app.screen_stack:
+        if not app.is_running or not app.has_screen:
             return  # The program is ending.
         if app.focused is app.composer and not app.composer.is_in_use:
             self.take_keyboard()
@@ -163,7 +200,7 @@ class DialogHost:
     def _show_plan(self) -> None:
         """A plan that is asked about is read from its beginning, however little room is left."""
         app = self._app
-        plan, page = app.chronicle.phases.to_read, app.transcript
+        plan, page = app.plan_to_read, app.transcript
         self._is_about_plan = plan is not None
         if plan is None or not page.sticks:
             return
@@ -185,7 +222,7 @@ class DialogHost:
         if before is not app.composer and before in app.screen.focus_chain:
             app.set_focus(before)
         else:
-            app.shell.take_focus()
+            app.focus_input()
 
     def stop_run(self) -> None:
         self._app.talk.interrupt()
@@ -199,13 +236,13 @@ class DialogHost:
         try:
             return await self._app.picker.ask(title, choices, current)
         finally:
-            self._app.shell.take_focus()
+            self._app.focus_input()
 
     async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
         try:
             return await self._app.line_question.ask(title, value=value, hidden=hidden)
         finally:
-            self._app.shell.take_focus()
+            self._app.focus_input()
 
     def _fit(self, panel: Dialog[Any], height: int) -> None:
         # What is being written is seen, however little room there is.

@@ -2,13 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from textual.worker import Worker
 
 from dirge_py import slash
 from dirge_py.files.git import branch_of
+from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.replay import told_besides
 from dirge_py.frontend.session_conflict import question_about, way_from
 from dirge_py.frontend.starting import ProjectDoor
@@ -19,32 +22,56 @@ from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, NoProvider, SessionBusy
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import AnswersTrust
-from dirge_py.ui.dialog_host import DialogAsker
-from dirge_py.ui.keymap import preset_of, speaks_kitty, unsendable
+from dirge_py.ui.dialog_host import DialogAsker, DialogHost
+from dirge_py.ui.keymap import Keymap, preset_of, speaks_kitty, unsendable
 from dirge_py.ui.options import UiOptions, UiSettings
+from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names
 from dirge_py.ui.transcript.blocks import GreetingBlock
+from dirge_py.ui.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.frontend.setup_wizard import set_up
     from dirge_py.session.recovery import choices_from_answers, recovery_questions
-    from dirge_py.ui.app import DirgeApp
 else:
     choices_from_answers = late("dirge_py.session.recovery", "choices_from_answers")
     recovery_questions = late("dirge_py.session.recovery", "recovery_questions")
     set_up = late("dirge_py.frontend.setup_wizard", "set_up")
 
 
+class OpenerApp(Protocol):
+    """What opening a session uses of the app."""
+
+    keymap: Keymap
+    talk: Talk
+    composer: Composer
+    transcript: Transcript
+
+    @property
+    def commands(self) -> Registry: ...
+    def adopt(self, conversation: "Conversation") -> None: ...
+    def replay(self, conversation: "Conversation") -> None: ...
+    def take_looks(self, looks: UiSettings) -> Sequence[str]: ...
+    def take_mouse(self, *, is_ours: bool) -> None: ...
+    def set_colors(self, name: str) -> None: ...
+    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def hint(self, text: str) -> None: ...
+    def fail(self, error: Exception) -> None: ...
+    def call_after_refresh(self, callback: Callable[[], None]) -> bool: ...
+    def run_worker(self, work: Awaitable[None], /) -> Worker[None]: ...
+
+
 class SessionOpener:
     """Opens the conversation of an app, and every later one."""
 
-    def __init__(self, app: "DirgeApp", start: UiOptions) -> None:
+    def __init__(self, app: OpenerApp, dialogs: DialogHost, start: UiOptions) -> None:
         self._app = app
+        self._dialogs = dialogs
         self._start = start
-        self.asker = DialogAsker(app.dock)
+        self.asker = DialogAsker(dialogs)
         self._is_over = asyncio.Event()
         self.looks = UiSettings()
         self._is_told = False
@@ -232,7 +259,9 @@ class SessionOpener:
             if tone == "good":
                 self._good_news.append(text)
 
-        ending = await set_up(app.dock, say, service, why, has_demo=self._start.demo is not None)
+        ending = await set_up(
+            self._dialogs, say, service, why, has_demo=self._start.demo is not None
+        )
         if ending == "given up":
             app.say("Nothing was changed. Enter asks again, Ctrl+D leaves.")
         elif ending == "demo" and self._start.demo is not None:
@@ -253,21 +282,19 @@ class SessionOpener:
         app.take_mouse(is_ours=looks.has_mouse and not in_screen)
         problems = app.keymap.change(looks.keys, preset_of(looks.keymap, looks.enter))
         app.composer.use_vim(is_on=looks.keymap == "vim")
-        app.front.commands.take(commands)
-        odd_names = app.front.commands.use_own_names(looks.aliases)
+        app.commands.take(commands)
+        odd_names = app.commands.use_own_names(looks.aliases)
         problems = [*problems, *unsendable(app.keymap, has_kitty=speaks_kitty())]
         warnings = [f"[keys]: {problem}" for problem in problems]
         warnings += [f"[aliases]: {warning}" for warning in odd_names]
-        app.surroundings.take_looks(looks)
-        warnings += app.coloring.settle()
+        warnings += app.take_looks(looks)
         return warnings
 
     def _take_up(self, conversation: "Conversation") -> None:
         app = self._app
         app.adopt(conversation)
-        besides = told_besides(conversation)
-        if conversation.messages or besides:
-            app.chronicle.tell(conversation.messages, besides)
+        if conversation.messages or told_besides(conversation):
+            app.replay(conversation)
             settings = conversation.settings
             app.say(f"Back in this session, with {settings.model}, mode {settings.mode}.")
         else:
@@ -289,7 +316,7 @@ class SessionOpener:
                     ],
                 )
             )
-        taken = app.front.commands.use_plugins(conversation.plugins)
+        taken = app.commands.use_plugins(conversation.plugins)
         keys = conversation.plugins.keys if conversation.plugins is not None else ()
         taken += app.keymap.use_plugins(keys)
         for notice in (*conversation.notices, *taken):

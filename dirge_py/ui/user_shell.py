@@ -1,20 +1,26 @@
 """`! command` and `!! command`: the person's own commands, run in a terminal above the input."""
 
 import asyncio
-from typing import TYPE_CHECKING
-
-from textual.widgets import Static
-
+from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.shell_message import words_about
+from dirge_py.slash.base import Tone
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd
 from dirge_py.types.messages import UserMessage
+from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.shell_box import ShellBox
+from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.theme.styles import Styles
+from textual.geometry import Size
+from textual.widget import Widget
+from typing import Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.running_command import CommandResult
-    from dirge_py.ui.app import DirgeApp
+
+
+
 
 SHOWN_AFTER_S = 0.12
 """A command that ends before this is never shown at work."""
@@ -24,10 +30,31 @@ _TOLD = "runs in your shell; the model sees it"
 _UNTOLD = "runs in your shell; the model does not see it"
 
 
+class ShellApp(Protocol):
+    """What a command of the person's uses of the app."""
+
+    keymap: Keymap
+    talk: Talk
+    composer: Composer
+
+    @property
+    def panel_ink(self) -> Styles: ...
+    @property
+    def size(self) -> Size: ...
+    @property
+    def is_running(self) -> bool: ...
+    def set_focus(self, widget: Widget | None) -> None: ...
+    def show_sign(self, sign: str) -> None: ...
+    def show_message(self, message: UserMessage) -> None: ...
+    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def hint(self, text: str) -> None: ...
+    def give_back(self, text: str) -> None: ...
+
+
 class UserShell:
     """Runs one such command at a time. What it wrote is shown; of `!` the model is told, too."""
 
-    def __init__(self, app: "DirgeApp") -> None:
+    def __init__(self, app: ShellApp) -> None:
         self._app = app
         self.box = ShellBox(app.panel_ink, app.keymap)
         self._begun = b""
@@ -45,9 +72,7 @@ class UserShell:
         sign = "!" if self.takes(text) else "❯"
         if sign != self._sign:
             self._sign = sign
-            # None is left where the program ends with a text in the input.
-            for shown in self._app.query("#sign").results(Static):
-                shown.update(sign)
+            self._app.show_sign(sign)
         if not self.takes(text):
             return ""
         return _UNTOLD if text.startswith("!!") else _TOLD
@@ -136,9 +161,7 @@ class UserShell:
         """Show what it came to, now; a run may take it up later."""
         app = self._app
         message = words_about(command, finished)
-        app.catch_up()
-        app.chronicle.hear(MessageEnd(message))
-        app.transcript.redraw()
+        app.show_message(message)
         if not is_told:
             return
         self._shown.append(message)

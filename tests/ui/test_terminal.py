@@ -243,8 +243,9 @@ from dirge_py.cli import main, screen
 def prepare():
     key = "sk-" + "secret"
     return key / 2
-from dirge_py.ui import start
-screen.start_of = lambda *a, **k: start.UiOptions(open_first=None, open_other=None, prepare=prepare)
+from dirge_py.ui.options import UiOptions
+options = UiOptions(open_first=None, open_other=None, prepare=prepare)
+screen.start_of = lambda *a, **k: options
 sys.exit(main.run([]))
 """
     terminal = Terminal(["-c", broken], cwd=tmp_path)

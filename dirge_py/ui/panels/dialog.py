@@ -316,7 +316,9 @@ class ScrollingLines(ScrollView, can_focus=False):
     """Shows what `paint` returns for its width; calls `on_end` when its end is first in view."""
 
     DEFAULT_CSS = """
-    ScrollingLines { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    ScrollingLines {
+        height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
+    }
     """
 
     def __init__(

@@ -1,26 +1,25 @@
-"""The theme in use: put on, tried out, and read anew when its file changes.
+"""The theme in use: put on, tried out from a list, and read anew when its file changes.
 
 Our themes as Textual's: the colours of the widgets that Textual draws.
-
-Choosing a theme: whoever asks hears which one the cursor is on.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from textual.containers import Vertical
 from textual.theme import Theme as TextualTheme
+from textual.widget import Widget
 from textual.worker import Worker
 
-from dirge_py.slash.base import Choice
+from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.choices import Picker
-from dirge_py.ui.panels.dialog import Dialog
+from dirge_py.ui.panels.choices import LineQuestion, Picker
+from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import (
     Styles,
     complete_colors,
@@ -30,14 +29,28 @@ from dirge_py.ui.theme.styles import (
     user_theme_file,
 )
 
-if TYPE_CHECKING:
-    from dirge_py.ui.app import DirgeApp
+
+class ThemedApp(Protocol):
+    """What a change of the theme uses of the app."""
+
+    keymap: Keymap
+    composer: Composer
+    line_question: LineQuestion
+
+    @property
+    def is_running(self) -> bool: ...
+    def draw_with(self, theme: TextualTheme, *, before: str) -> None: ...
+    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def mount(self, widget: Widget, /, *, before: Widget) -> Awaitable[None]: ...
+    def run_worker(
+        self, work: Callable[[], Coroutine[None, None, None]], /, *, exit_on_error: bool
+    ) -> Worker[None]: ...
 
 
 class ThemeSwitcher:
     """`problem` says why the theme is not the one that was asked for, `name` which one that was."""
 
-    def __init__(self, app: "DirgeApp", name: str) -> None:
+    def __init__(self, app: ThemedApp, name: str) -> None:
         self._app = app
         self._serial = 0
         self._watcher: Worker[None] | None = None
@@ -57,14 +70,10 @@ class ThemeSwitcher:
 
     def show(self, theme: Theme) -> None:
         """Draw with these colours; nothing moves."""
-        app = self._app
         self.theme = theme
         self.ink, self.panel_ink = styles_for(theme), styles_for(theme, "surface")
         before, self._serial = f"dirge-{self._serial}", self._serial + 1
-        app.register_theme(textual_theme(theme, self._serial))
-        app.theme = f"dirge-{self._serial}"
-        app.unregister_theme(before)
-        self._repaint()
+        self._app.draw_with(textual_theme(theme, self._serial), before=before)
 
     def settle(self) -> Sequence[str]:
         """The first frame is there: follow the file from now on; returns what is wrong with it."""
@@ -113,15 +122,6 @@ class ThemeSwitcher:
         async for changes in watchfiles.awatch(*places, recursive=False):
             if names & {Path(path).name for _, path in changes} and file.exists():
                 self._read_again()
-
-    def _repaint(self) -> None:
-        app = self._app
-        around = app.surroundings.widgets
-        for widget in (app.transcript, app.queue, app.status, *around):
-            widget.set_ink(self.ink)
-        asking = app.query(Dialog) if app.is_running else ()
-        for panel in (app.proposals, app.picker, app.shell.box, app.line_question, *asking):
-            panel.set_ink(self.panel_ink)
 
     def _read_again(self) -> None:
         try:
