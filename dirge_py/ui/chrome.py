@@ -1,7 +1,7 @@
-"""What stands around the transcript: the panels, the todo list, the status line and its face.
+"""The presenter of what stands around the transcript: panels, todo list, status line and face.
 
-It hears the events of the conversation, and shows what came of them. A panel that is not shown
-costs nothing: nothing is gathered for it, and no program is asked.
+It receives the events of the conversation and shows their outcome. A panel that is not shown costs
+nothing: nothing is gathered for it, and no program is started.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from typing import Literal, Protocol, TYPE_CHECKING
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.run import Run
+
 
 
 

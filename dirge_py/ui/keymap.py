@@ -2,11 +2,8 @@
 
 A key is looked up in the scopes that listen, first match wins: an open list, then the composer,
 then the screen. `[keys]` in the configuration replaces the keys of an action; `none` frees them.
-Two keys with a blank between them are a chord: `ctrl+x ctrl+e`.
-
-Whether keys that a person asked for can arrive at all, and what else is wrong with them.
-
-Keymaps to choose from, as changes of the defaults; `[keys]` goes before them.
+Two keys with a blank between them are a chord: `ctrl+x ctrl+e`. `preset_of` gives the changes that
+a chosen keymap makes, `key_problems` the keys that a terminal cannot send and other mistakes.
 """
 
 import os

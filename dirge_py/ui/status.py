@@ -1,19 +1,10 @@
-"""The status line: where, which model, which mode, how full, how dear; what fits is shown.
+"""The status line: folder, model, mode, context, cost and state; as much as fits is shown.
 
-How full the context is, in figures and as a bar.
-
-How far a run may go, as far as the screen tells it.
+`StatusModel` is what it shows, `ContextGauge` how full the context is, `LimitsShown` how far a run
+may go.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
-from rich.style import Style
-from textual.strip import Strip
-from textual.widget import Widget
-
 from dirge_py.files.git import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count
@@ -21,11 +12,20 @@ from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
+from pathlib import Path
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
     from dirge_py.frontend.controller import Talk
+
+
+
 
 
 

@@ -1,7 +1,4 @@
-"""A list of choices, one per line: proposals while typing, and the picker of commands.
-
-A question that is answered with one line.
-"""
+"""Lists of choices for completion and pickers, and a question that is answered with one line."""
 
 import asyncio
 import time

@@ -1,13 +1,9 @@
-"""What all questions share that are docked above the input.
+"""The base of all dialogs above the input, with its scrolling text and its line of key hints.
 
 Keys come to `takes` straight from the app, and what is typed goes to the input in the same step:
 a queue between them could put letters in another order. Which key is an answer is decided by
 `answer_guard`. Cancelling the task that waits for `answer` does not remove the panel: the asker
-takes it down.
-
-Lines that can be scrolled: what dialogs show above their choices.
-
-The line below a question that names its keys: none of them is ever shown by half.
+takes it down. Of the key hints none is ever shown by half.
 """
 
 import asyncio

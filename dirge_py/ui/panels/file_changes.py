@@ -1,19 +1,19 @@
-"""What a person takes of the changes that a call would make: hunks of files, or texts of theirs.
+"""The changes a call would make to files: drawn whole as lines, and which of them the person takes.
 
-The changes of files as lines, whole, with nothing in them that could hide.
+Nothing in a drawn change can hide. Hunks of a file can be chosen, or its text edited.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from textual.strip import Strip
-
 from dirge_py.lib.hunks import Change, Hunk, diff_hunks
 from dirge_py.lib.text import visible_code, visible_name
 from dirge_py.types.tools import FileChange
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
 from dirge_py.ui.transcript.lines import wrap
+from textual.strip import Strip
+
+
 
 
 class FileSelection:

@@ -1,10 +1,9 @@
-"""The question whether tool calls may run: everything they would do, word for word.
+"""The dialog that asks whether tool calls may run: everything they would do, word for word.
 
 Nothing is cut: what does not fit is scrolled to, and the approving keys work only once the end was
 in view. Of several calls one is shown and the others are listed; each has an answer of its own.
-Nothing is selected at first, so that Enter alone answers nothing.
-
-What stands below the call of a permission question: its keys, its rules, the other questions.
+Nothing is selected at first, so that Enter alone answers nothing. Below the call stand its keys,
+its rules and the other questions.
 """
 
 import time

@@ -1,15 +1,8 @@
-"""What a permission question shows: the call in full, once, and what about it asks.
-
-What can be answered to one permission request, and what each answer would store.
-"""
+"""One permission request as lines: the call in full, what about it asks, its possible answers."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
-
-from textual.strip import Strip
-
 from dirge_py.lib.text import visible, visible_name
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import FileChange
@@ -17,6 +10,10 @@ from dirge_py.ui.panels.file_changes import ChangeSelection, FileSelection, pain
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
+from textual.strip import Strip
+from typing import Literal
+
+
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 """Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""

@@ -1,26 +1,24 @@
-"""The box above the input in which a command runs that the person typed with `!`.
-
-Keys as a program on a terminal reads them: the bytes of an xterm.
-"""
+"""The box above the input in which a `!` command runs, and its keys as the bytes of an xterm."""
 
 import importlib
-from typing import TYPE_CHECKING, ClassVar
-
-from textual import events
-from textual.geometry import Size
-from textual.strip import Strip
-from textual.timer import Timer
-from textual.widget import Widget
-
 from dirge_py.lib.text import clean
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fitted
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
+from textual import events
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+from typing import ClassVar, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand
     from dirge_py.ui.panels.emulator import Emulator
+
+
+
 
 ROWS = 12
 """Rows of its terminal, on a screen that is high enough."""

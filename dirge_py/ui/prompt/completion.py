@@ -1,7 +1,4 @@
-"""What could be meant by what stands before the cursor: a command, its argument, or a file.
-
-Proposals while typing: reads the composer, fills the list above it, puts the choice in.
-"""
+"""Completion while typing: commands, their arguments and files, in the list above the input."""
 
 import asyncio
 import re

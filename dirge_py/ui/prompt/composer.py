@@ -1,7 +1,4 @@
-"""The input: several lines, history, pastes; what is done with the text is up to its parent.
-
-Vim's modes for the composer: its text and cursor go in, an edit and a selection come out.
-"""
+"""The input: several lines, history, pastes and Vim's modes. Its parent handles the text."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal

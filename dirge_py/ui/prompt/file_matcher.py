@@ -1,6 +1,6 @@
-"""Which files are meant by what stands behind an `@`: all are looked at, a slice at a time.
+"""The files that the text behind an `@` may mean, ranked; those of the conversation come first.
 
-Files that a conversation has had to do with: named by a call, or attached.
+All names are compared, a slice at a time.
 """
 
 import os

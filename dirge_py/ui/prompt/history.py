@@ -1,8 +1,6 @@
-"""Earlier prompts, and the draft that was being written when looking at them began.
+"""Earlier prompts: stepping through them, and searching them from the input as with Ctrl+R.
 
-Looking for an earlier prompt while typing a part of it, as readline does with Ctrl+R.
-
-A search through earlier prompts that is shown in the input itself.
+The draft that was being written comes back after the last of them.
 """
 
 from collections.abc import Iterable, Sequence

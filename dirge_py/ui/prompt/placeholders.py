@@ -1,16 +1,16 @@
-"""Large pastes stand in the input as `[12 lines pasted]` and are put back when it is sent.
+"""Placeholders in the input: `[12 lines pasted]` and `[image 640x480 png]` stand for their content.
 
-Pictures in the input: each stands there as `[image 640x480 png]` and is sent with the prompt.
+The content is put back, or sent with the prompt, when the input is sent.
 """
 
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from urllib.parse import unquote, urlsplit
-
 from dirge_py.files.assets import asset_type
 from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.images import image_size
+from urllib.parse import unquote, urlsplit
+
 
 LARGEST = 1_048_576
 """Characters taken of one paste."""

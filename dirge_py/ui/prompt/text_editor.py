@@ -1,9 +1,4 @@
-"""A text that is edited by keys: placeholders stay whole, what is cut can be put back.
-
-What was cut, to be put back: the last of it, or one of those before.
-
-What one press of undo takes back: a word that was typed, a paste, a cut.
-"""
+"""A text area edited by keys: placeholders stay whole, cuts can be put back, undo goes by steps."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""The terminal under the UI: what Textual should know of it, and noticing that it is gone.
-
-What our app does in the place of Textual: leaving, failing, the driver of the terminal.
-"""
+"""Textual's app and driver as dirge needs them: exit, failure, signals, a closed terminal."""
 
 import asyncio
 import os

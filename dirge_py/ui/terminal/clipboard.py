@@ -1,6 +1,6 @@
-"""The clipboard: whatever way there is here to reach it, and the truth about what came of it.
+"""The clipboard: copying by whatever way there is here, and reading a picture or text from it.
 
-What lies on the desktop's clipboard: a picture if there is one, else text.
+What `copy` returns says truthfully whether the copy is known to have arrived.
 """
 
 import base64
@@ -9,15 +9,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, TypeAlias
-
 from dirge_py.config.paths import state_dir
 from dirge_py.files.assets import asset_type
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import DirgeError, ProcessError
+from pathlib import Path
+from typing import Literal, TypeAlias
+
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 Came: TypeAlias = tuple[Literal["copied", "sent", ""], str]

@@ -1,7 +1,4 @@
-"""Colours by role: the themes there are, and the styles the transcript draws with.
-
-Themes as files: reading one, and saying where it is wrong.
-"""
+"""Colours by role: theme files, read and checked, and the styles the screen draws with."""
 
 import re
 import tomllib

@@ -1,15 +1,8 @@
-"""What the transcript is made of: pieces that can say how they look at a given width.
+"""The blocks of the transcript: pieces that can say how they look at a given width.
 
 A block is changed through its methods only; each change raises `version`, by which everything that
 was drawn of it before is known to be stale. Text from outside is cleaned here, once, on its way in.
-
-The first lines of a new conversation: what is at work here, and where.
-
-A model call that broke off and is made again: the wait before, counted down.
-
-A command that the person ran with `!`, and what it wrote.
-
-What a run came to, in one line: turns, tokens, cost and time.
+Blocks of prose, diffs, tool calls and plans have modules of their own.
 """
 
 import re

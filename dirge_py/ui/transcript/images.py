@@ -1,16 +1,16 @@
-"""The size of a picture in pixels, read from its first bytes. Pure, and safe for any bytes.
+"""Pictures and documents of a conversation, each as one line: name, kind, pixels and bytes.
 
-Pictures and documents in a conversation, each as one line: name, kind, pixels and bytes.
+The size in pixels is read from the first bytes, which may be any bytes.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from dirge_py.lib.text import clean
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from pathlib import Path
 from struct import unpack_from
 from typing import Any
 
-from dirge_py.lib.text import clean
-from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 
 ENOUGH = 256 * 1024
 """Bytes from the beginning of a file in which every usual picture tells its size."""

@@ -1,11 +1,9 @@
 """Styled text into lines of a given width: the one place where the transcript wraps.
 
 Widths are Rich's, not ours: Textual crops and places what we draw by the same measure, and two
-measures that disagree about one emoji would shift everything to its right.
-
-A drawn line that remembers what of it was written, and what painting added.
-
-The text of a block as it was before it was wrapped, and where each part of it was drawn.
+measures that disagree about one emoji would shift everything to its right. A `PaintedLine` knows
+which part of it was written and which was added by painting; from these `LogicalText` restores the
+text as it was before it was wrapped.
 """
 
 import re

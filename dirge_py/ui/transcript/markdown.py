@@ -1,31 +1,27 @@
 """Markdown as lines: markdown-it reads it, this draws it, one function per kind of block.
 
 Nothing is fetched and nothing is hidden: a link shows where it goes, an image is its address.
-
-Tables as lines: columns as wide as their cells, narrowed together when the screen is.
-
-Links of Markdown: where they go is always seen, whatever they say they are.
-
-Source code as styled lines. Pygments is imported when the first code is really shown.
+Columns of tables are as wide as their cells, and narrowed together on a narrow screen. Pygments is
+imported when the first code is shown.
 """
 
 import importlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from dirge_py.lib.text import clean
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
 from functools import lru_cache
-from typing import Any
-from urllib.parse import urlsplit
-
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
+from typing import Any
+from urllib.parse import urlsplit
 
-from dirge_py.lib.text import clean
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
+
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _BULLETS = ("•", "◦", "▪")

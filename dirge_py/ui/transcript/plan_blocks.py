@@ -1,7 +1,4 @@
-"""The heading of a phase of a plan, and the commands that were run to prove something in it.
-
-The phases of a plan on the page: a heading each, what its fork did, and what came of it.
-"""
+"""The phases of a plan in the transcript: a heading each, its evidence, and what its fork did."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
-"""Places in the text of the transcript, which stay where they are however it is drawn.
+"""Positions in the text of the transcript that stay valid however it is drawn; its plain text.
 
-Where the view stands: at the end, which it follows, or at one line, which stays on top.
-
-The transcript without a screen: for a pager, a dump, a search.
+`ScrollAnchor` holds where the view stands: at the end, which it follows, or at a line.
 """
 
 import importlib

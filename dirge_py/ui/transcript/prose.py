@@ -1,9 +1,4 @@
-"""Blocks of the model's own words: Markdown, and code cut out of a very long fence.
-
-One answer while it is being written: its thinking, and its text cut into finished pieces.
-
-A whole text cut into the pieces it is drawn in.
-"""
+"""Blocks of the model's own words, and an answer that is being streamed into such blocks."""
 
 from dirge_py.lib.text import clean
 from dirge_py.types.events import MessageUpdate

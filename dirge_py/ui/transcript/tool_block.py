@@ -1,10 +1,6 @@
-"""One tool call on the screen: what it is, how it goes, and as much of its output as helps.
+"""One tool call on the screen: its main argument, state, progress, and some of its output.
 
-Results of our own tools that read better as what they are than as their text for the model.
-
-The states of a tool call, and how it is told in which one a call ended.
-
-What can be said of a call while it runs: for how long, whether it is quiet, how much is done.
+Results of some of dirge's own tools, such as the todo list, are drawn as what they are.
 """
 
 import json
@@ -12,23 +8,16 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
-
-from rich.style import Style
-from textual.strip import Strip
-
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import BlockBase
-from dirge_py.ui.transcript.diff import (
-    DiffLayout,
-    DiffRow,
-    count_changes,
-    is_split,
-    paint_rows,
-    read_diff,
-)
+from dirge_py.ui.transcript.diff import DiffLayout, DiffRow, count_changes, is_split, paint_rows, read_diff
 from dirge_py.ui.transcript.lines import Line, Span, clip, fold, wrap
+from rich.style import Style
+from textual.strip import Strip
+from typing import Any, Literal
+
+
 
 CallState = Literal[
     "running",

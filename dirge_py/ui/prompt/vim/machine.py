@@ -1,6 +1,6 @@
 """Vim's modes over a text and a cursor: a key goes in, another text and cursor come out.
 
-What a row of keys says in normal or visual mode.
+`read_command` reads the keys of normal and visual mode into commands.
 """
 
 import dataclasses

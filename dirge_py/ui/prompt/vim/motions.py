@@ -1,8 +1,6 @@
-"""Where a motion leads to, and what an operator would take on the way.
+"""Motions and text objects of Vim over a text: where they lead, and what an operator takes.
 
-Where words, lines and characters are in a text; positions are offsets of characters.
-
-Text objects: what `iw`, `a(`, `i"` and the like stand for at a place in a text.
+Positions are offsets of characters.
 """
 
 from typing import Literal
