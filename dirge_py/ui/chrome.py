@@ -6,6 +6,12 @@ nothing: nothing is gathered for it, and no program is started.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from textual.geometry import Size
+from textual.worker import Worker
+
 from dirge_py.frontend.controller import Talk
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import ConfigError
@@ -14,24 +20,31 @@ from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
-from dirge_py.ui.panels.side_panels import LeftPanelContent, MARGIN, RightPanelContent, SidePanel, left_lines, right_lines
+from dirge_py.ui.panels.side_panels import (
+    MARGIN,
+    LeftPanelContent,
+    RightPanelContent,
+    SidePanel,
+    left_lines,
+    right_lines,
+)
 from dirge_py.ui.programs import GitStatus, ScreenPrograms, read_git_status
-from dirge_py.ui.status import LimitsShown, StatusBar, StatusModel, folder_and_branch, plan_words, status_of
+from dirge_py.ui.status import (
+    LimitsShown,
+    StatusBar,
+    StatusModel,
+    folder_and_branch,
+    plan_words,
+    status_of,
+)
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.terminal.notifications import Notifier
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.view import Transcript
-from functools import partial
-from textual.geometry import Size
-from textual.worker import Worker
-from typing import Literal, Protocol, TYPE_CHECKING
+from dirge_py.ui.transcript.view import TranscriptWidget
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.run import Run
-
-
-
 
 
 WIDE = 152
@@ -54,7 +67,7 @@ class ChromeApp(Protocol):
 
     clock: Callable[[], float]
     talk: Talk
-    transcript: Transcript
+    transcript: TranscriptWidget
     status: StatusBar
 
     @property

@@ -5,10 +5,25 @@ The focus goes to a dialog and back.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+
 from dirge_py.frontend.controller import Talk
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Question, QuestionAnswer, TrustOffer
+from dirge_py.types.questions import (
+    PermissionAnswer,
+    PermissionRequest,
+    Question,
+    QuestionAnswer,
+    TrustOffer,
+)
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.above_input import QueuePanel
 from dirge_py.ui.panels.choices import LineQuestion, Picker
@@ -16,16 +31,7 @@ from dirge_py.ui.panels.dialog import Answer, Dialog
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.layout import LinePosition
-from dirge_py.ui.transcript.view import Transcript
-from textual import events
-from textual.content import Content
-from textual.geometry import Size
-from textual.screen import Screen
-from textual.timer import Timer
-from textual.widget import Widget
-from typing import Any, Protocol, TYPE_CHECKING, TypedDict
-
-
+from dirge_py.ui.transcript.view import TranscriptWidget
 
 if TYPE_CHECKING:
     from dirge_py.ui.panels.form import QuestionForm
@@ -61,7 +67,7 @@ class DialogApp(Protocol):
     clock: Callable[[], float]
     talk: Talk
     composer: Composer
-    transcript: Transcript
+    transcript: TranscriptWidget
     queue: QueuePanel
     picker: Picker
     line_question: LineQuestion
@@ -252,7 +258,7 @@ class DialogHost:
         self._app.screen.set_class(taken >= height, "only-asking")
 
 
-class DialogScreen(Protocol):
+class DialogSlot(Protocol):
     """The screen, as far as a question needs it."""
 
     def permission_dialog(
@@ -270,7 +276,7 @@ class DialogScreen(Protocol):
 class DialogAsker:
     """One panel at a time, in the order the questions came."""
 
-    def __init__(self, dock: DialogScreen) -> None:
+    def __init__(self, dock: DialogSlot) -> None:
         self._dock = dock
         self._turn = asyncio.Lock()
 

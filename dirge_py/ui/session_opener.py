@@ -29,7 +29,7 @@ from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names
 from dirge_py.ui.transcript.blocks import GreetingBlock
-from dirge_py.ui.transcript.view import Transcript
+from dirge_py.ui.transcript.view import TranscriptWidget
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -48,7 +48,7 @@ class OpenerApp(Protocol):
     keymap: Keymap
     talk: Talk
     composer: Composer
-    transcript: Transcript
+    transcript: TranscriptWidget
 
     @property
     def commands(self) -> Registry: ...

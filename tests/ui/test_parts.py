@@ -8,7 +8,7 @@ from dirge_py.slash.registry import Registry
 from dirge_py.types.extensions import Command
 from dirge_py.ui.prompt.completion import complete
 from dirge_py.ui.prompt.file_index import list_files
-from dirge_py.ui.prompt.history import PromptHistory
+from dirge_py.ui.prompt.history import InputHistory
 from dirge_py.ui.status import StatusModel, folder_and_branch, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
 
@@ -19,7 +19,7 @@ async def nothing(args: object, conversation: object, front: object) -> None: ..
 
 
 def test_history_gives_the_draft_back():
-    history = PromptHistory(["one", "two", "two"])
+    history = InputHistory(["one", "two", "two"])
     assert [history.older("draft"), history.older("two"), history.older("one")] == [
         "two",
         "one",

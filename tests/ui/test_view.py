@@ -14,7 +14,7 @@ from dirge_py.ui.transcript.flow import MarkdownPiece
 from dirge_py.ui.transcript.positions import whole_text
 from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from dirge_py.ui.transcript.view import Transcript
+from dirge_py.ui.transcript.view import TranscriptWidget
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 
@@ -26,7 +26,7 @@ class Seat:
 
     def __init__(self, d: Desk) -> None:
         self.d = d
-        self.view: Transcript = d.app.transcript
+        self.view: TranscriptWidget = d.app.transcript
         self._input = TerminalInput()
 
     @property

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.rows import BlockRow
-from dirge_py.ui.transcript.view import Transcript
+from dirge_py.ui.transcript.view import TranscriptWidget
 
 _AROUND = 3
 """Lines kept in view on both sides of a match."""
@@ -55,7 +55,7 @@ class FindBar(Horizontal):
     """
     BINDINGS: ClassVar = []
 
-    def __init__(self, keymap: Keymap, transcript: Transcript) -> None:
+    def __init__(self, keymap: Keymap, transcript: TranscriptWidget) -> None:
         super().__init__(id="find-bar")
         self._keymap = keymap
         self._transcript = transcript

@@ -8,7 +8,7 @@ from textual.document._document import Selection
 from textual.message import Message
 
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.prompt.history import PromptHistory, ReverseSearch
+from dirge_py.ui.prompt.history import InputHistory, ReverseSearch
 from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
 from dirge_py.ui.prompt.text_editor import TextEditor
 from dirge_py.ui.prompt.vim.machine import Vim, VimResult
@@ -73,7 +73,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self._searching: ReverseSearch | None = None
         super().__init__(id="composer", placeholder=placeholder, highlight_cursor_line=False)
         self.cursor_blink = False
-        self.prompts = PromptHistory()
+        self.prompts = InputHistory()
         self._keymap = keymap
         self._vim: VimInput | None = None
         self._has_mark = False

@@ -10,7 +10,7 @@ from dirge_py.ui.prompt.text_editor import TextEditor, UndoSteps
 _MOST = 500
 
 
-class PromptHistory:
+class InputHistory:
     """Prompts, oldest first; the same one twice in a row is kept once."""
 
     def __init__(self, prompts: Iterable[str] = ()) -> None:

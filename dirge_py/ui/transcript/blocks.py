@@ -8,16 +8,16 @@ Blocks of prose, diffs, tool calls and plans have modules of their own.
 import re
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from textual.strip import Strip
+
 from dirge_py.lib.text import clean, format_cost
 from dirge_py.slash.base import Tone
 from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
 from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, Span, clip, fold, strip, wrap
-from textual.strip import Strip
-from typing import Protocol
-
-
 
 
 class TranscriptBlock(Protocol):
@@ -206,7 +206,7 @@ class DetailBlock(NoticeBlock):
         return super().paint(width, ink, expanded=expanded) if expanded else []
 
 
-class ThinkingBlock(BlockBase):
+class ReasoningBlock(BlockBase):
     """What the model said to itself: one line, until the person wants to see it."""
 
     def __init__(self, text: str = "", *, is_done: bool = False, is_shown: bool = False) -> None:

@@ -3,19 +3,39 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol, get_args
+
+from rich.cells import cell_len
+from textual.strip import Strip
+
 from dirge_py.lib.text import clean
-from dirge_py.types.events import EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, MessageUpdate, PermissionAnswered, PermissionAsked, PhaseName, PlanPhase, RetryNotice, ToolExecutionStart
+from dirge_py.types.events import (
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    MessageUpdate,
+    PermissionAnswered,
+    PermissionAsked,
+    PhaseName,
+    PlanPhase,
+    RetryNotice,
+    ToolExecutionStart,
+)
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import BlockBase, BlockPage, DetailBlock, TranscriptBlock, duration_text, guess_lines, spent_text
+from dirge_py.ui.transcript.blocks import (
+    BlockBase,
+    BlockPage,
+    DetailBlock,
+    TranscriptBlock,
+    duration_text,
+    guess_lines,
+    spent_text,
+)
 from dirge_py.ui.transcript.lines import Span, behind, clip, strip, wrap
 from dirge_py.ui.transcript.prose import ProseBlock, pieces_of
 from dirge_py.ui.transcript.tool_block import main_argument
-from rich.cells import cell_len
-from textual.strip import Strip
-from typing import Protocol, get_args
-
-
 
 PHASES: Sequence[PhaseName] = get_args(PhaseName)
 _LEAST_RULE = 4
@@ -271,7 +291,7 @@ class GroupedPage:
             self._page.touch(self._group)
 
 
-class DocumentBlock(ProseBlock):
+class PlanDocumentBlock(ProseBlock):
     """A piece of a plan or a report, with a bar at its side: it is no answer to anything said."""
 
     def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
@@ -364,7 +384,7 @@ class PlanRenderer:
         self._page.touch(block)
         if is_document:
             for piece in pieces_of(event.text):
-                self._page.add(DocumentBlock(piece))
+                self._page.add(PlanDocumentBlock(piece))
         elif event.text.strip() and not was_heard:
             # Of a stored phase that is all there is; live, the fork's last words say it.
             below = GroupedPage(self._page, block)

@@ -1,15 +1,22 @@
 """Blocks of the model's own words, and an answer that is being streamed into such blocks."""
 
+from textual.strip import Strip
+
 from dirge_py.lib.text import clean
 from dirge_py.types.events import MessageUpdate
-from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock as Thought
+from dirge_py.types.messages import AssistantMessage, TextBlock
+from dirge_py.types.messages import ThinkingBlock as Thought
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import BlockBase, BlockPage, ThinkingBlock, TranscriptBlock, guess_lines
+from dirge_py.ui.transcript.blocks import (
+    BlockBase,
+    BlockPage,
+    ReasoningBlock,
+    TranscriptBlock,
+    guess_lines,
+)
 from dirge_py.ui.transcript.flow import MarkdownPiece, MarkdownStream
 from dirge_py.ui.transcript.lines import fold
 from dirge_py.ui.transcript.markdown import highlight, paint_markdown
-from textual.strip import Strip
-
 
 
 class ProseBlock(BlockBase):
@@ -99,7 +106,7 @@ class StreamedAnswer:
         self._page = page
         self._show_thinking = show_thinking
         self._texts: dict[int, _Text] = {}
-        self._thoughts: dict[int, ThinkingBlock] = {}
+        self._thoughts: dict[int, ReasoningBlock] = {}
 
     def hear(self, event: MessageUpdate) -> None:
         if event.phase == "text_delta":
@@ -148,9 +155,9 @@ class StreamedAnswer:
             self._page.remove_block(thought)
         self._texts, self._thoughts = {}, {}
 
-    def _thought(self, index: int) -> ThinkingBlock:
+    def _thought(self, index: int) -> ReasoningBlock:
         if index not in self._thoughts:
-            self._thoughts[index] = ThinkingBlock(is_shown=self._show_thinking)
+            self._thoughts[index] = ReasoningBlock(is_shown=self._show_thinking)
             self._page.add(self._thoughts[index])
         return self._thoughts[index]
 
@@ -158,7 +165,7 @@ class StreamedAnswer:
         for content in message.content:
             if isinstance(content, Thought) and content.text:
                 self._page.add(
-                    ThinkingBlock(content.text, is_done=True, is_shown=self._show_thinking)
+                    ReasoningBlock(content.text, is_done=True, is_shown=self._show_thinking)
                 )
 
 

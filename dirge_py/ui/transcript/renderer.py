@@ -3,12 +3,46 @@
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.outcome_text import words_for, words_for_silence
 from dirge_py.frontend.shell_message import read_words
 from dirge_py.slash.base import Tone
-from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PermissionAnswered, PermissionAsked, PlanPhase, RepairStats, RetryNotice, SystemNotice, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate, TurnStart
-from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PermissionAnswered,
+    PermissionAsked,
+    PlanPhase,
+    RepairStats,
+    RetryNotice,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    TurnStart,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
@@ -16,9 +50,6 @@ from dirge_py.ui.transcript.images import names_of, words_about
 from dirge_py.ui.transcript.plan_blocks import PlanEvent, PlanRenderer
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from pathlib import Path
-from typing import Any
-
 
 
 class TranscriptRenderer:
@@ -253,7 +284,7 @@ class TranscriptRenderer:
         for block in message.content:
             if isinstance(block, ThinkingBlock) and block.text:
                 self._page.add(
-                    shown.ThinkingBlock(block.text, is_done=True, is_shown=self._show_thinking)
+                    shown.ReasoningBlock(block.text, is_done=True, is_shown=self._show_thinking)
                 )
             elif isinstance(block, TextBlock):
                 for piece in pieces_of(block.text):

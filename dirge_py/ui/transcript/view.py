@@ -33,7 +33,7 @@ _WIDEST = 120
 """Text wider than this is hard to read; a wider terminal keeps blank margins."""
 
 
-class Transcript(ScrollView, can_focus=True):
+class TranscriptWidget(ScrollView, can_focus=True):
     """Draws the lines of a `TranscriptLayout` that are in view.
 
     It stays at the end while new text comes, until the person scrolls up, selects or reads with the
@@ -407,7 +407,7 @@ class Transcript(ScrollView, can_focus=True):
 class NewContentBadge:
     """Empty while there is nothing new below. A line of its own would push the text about."""
 
-    def __init__(self, view: "Transcript", following: ScrollAnchor) -> None:
+    def __init__(self, view: "TranscriptWidget", following: ScrollAnchor) -> None:
         self._view = view
         self._following = following
         self._text = ""
