@@ -289,7 +289,7 @@ async def palette(app: DirgeApp) -> None:
     elif command is not None:
         await app.talk.say(chosen, "now")
     else:
-        app.composer.post_message(app.composer.Wants(chosen))
+        app.composer.post_message(app.composer.ActionRequested(chosen))
 
 
 def palette_choices(app: DirgeApp) -> list[Choice]:

@@ -7,42 +7,23 @@ ask of this front end. What the keys of the screen do is in `actions`.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.message import Message
-from textual.theme import Theme
-from textual.timer import Timer
-from textual.widgets import Input, Static, TextArea
-
 from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.replay import told_besides
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import UsageError
-from dirge_py.types.events import (
-    ForkEvent,
-    HistoryMoved,
-    LoopEvent,
-    MessageEnd,
-    MessageUpdate,
-    ToolExecutionUpdate,
-)
+from dirge_py.types.events import ForkEvent, HistoryMoved, LoopEvent, MessageEnd, MessageUpdate, ToolExecutionUpdate
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.key_names import spell
-from dirge_py.ui.keymap import TOGETHER, Keymap
+from dirge_py.ui.keymap import Keymap, TOGETHER
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.above_input import QueuePanel, key_hint
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import GUARD_S, Dialog
+from dirge_py.ui.panels.dialog import Dialog, GUARD_S
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer
@@ -58,6 +39,18 @@ from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 from dirge_py.ui.user_shell import UserShell
+from functools import partial
+from pathlib import Path
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.theme import Theme
+from textual.timer import Timer
+from textual.widgets import Input, Static, TextArea
+from typing import TYPE_CHECKING, TypeAlias
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -312,23 +305,25 @@ class DirgeApp(TerminalApp):
         await (self.shell.run(text) if self.shell.takes(text) else self.talk.say(text, message.how))
 
     @work
-    async def on_composer_wants(self, message: Composer.Wants) -> None:
+    async def on_composer_action_requested(self, message: Composer.ActionRequested) -> None:
         self.hint("")
         if message.action == "interrupt" and self.dock.take_keyboard():
             return  # From writing in the input back to the question.
         await self.run_screen_action(message.action)
 
     @work
-    async def on_transcript_wants(self, message: TranscriptWidget.Wants) -> None:
+    async def on_transcript_widget_action_for_screen(
+        self, message: TranscriptWidget.ActionForScreen
+    ) -> None:
         await self.run_screen_action(message.action)
 
-    def on_transcript_left(self, message: TranscriptWidget.Left) -> None:
+    def on_transcript_widget_reading_ended(self, message: TranscriptWidget.ReadingEnded) -> None:
         self.hint("")
         self.composer.focus()
         if message.typed:
             self.composer.paste(message.typed)
 
-    def on_composer_chosen(self, message: Composer.Chosen) -> None:
+    def on_composer_completion_key(self, message: Composer.CompletionKey) -> None:
         if self.proposer.act(message.action):
             self.composer.press_enter()
 
@@ -342,7 +337,7 @@ class DirgeApp(TerminalApp):
         )
 
     @work
-    async def on_dialog_wants(self, message: Dialog.Wants) -> None:
+    async def on_dialog_key_passed_through(self, message: Dialog.KeyPassedThrough) -> None:
         await self.run_screen_action(message.action)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:

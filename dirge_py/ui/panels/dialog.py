@@ -95,7 +95,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     SCOPE: ClassVar[Scope] = "dialog"
 
     @dataclass
-    class Wants(Message):
+    class KeyPassedThrough(Message):
         """A key asked for something that is done to the transcript; `action` as in the keymap."""
 
         action: str
@@ -247,7 +247,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         if found is not None and found in _OF_THE_PROGRAM:
             return False
         if found is not None and found in _LOOKING:
-            self.post_message(self.Wants(found[1]))
+            self.post_message(self.KeyPassedThrough(found[1]))
             return True
         text = event.character if event.is_printable and event.character else ""
         if self.answer.done():

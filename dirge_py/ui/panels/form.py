@@ -7,13 +7,6 @@ in own words where there may be one, and goes to the input where not.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-from textual import events
-from textual.app import ComposeResult
-from textual.strip import Strip
-from textual.widgets import Input
-
 from dirge_py.lib.text import clean
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.keymap import Keymap, Scope
@@ -21,6 +14,13 @@ from dirge_py.ui.panels.answer_guard import GuardedKey, Role
 from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
+from textual import events
+from textual.app import ComposeResult
+from textual.strip import Strip
+from textual.widgets import Input
+from typing import ClassVar
+
+
 
 
 @dataclass(slots=True)
@@ -298,7 +298,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         """Scroll the question, or where all of it is seen, what stands above it."""
         height = self._body.size.height
         if self._body.virtual_size.height <= height:
-            self.post_message(self.Wants(action))
+            self.post_message(self.KeyPassedThrough(action))
         else:
             page = max(1, height - 1)
             self._body.move(-page if action == "page_up" else page)

@@ -52,7 +52,7 @@ class Composer(TextEditor, inherit_bindings=False):
         how: Literal["now", "later"]
 
     @dataclass
-    class Wants(Message):
+    class ActionRequested(Message):
         """A key asked for something the composer cannot do itself; `action` as in the keymap."""
 
         action: str
@@ -64,7 +64,7 @@ class Composer(TextEditor, inherit_bindings=False):
         """`words` or `stashed` changed."""
 
     @dataclass
-    class Chosen(Message):
+    class CompletionKey(Message):
         """A key for the list of proposals was pressed while it was open."""
 
         action: str
@@ -165,7 +165,7 @@ class Composer(TextEditor, inherit_bindings=False):
         elif edit is not None:
             edit()
         else:
-            self.post_message(self.Wants(action))
+            self.post_message(self.ActionRequested(action))
         self._has_mark = self._has_mark and action in {"set_mark", *_MARKING.values()}
         self.did(action)
         if self._vim is not None:
@@ -177,7 +177,7 @@ class Composer(TextEditor, inherit_bindings=False):
             return True
         found = self._keymap.action(event.key, "list") if self.has_proposals else None
         if found is not None and found[1] != "erase":
-            self.post_message(self.Chosen(found[1]))
+            self.post_message(self.CompletionKey(found[1]))
             if self._vim is None or event.key != "escape":
                 return True
         return self._vim is not None and self._press_vim(event)
@@ -272,7 +272,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
     def key_action_up(self) -> None:
         if not self.text:
-            self.post_message(self.Wants("up_on_empty"))
+            self.post_message(self.ActionRequested("up_on_empty"))
         elif self.navigator.is_first_wrapped_line(self.cursor_location):
             self.key_action_history_older()
         else:
@@ -298,10 +298,10 @@ class Composer(TextEditor, inherit_bindings=False):
         if self.text:
             self.action_delete_right()
         else:
-            self.post_message(self.Wants("quit"))
+            self.post_message(self.ActionRequested("quit"))
 
     def key_action_paste(self) -> None:
-        self.post_message(self.Wants("paste"))
+        self.post_message(self.ActionRequested("paste"))
 
     def key_action_set_mark(self) -> None:
         """From here on moving selects."""

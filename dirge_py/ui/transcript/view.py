@@ -44,7 +44,7 @@ class TranscriptWidget(ScrollView, can_focus=True):
     ALLOW_SELECT = False
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
-    Transcript {
+    TranscriptWidget {
         height: 1fr;
         padding: 0 1;
         overflow-x: hidden;
@@ -56,13 +56,13 @@ class TranscriptWidget(ScrollView, can_focus=True):
     BINDINGS: ClassVar = []
 
     @dataclass
-    class Wants(Message):
+    class ActionForScreen(Message):
         """A key asked for something that is done elsewhere; `action` as in the keymap."""
 
         action: str
 
     @dataclass
-    class Left(Message):
+    class ReadingEnded(Message):
         """The person is done reading, or began to type, which is `typed`."""
 
         typed: str = ""
@@ -185,7 +185,7 @@ class TranscriptWidget(ScrollView, can_focus=True):
             if event.is_printable and event.character:
                 event.stop()
                 event.prevent_default()
-                self.post_message(self.Left(event.character))
+                self.post_message(self.ReadingEnded(event.character))
             return
         event.stop()
         event.prevent_default()
@@ -194,13 +194,13 @@ class TranscriptWidget(ScrollView, can_focus=True):
         if own is not None:
             own()
         elif (scope, action) == ("reading", "close"):
-            self.post_message(self.Left())
+            self.post_message(self.ReadingEnded())
         else:
-            self.post_message(self.Wants(action))
+            self.post_message(self.ActionForScreen(action))
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
-        self.post_message(self.Left(event.text))
+        self.post_message(self.ReadingEnded(event.text))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button == 1 and not self._news.is_at(event):
