@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.conversation.deps import TreeState
-from dirge_py.files.list_files import is_product
+from dirge_py.files.list_files import is_build_artifact
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError
@@ -240,5 +240,5 @@ def _walk_entries(top: str) -> Iterator[str]:
 
 
 def _is_made_by_tools(name: str) -> bool:
-    is_folder_of_tools = name in _NOT_WRITTEN_BY_HAND or is_product(f"{name}/")
+    is_folder_of_tools = name in _NOT_WRITTEN_BY_HAND or is_build_artifact(f"{name}/")
     return is_folder_of_tools or name.endswith(".pyc")

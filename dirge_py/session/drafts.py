@@ -300,7 +300,7 @@ class DraftFile:
 
 
 def _take_abandoned(path: Path, session: str, held: contextlib.ExitStack) -> DraftState | None:
-    """What is in the file of a process that is gone; it is locked for as long as `hold_lock` lasts."""
+    """What is in the file of a process that is gone; `held` keeps it locked."""
     try:
         fd = open_regular(path, APPEND_FLAGS)
     except SessionError:

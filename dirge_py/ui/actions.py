@@ -93,7 +93,7 @@ async def suspend(app: DirgeApp) -> None:
 async def background(app: DirgeApp) -> None:
     """Let the running command go on by itself; without one the key moves the cursor."""
     conversation = app.talk.conversation
-    shells = conversation.shells if conversation is not None else None
+    shells = conversation.environment.shells if conversation is not None else None
     shell_id = shells.to_background() if shells is not None else None
     if shell_id is None:
         app.composer.action_cursor_left()
@@ -167,9 +167,11 @@ async def paste(app: DirgeApp) -> None:
 def _why_not_seen(app: DirgeApp) -> str:
     """Why the model cannot look at a picture; empty if it can, or where nobody knows."""
     conversation = app.talk.conversation
-    if conversation is None or conversation.sees_pictures in (None, True):
+    if conversation is None or conversation.settings.sees_pictures in (None, True):
         return ""
-    return f"{conversation.model} cannot look at pictures; /model switches to another model."
+    return (
+        f"{conversation.settings.model} cannot look at pictures; /model switches to another model."
+    )
 
 
 async def cycle_mode(app: DirgeApp) -> None:
@@ -177,8 +179,9 @@ async def cycle_mode(app: DirgeApp) -> None:
     conversation = app.talk.conversation
     if conversation is None:
         return
-    at = _MODES.index(conversation.mode) + 1 if conversation.mode in _MODES else 0
-    conversation.set_mode(_MODES[at % len(_MODES)])
+    mode = conversation.settings.mode
+    at = _MODES.index(mode) + 1 if mode in _MODES else 0
+    conversation.settings.set_mode(_MODES[at % len(_MODES)])
     app.standing_changed()
 
 

@@ -6,13 +6,27 @@ The face is five cells of the status line that show the state.
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ForkEvent, LoopEvent, MessageEnd, MessageUpdate, PhaseName, PlanPhase, RetryNotice, ToolExecutionStart, TurnStart
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    MessageUpdate,
+    PhaseName,
+    PlanPhase,
+    RetryNotice,
+    ToolExecutionStart,
+    TurnStart,
+)
 from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import Cancelled, Done, Outcome
-from typing import Any, Literal, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.ui.transcript.tool_block import main_argument

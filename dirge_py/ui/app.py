@@ -7,23 +7,42 @@ ask of this front end. What the keys of the screen do is in `actions`.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.theme import Theme
+from textual.timer import Timer
+from textual.widgets import Input, Static, TextArea
+
 from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.replay import told_besides
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import UsageError
-from dirge_py.types.events import ForkEvent, HistoryMoved, LoopEvent, MessageEnd, MessageUpdate, ToolExecutionUpdate
+from dirge_py.types.events import (
+    ForkEvent,
+    HistoryMoved,
+    LoopEvent,
+    MessageEnd,
+    MessageUpdate,
+    ToolExecutionUpdate,
+)
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.key_names import spell
-from dirge_py.ui.keymap import Keymap, TOGETHER
+from dirge_py.ui.keymap import TOGETHER, Keymap
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.above_input import QueuePanel, key_hint
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import Dialog, GUARD_S
+from dirge_py.ui.panels.dialog import GUARD_S, Dialog
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer
@@ -39,18 +58,6 @@ from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 from dirge_py.ui.user_shell import UserShell
-from functools import partial
-from pathlib import Path
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.message import Message
-from textual.theme import Theme
-from textual.timer import Timer
-from textual.widgets import Input, Static, TextArea
-from typing import TYPE_CHECKING, TypeAlias
-
-
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

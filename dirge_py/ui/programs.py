@@ -7,16 +7,16 @@ import asyncio
 import importlib
 import os
 from collections.abc import Mapping
-from dirge_py.files.git import branch_of
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.errors import ProcessError
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dirge_py.files.git import branch_of
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ProcessError
+
 if TYPE_CHECKING:
     from dirge_py.processes.runner import Runner
-
 
 
 _TIMEOUT_S = 5.0

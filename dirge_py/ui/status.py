@@ -5,6 +5,14 @@ may go.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
 from dirge_py.files.git import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count
@@ -12,23 +20,11 @@ from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
-from pathlib import Path
-from rich.cells import cell_len
-from rich.style import Style
-from textual.strip import Strip
-from textual.widget import Widget
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
     from dirge_py.frontend.controller import Talk
-
-
-
-
-
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

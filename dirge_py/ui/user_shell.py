@@ -1,6 +1,11 @@
 """`! command` and `!! command`: the person's own commands, run in a terminal above the input."""
 
 import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from textual.geometry import Size
+from textual.widget import Widget
+
 from dirge_py.frontend.controller import Talk
 from dirge_py.frontend.shell_message import words_about
 from dirge_py.slash.base import Tone
@@ -11,15 +16,10 @@ from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.shell_box import ShellBox
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
-from textual.geometry import Size
-from textual.widget import Widget
-from typing import Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.running_command import CommandResult
-
-
 
 
 SHOWN_AFTER_S = 0.12

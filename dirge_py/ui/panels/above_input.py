@@ -1,6 +1,11 @@
 """What stands above the input: the todo list, the queue, and a hint about the keys."""
 
 from collections.abc import Sequence
+
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
 from dirge_py.frontend.controller import Talk, Waiting
 from dirge_py.lib.text import clean
 from dirge_py.ui.activity import TodoEntry
@@ -10,11 +15,6 @@ from dirge_py.ui.panels.side_panels import MOST_TODOS, todo_lines
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
-from textual.geometry import Size
-from textual.strip import Strip
-from textual.widget import Widget
-
-
 
 _ROWS_FOR_OTHERS = 8
 """Rows of the screen that stay: some of the transcript, the input, the status line."""

@@ -3,13 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.answer_guard import FASTEST
-from dirge_py.ui.panels.dialog import ScrollingLines
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
+from typing import ClassVar
+
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
@@ -18,9 +13,14 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
-from typing import ClassVar
 
-
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.answer_guard import FASTEST
+from dirge_py.ui.panels.dialog import ScrollingLines
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8

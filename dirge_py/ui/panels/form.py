@@ -7,6 +7,13 @@ in own words where there may be one, and goes to the input where not.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.strip import Strip
+from textual.widgets import Input
+
 from dirge_py.lib.text import clean
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.keymap import Keymap, Scope
@@ -14,13 +21,6 @@ from dirge_py.ui.panels.answer_guard import GuardedKey, Role
 from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
-from textual import events
-from textual.app import ComposeResult
-from textual.strip import Strip
-from textual.widgets import Input
-from typing import ClassVar
-
-
 
 
 @dataclass(slots=True)

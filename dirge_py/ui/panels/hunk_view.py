@@ -4,6 +4,12 @@ No hunk is at the cursor at first: until an arrow has put it there, Enter takes 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar, Protocol
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.strip import Strip
+
 from dirge_py.lib.text import visible
 from dirge_py.types.errors import DirgeError
 from dirge_py.ui.keymap import Keymap
@@ -12,12 +18,6 @@ from dirge_py.ui.panels.dialog import KeyHint, ScrollingLines, paint_key_hints
 from dirge_py.ui.panels.file_changes import ChangeSelection, paint_hunk, paint_title
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.strip import Strip
-from typing import ClassVar, Protocol
-
-
 
 EditFile = Callable[[str, str], Awaitable[str | None]]
 """Gives a text to the person's editor, with the path it is of; None if it was left as it was."""

@@ -8,16 +8,7 @@ its rules and the other questions.
 
 import time
 from collections.abc import Callable, Sequence
-from dirge_py.lib.text import visible, visible_name
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels import permission as below
-from dirge_py.ui.panels.answer_guard import Role
-from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
-from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.permission_request import Option, PermissionChoice, WORDS, paint_reach, paint_request
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
+
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
@@ -25,7 +16,22 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
 
-
+from dirge_py.lib.text import visible, visible_name
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels import permission as below
+from dirge_py.ui.panels.answer_guard import Role
+from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
+from dirge_py.ui.panels.hunk_view import EditFile, HunkView
+from dirge_py.ui.panels.permission_request import (
+    WORDS,
+    Option,
+    PermissionChoice,
+    paint_reach,
+    paint_request,
+)
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _MOST_OTHERS = 5
 """Rows for the other questions; the list moves with the one that is shown."""

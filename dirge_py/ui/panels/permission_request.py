@@ -3,6 +3,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
+
+from textual.strip import Strip
+
 from dirge_py.lib.text import visible, visible_name
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import FileChange
@@ -10,10 +14,6 @@ from dirge_py.ui.panels.file_changes import ChangeSelection, FileSelection, pain
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
-from textual.strip import Strip
-from typing import Literal
-
-
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 """Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""

@@ -4,6 +4,12 @@ A hidden panel does nothing.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from textual.strip import Strip
+from textual.widget import Widget
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
@@ -12,15 +18,9 @@ from dirge_py.ui.programs import GitStatus
 from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
-from rich.cells import cell_len
-from textual.strip import Strip
-from textual.widget import Widget
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.shells import ShellState
-
-
 
 
 MOST_TODOS = 8

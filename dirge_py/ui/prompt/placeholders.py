@@ -6,11 +6,11 @@ The content is put back, or sent with the prompt, when the input is sent.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from urllib.parse import unquote, urlsplit
+
 from dirge_py.files.assets import asset_type
 from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.images import image_size
-from urllib.parse import unquote, urlsplit
-
 
 LARGEST = 1_048_576
 """Characters taken of one paste."""

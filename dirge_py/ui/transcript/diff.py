@@ -5,21 +5,21 @@ A diff that stands for itself is cut into blocks, so that only what is looked at
 
 import re
 from collections.abc import Iterator, Sequence
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import clean
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import BlockBase
-from dirge_py.ui.transcript.lines import Line, Span, TAB_WIDTH, fold, strip
-from dirge_py.ui.transcript.word_diff import LONGEST_STRETCH, Spans, mark_words, pair_lines
 from functools import lru_cache
 from itertools import zip_longest
+from typing import Literal, TypeAlias
+
 from rich.cells import cell_len
 from rich.color import Color, blend_rgb
 from rich.style import Style
 from textual.strip import Strip
-from typing import Literal, TypeAlias
 
-
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.blocks import BlockBase
+from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, strip
+from dirge_py.ui.transcript.word_diff import LONGEST_STRETCH, Spans, mark_words, pair_lines
 
 RowKind = Literal["same", "removed", "added", "name", "gap", "note"]
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")

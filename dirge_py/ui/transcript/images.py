@@ -5,12 +5,12 @@ The size in pixels is read from the first bytes, which may be any bytes.
 
 import re
 from collections.abc import Callable, Sequence
-from dirge_py.lib.text import clean
-from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from pathlib import Path
 from struct import unpack_from
 from typing import Any
 
+from dirge_py.lib.text import clean
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 
 ENOUGH = 256 * 1024
 """Bytes from the beginning of a file in which every usual picture tells its size."""

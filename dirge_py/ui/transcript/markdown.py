@@ -9,19 +9,19 @@ import importlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from dirge_py.lib.text import clean
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
 from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
-from typing import Any
-from urllib.parse import urlsplit
 
-
+from dirge_py.lib.text import clean
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _BULLETS = ("•", "◦", "▪")

@@ -8,16 +8,23 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from rich.style import Style
+from textual.strip import Strip
+
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import BlockBase
-from dirge_py.ui.transcript.diff import DiffLayout, DiffRow, count_changes, is_split, paint_rows, read_diff
+from dirge_py.ui.transcript.diff import (
+    DiffLayout,
+    DiffRow,
+    count_changes,
+    is_split,
+    paint_rows,
+    read_diff,
+)
 from dirge_py.ui.transcript.lines import Line, Span, clip, fold, wrap
-from rich.style import Style
-from textual.strip import Strip
-from typing import Any, Literal
-
-
 
 CallState = Literal[
     "running",
