@@ -124,7 +124,7 @@ async def bare_turn(past: Sequence[Message]) -> float:
 async def product_turn(length: int) -> float:
     """The same through a conversation as `dirge` builds it, with a journal on disk."""
     from dirge_py.config.load import load
-    from dirge_py.frontend.print.asker import PolicyAsker
+    from dirge_py.frontend.print.print_mode import PolicyAsker
     from dirge_py.sdk.build import build
 
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dirge_py.processes.environment import block_inspection
 from dirge_py.processes.process_tree import adopt_orphans
-from tests.headless.product import Product, Service
+from tests.frontend.print.product import Product, Service
 from tests.providers.server import Say
 
 PR_SET_DUMPABLE = 4

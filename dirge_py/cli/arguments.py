@@ -1,4 +1,7 @@
-"""The command line: flags, their help, and the words that are subcommands. Parses, does nothing."""
+"""The command line: flags, their help, and the words that are subcommands. Parses, does nothing.
+
+The flags of `dirge sessions`, verb by verb.
+"""
 
 import argparse
 import os
@@ -13,12 +16,10 @@ from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
 
 _recording = late("dirge_py.providers.recording.file", "HttpRecording")
-
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
 CHOICES = ("inspect", "done", "again")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
-
 EPILOG = """\
 subcommands:
   dirge demo [--plan] [--print]     watch it mend a small project, without a provider
@@ -327,6 +328,115 @@ def _positive(text: str) -> float:
 
 def positive_int(text: str) -> int:
     """A flag's number. Raises argparse.ArgumentTypeError."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+SESSIONS_VERBS = {
+    "list": "the sessions of this project, the last used first (also plain `dirge sessions`)",
+    "show": "one session: what is known of it, its prompts, its branches",
+    "search": "where words were said",
+    "export": "one session as Markdown, HTML or JSON",
+    "repair": "what is damaged, and mending what can be; the index is made anew",
+    "delete": "move sessions to the trash, for 7 days",
+    "import": "take over sessions of Claude Code or Codex",
+}
+_SHOWN = 20
+
+
+def build_sessions_parsers() -> Sequence[Parser]:
+    """The parser of each verb, in the order of `SESSIONS_VERBS`."""
+    return [build_sessions_parser(verb) for verb in SESSIONS_VERBS]
+
+
+def build_sessions_parser(verb: str) -> Parser:
+    """The flags of one verb; each has `-C` as well."""
+    lines = "\n".join(f"  {name:7} {summary}" for name, summary in SESSIONS_VERBS.items())
+    usage = f"dirge sessions [VERB]\n\n{lines}" if verb == "list" else None
+    parser = Parser(
+        prog="dirge sessions" if verb == "list" else f"dirge sessions {verb}",
+        usage=usage,
+        description=None if verb == "list" else SESSIONS_VERBS[verb] + ".",
+        allow_abbrev=False,
+    )
+    _ADD_SESSIONS_FLAGS[verb](parser)
+    parser.add_argument("-C", "--cwd", metavar="DIR", help="the project around DIR")
+    parser.set_defaults(verb=verb)
+    return parser
+
+
+def _sessions_list_flags(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*")
+    _add_all_flag(parser, "the sessions of every project")
+    _add_json_flag(parser)
+    parser.add_argument("-n", metavar="N", type=_count, help="only the newest N")
+
+
+def _sessions_show_flags(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="ID")
+    _add_json_flag(parser)
+
+
+def _sessions_search_flags(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    _add_all_flag(parser, "in every project")
+    _add_json_flag(parser)
+    parser.add_argument(
+        "-n", metavar="N", type=_count, default=_SHOWN, help=f"in at most N sessions ({_SHOWN})"
+    )
+
+
+def _sessions_export_flags(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="ID")
+    parser.add_argument("--format", choices=("md", "html", "json"), default="md")
+    parser.add_argument("-o", metavar="FILE", dest="output_file", help="into FILE, not to stdout")
+
+
+def _sessions_repair_flags(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="ID")
+    _add_all_flag(parser, "every session of every project")
+
+
+def _sessions_delete_flags(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="ID")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--undo", action="store_true", help="bring deleted sessions back")
+
+
+def _sessions_import_flags(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="FILE")
+    parser.add_argument(
+        "--from",
+        dest="program",
+        choices=("claude", "codex", "auto"),
+        default="auto",
+        help="which program wrote it",
+    )
+
+
+_ADD_SESSIONS_FLAGS = {
+    "list": _sessions_list_flags,
+    "show": _sessions_show_flags,
+    "search": _sessions_search_flags,
+    "export": _sessions_export_flags,
+    "repair": _sessions_repair_flags,
+    "delete": _sessions_delete_flags,
+    "import": _sessions_import_flags,
+}
+
+
+def _add_all_flag(parser: Parser, meaning: str) -> None:
+    parser.add_argument("--all", action="store_true", dest="everywhere", help=meaning)
+
+
+def _add_json_flag(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _count(text: str) -> int:
+    import argparse
+
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)

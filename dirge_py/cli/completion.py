@@ -1,24 +1,215 @@
-"""`dirge completion bash|zsh|fish`: a script that completes flags, subcommands and their values."""
+"""`dirge completion bash|zsh|fish`: a script that completes flags, subcommands and their values.
+
+What a shell is told so that it completes: the same places, in three languages.
+"""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from typing import Literal
 
+from dirge_py.cli.arguments import SESSIONS_VERBS as SESSION_VERBS
 from dirge_py.cli.arguments import (
     Parser,
     build_parser,
     build_resume_parser,
+    build_sessions_parsers,
     build_turn_parser,
 )
-from dirge_py.cli.completion_scripts import SCRIPTS, Flag, Place
 from dirge_py.cli.doctor import build_doctor_parser
 from dirge_py.cli.embed import build_embed_parser
 from dirge_py.cli.serve.command import build_serve_parser
-from dirge_py.cli.session_flags import VERBS as SESSION_VERBS
-from dirge_py.cli.session_flags import build_sessions_parsers
 from dirge_py.cli.signal import build_signal_parser
 from dirge_py.cli.trust import build_trust_parser
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagSpec:
+    """One flag in its spellings, and what follows it; "" for nothing that has to."""
+
+    names: tuple[str, ...]
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    takes: Literal["", "text", "words", "files", "folders"] | str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSpec:
+    """Where one is: behind `dirge` (""), a subcommand, or one and its verb (`sessions show`).
+
+    `words` may stand there first.
+    """
+
+    name: str
+    flags: tuple[FlagSpec, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def bash(places: Sequence[CommandSpec]) -> str:
+    """For `eval` in bash 3.2 or later; needs no bash-completion."""
+    return "\n".join(
+        [
+            "# dirge completion for bash",
+            "_dirge() {",
+            "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}",
+            *_shell_place(places, "${COMP_WORDS[1]}", "${COMP_WORDS[2]}", "COMP_CWORD"),
+            "    COMPREPLY=()",
+            '    case "$place $prev" in',
+            *_bash_values(places),
+            "    esac",
+            "    local offered=",
+            '    case "$place" in',
+            *(_bash_offer(place) for place in places),
+            "    esac",
+            "    # What is no flag and no word of ours is a prompt, or a file.",
+            "    [[ $cur == -* || $COMP_CWORD -eq $first ]] || offered=",
+            '    COMPREPLY=($(compgen -W "$offered" -- "$cur"))',
+            "}",
+            "complete -o default -F _dirge dirge",
+            "",
+        ]
+    )
+
+
+def zsh(places: Sequence[CommandSpec]) -> str:
+    """For `eval` in zsh after `compinit`, or as a file `_dirge` in `$fpath`."""
+    return "\n".join(
+        [
+            "#compdef dirge",
+            "_dirge() {",
+            *_shell_place(places, "${words[2]}", "${words[3]}", "CURRENT - 1"),
+            '    case "$place" in',
+            *(line for place in places for line in _zsh_offer(place)),
+            "    esac",
+            "}",
+            'if [ "$funcstack[1]" = "_dirge" ]; then _dirge "$@"; else compdef _dirge dirge; fi',
+            "",
+        ]
+    )
+
+
+def fish(places: Sequence[CommandSpec]) -> str:
+    """For a file `dirge.fish` among fish's completions."""
+    names = " ".join(shlex.quote(place.name) for place in places if place.name)
+    return "\n".join(
+        [
+            "# dirge completion for fish",
+            "function __dirge_place",
+            "    set -l words (commandline -opc)[2..-1]",
+            "    for count in 2 1",
+            "        if test (count $words) -ge $count",
+            '            set -l name (string join " " -- $words[1..$count])',
+            f"            if contains -- $name {names}",
+            "                echo $name",
+            "                return",
+            "            end",
+            "        end",
+            "    end",
+            '    echo ""',
+            "end",
+            "function __dirge_at",
+            '    test (__dirge_place) = "$argv[1]"',
+            "end",
+            "function __dirge_first",
+            '    __dirge_at "$argv[1]"; and test (count (commandline -opc)) -eq $argv[2]',
+            "end",
+            *(line for place in places for line in _fish_offer(place)),
+            "",
+        ]
+    )
+
+
+SCRIPTS: Mapping[str, Callable[[Sequence[CommandSpec]], str]] = {
+    "bash": bash,
+    "zsh": zsh,
+    "fish": fish,
+}
+
+
+def _shell_place(
+    places: Sequence[CommandSpec], first: str, second: str, current: str
+) -> Iterator[str]:
+    """Lines that set `place`, and `first`: where its own words begin."""
+    yield "    local place= first=1"
+    for depth, words in ((1, f'"{first}"'), (2, f'"{first} {second}"')):
+        names = [place.name for place in places if len(place.name.split()) == depth]
+        patterns = "|".join(shlex.quote(name) for name in names)
+        yield f"    (( {current} > {depth} )) && case {words} in"
+        yield f"        {patterns}) place={words} first={depth + 1} ;;"
+        yield "    esac"
+
+
+def _bash_values(places: Sequence[CommandSpec]) -> Iterator[str]:
+    beside = (
+        "local IFS=$'\\n'; compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen {} -- \"$cur\"))"
+    )
+    how = {"files": beside.format("-f"), "folders": beside.format("-d")}
+    for place in places:
+        for flag in place.flags:
+            if not flag.takes:
+                continue
+            patterns = "|".join(shlex.quote(f"{place.name} {name}") for name in flag.names)
+            words = shlex.quote(" ".join(flag.choices))
+            act = how.get(flag.takes) or (
+                f'COMPREPLY=($(compgen -W {words} -- "$cur"))' if flag.choices else ""
+            )
+            yield f"        {patterns}) {act + '; ' if act else ''}return ;;"
+
+
+def _bash_offer(place: CommandSpec) -> str:
+    offered = [*place.words, *(name for flag in place.flags for name in flag.names)]
+    return f"        {shlex.quote(place.name)}) offered={shlex.quote(' '.join(offered))} ;;"
+
+
+def _zsh_offer(place: CommandSpec) -> Iterator[str]:
+    yield f"        {shlex.quote(place.name)})"
+    if place.words:
+        words = " ".join(map(shlex.quote, place.words))
+        yield f"            (( CURRENT == first + 1 )) && compadd -- {words}"
+    specs = [_zsh_flag(flag, name) for flag in place.flags for name in flag.names]
+    yield "            _arguments " + " ".join([*map(shlex.quote, specs), "'*: :_files'"])
+    yield "            ;;"
+
+
+def _zsh_flag(flag: FlagSpec, name: str) -> str:
+    help_text = flag.help
+    for special in "\\[]:":
+        help_text = help_text.replace(special, f"\\{special}")
+    values = {"files": ":_files", "folders": ":_files -/", "text": ":"}
+    after = f":({' '.join(flag.choices)})" if flag.choices else values.get(flag.takes, "")
+    return f"*{name}[{help_text}]" + (f": {after}" if flag.takes else "")
+
+
+def _fish_offer(place: CommandSpec) -> Iterator[str]:
+    at = shlex.quote(f"__dirge_at {shlex.quote(place.name)}")
+    depth = len(place.name.split()) + 1
+    for word in place.words:
+        first = shlex.quote(f"__dirge_first {shlex.quote(place.name)} {depth}")
+        only = " -f" if place.name else ""
+        yield f"complete -c dirge -n {first}{only} -a {shlex.quote(word)}"
+    for flag in place.flags:
+        names = " ".join(
+            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names
+        )
+        values = {
+            "files": " -r -F",
+            "folders": " -x -a '(__fish_complete_directories)'",
+            "text": " -x",
+        }
+        after = values.get(flag.takes, "")
+        if flag.choices:
+            after = f" -x -a {shlex.quote(' '.join(flag.choices))}"
+        help_text = _fish_quoted(flag.help)
+        yield f"complete -c dirge -n {at} {names}{after} -d {help_text}"
+
+
+def _fish_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
 
 _CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
 _FILES = {"FILE": "files", "DIR": "folders"}
@@ -50,53 +241,55 @@ def build_completion_parser() -> Parser:
 def completion(rest: Sequence[str]) -> int:
     """Print the script; returns the exit code. Raises UsageError for no shell that is known."""
     flags = build_completion_parser().parse_args(list(rest))
-    sys.stdout.write(SCRIPTS[flags.shell](places()))
+    sys.stdout.write(SCRIPTS[flags.shell](command_specs()))
     return 0
 
 
-def places() -> Sequence[Place]:
+def command_specs() -> Sequence[CommandSpec]:
     """Each place of the command line where words can be completed, the whole of it first."""
     return [
-        _place("", build_parser(), words=tuple(_PARSERS)),
+        _command_spec("", build_parser(), words=tuple(_PARSERS)),
         *(place for name, made in _PARSERS.items() for place in made(name)),
     ]
 
 
-def _one(build: Callable[[], Parser]) -> Callable[[str], Iterator[Place]]:
-    return lambda name: iter([_place(name, build())])
+def _one(build: Callable[[], Parser]) -> Callable[[str], Iterator[CommandSpec]]:
+    return lambda name: iter([_command_spec(name, build())])
 
 
-def _sessions(name: str) -> Iterator[Place]:
+def _sessions(name: str) -> Iterator[CommandSpec]:
     for verb, parser in zip(SESSION_VERBS, build_sessions_parsers(), strict=True):
         if verb == "list":
-            yield _place(name, parser, words=tuple(SESSION_VERBS))
-        yield _place(f"{name} {verb}", parser)
+            yield _command_spec(name, parser, words=tuple(SESSION_VERBS))
+        yield _command_spec(f"{name} {verb}", parser)
 
 
-def _config(name: str) -> Iterator[Place]:
+def _config(name: str) -> Iterator[CommandSpec]:
     flags = (
-        Flag(names=("--config",), help="read FILE instead of the usual config.toml", takes="files"),
-        Flag(names=("--template",), help="init: ask nothing, write a file with comments"),
+        FlagSpec(
+            names=("--config",), help="read FILE instead of the usual config.toml", takes="files"
+        ),
+        FlagSpec(names=("--template",), help="init: ask nothing, write a file with comments"),
     )
-    yield Place(name=name, flags=flags, words=_CONFIG_VERBS)
+    yield CommandSpec(name=name, flags=flags, words=_CONFIG_VERBS)
 
 
-def _demo(name: str) -> Iterator[Place]:
+def _demo(name: str) -> Iterator[CommandSpec]:
     flags = (
-        Flag(names=("--print", "-p"), help="without the screen"),
-        Flag(names=("--plan",), help="a request in four phases"),
+        FlagSpec(names=("--print", "-p"), help="without the screen"),
+        FlagSpec(names=("--plan",), help="a request in four phases"),
     )
-    yield Place(name=name, flags=flags)
+    yield CommandSpec(name=name, flags=flags)
 
 
-def _why(name: str) -> Iterator[Place]:
+def _why(name: str) -> Iterator[CommandSpec]:
     # Only here: the names of the tools are a list of files.
     build = import_module("dirge_py.cli.why").build_parser
     tools = import_module("dirge_py.tools.registry").names()
-    yield _place(name, build(), words=tuple(tools))
+    yield _command_spec(name, build(), words=tuple(tools))
 
 
-_PARSERS: Mapping[str, Callable[[str], Iterator[Place]]] = {
+_PARSERS: Mapping[str, Callable[[str], Iterator[CommandSpec]]] = {
     "demo": _demo,
     "why": _why,
     "config": _config,
@@ -108,25 +301,27 @@ _PARSERS: Mapping[str, Callable[[str], Iterator[Place]]] = {
     "resume": _one(build_resume_parser),
     "signal": _one(build_signal_parser),
     "embed": _one(build_embed_parser),
-    "completion": lambda name: iter([Place(name=name, words=tuple(SCRIPTS))]),
+    "completion": lambda name: iter([CommandSpec(name=name, words=tuple(SCRIPTS))]),
 }
 
 
-def _place(name: str, parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Place:
+def _command_spec(
+    name: str, parser: argparse.ArgumentParser, words: tuple[str, ...] = ()
+) -> CommandSpec:
     shown = [
         action
         for action in parser._actions
         if action.option_strings and action.help != argparse.SUPPRESS
     ]
-    return Place(name=name, flags=tuple(map(_flag, shown)), words=words)
+    return CommandSpec(name=name, flags=tuple(map(_flag_spec, shown)), words=words)
 
 
-def _flag(action: argparse.Action) -> Flag:
+def _flag_spec(action: argparse.Action) -> FlagSpec:
     choices = tuple(map(str, action.choices)) if action.choices else ()
     takes = "" if action.nargs == 0 else _FILES.get(str(action.metavar), "text")
     if action.nargs == "?":
         takes = ""
-    return Flag(
+    return FlagSpec(
         names=tuple(action.option_strings),
         help=(action.help or "").replace("%%", "%"),
         choices=choices,

@@ -1,7 +1,14 @@
-"""`dirge config init|check|show|path|prompt`."""
+"""`dirge config init|check|show|path|prompt`.
 
+Questions in a plain terminal, one line each: what `dirge config init` asks with.
+"""
+
+import asyncio
+import getpass
 import sys
+from collections.abc import Collection, Coroutine, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from dirge_py.cli.arguments import Parser
 from dirge_py.config.commands import (
@@ -14,10 +21,12 @@ from dirge_py.config.commands import (
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.tokens import estimate_text
+from dirge_py.lib.text import clean
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.system_prompt import make_system_prompt
+from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import UsageError
 
 VERBS = {
@@ -61,7 +70,7 @@ def _has_terminal() -> bool:
 
 def _ask_for_provider(path: Path | None) -> int:
     """The questions of the set-up, as plain lines; returns the exit code."""
-    from dirge_py.cli.plain_desk import PlainDesk, at_once, tell
+    from dirge_py.cli.config import ConsolePrompter, run_interruptible, tell
     from dirge_py.frontend.setup_wizard import set_up
     from dirge_py.providers.setup import ProviderSetup
 
@@ -70,7 +79,9 @@ def _ask_for_provider(path: Path | None) -> int:
     if file.exists():
         load(path=file)  # What is wrong with it is better told before the questions.
         why = f"{file} is there: a provider is added to it. Ctrl+C leaves without a trace."
-    ending = at_once(set_up(PlainDesk(), tell, ProviderSetup(file), why, has_demo=True))
+    ending = run_interruptible(
+        set_up(ConsolePrompter(), tell, ProviderSetup(file), why, has_demo=True)
+    )
     if ending == "demo":
         tell("Type: dirge demo")
     elif ending == "given up":
@@ -100,3 +111,89 @@ def _prompt(path: Path | None) -> ConfigReport:
     table = [f"{tokens:>6}  {name}" for name, tokens in prompt.parts(names)]
     total = f"{estimate_text(text):>6}  together (estimated tokens)"
     return ConfigReport("\n".join([text, "", "-" * 40, *table, total]))
+
+
+_MOST_LINES = 30
+Result = TypeVar("Result")
+
+
+class ConsolePrompter:
+    """The `talk.setting_up.Desk` of a terminal that is written on line by line."""
+
+    async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
+        """By number; words narrow the list, an empty line takes the marked one. None at Ctrl+D."""
+        numbered = list(enumerate(choices, start=1))
+        shown = numbered
+        usual = next((n for n, choice in numbered if choice.id == current), 1)
+        tell(title)
+        while True:
+            _tell_lines(shown, usual)
+            number = usual if len(shown) == len(numbered) else shown[0][0]
+            answer = _typed(f"Number, or words that narrow [{number}]: ")
+            if answer is None:
+                return None
+            if not answer or (answer.isdecimal() and 0 < int(answer) <= len(numbered)):
+                return choices[int(answer or number) - 1].id
+            words = answer.lower().split()
+            shown = [(n, choice) for n, choice in numbered if _has(choice, words)]
+            if len(shown) == 1:
+                tell(f"{shown[0][1].label}")
+                return shown[0][1].id
+            if not shown:
+                tell(f"Nothing fits {answer!r}.")
+                shown = numbered
+
+    async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
+        """One line; an empty one is `value`. None at Ctrl+D."""
+        if not hidden:
+            answer = _typed(f"{title} [{value}]: " if value else f"{title}: ")
+            return answer if answer is None else answer or value
+        try:
+            return getpass.getpass(f"{title}: ")
+        except EOFError:
+            return None
+
+
+def tell(text: str, *, tone: Tone = "plain") -> None:
+    """Write a line or more for the person."""
+    if text:
+        sys.stdout.write(clean(f"{text}\n"))
+        sys.stdout.flush()
+
+
+def run_interruptible(work: Coroutine[Any, Any, Result]) -> Result:
+    """What `work` returns; Ctrl+C ends it also while a line is typed, unlike `asyncio.run`."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.run_until_complete(_end(asyncio.all_tasks(loop)))
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+async def _end(tasks: "Collection[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _tell_lines(shown: Sequence[tuple[int, Choice]], usual: int) -> None:
+    for number, choice in shown[:_MOST_LINES]:
+        mark = "*" if number == usual else " "
+        tell(f"{mark}{number:>3}  {choice.label}  {choice.detail}".rstrip())
+    if len(shown) > _MOST_LINES:
+        tell(f"      and {len(shown) - _MOST_LINES} more")
+
+
+def _typed(prompt: str) -> str | None:
+    try:
+        return input(prompt).strip()
+    except EOFError:
+        tell("\n")
+        return None
+
+
+def _has(choice: Choice, words: Sequence[str]) -> bool:
+    text = f"{choice.label} {choice.detail}".lower()
+    return all(word in text for word in words)

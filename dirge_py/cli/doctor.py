@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import Parser
-from dirge_py.cli.checks import go_to
+from dirge_py.cli.flags import change_folder
 
 if TYPE_CHECKING:
-    from dirge_py.sdk.doctor.asking import TerminalAnswers
+    from dirge_py.sdk.doctor.terminal import TerminalAnswers
 
 
 def build_doctor_parser() -> Parser:
@@ -37,9 +37,9 @@ def doctor_fits(rest: Sequence[str]) -> bool:
 def doctor(rest: Sequence[str]) -> int:
     """Look, and tell; returns the exit code. Raises UsageError for no folder."""
     flags = build_doctor_parser().parse_args(list(rest))
-    go_to(flags.cwd)
-    from dirge_py.sdk.doctor.examine import examine
-    from dirge_py.sdk.doctor.findings import as_json, as_text, exit_code
+    change_folder(flags.cwd)
+    from dirge_py.sdk.doctor.checks import examine
+    from dirge_py.sdk.doctor.report import as_json, as_text, exit_code
     from dirge_py.ui.keymap import key_problems
 
     found = examine(
@@ -54,8 +54,7 @@ def doctor(rest: Sequence[str]) -> int:
 
 
 def _answers() -> "TerminalAnswers | None":
-    from dirge_py.sdk.doctor.asking import ask_terminal
-    from dirge_py.sdk.doctor.terminal import is_simple
+    from dirge_py.sdk.doctor.terminal import ask_terminal, is_simple
 
     output = next((stream for stream in (sys.stdout, sys.stderr) if stream.isatty()), None)
     if output is None or not sys.stdin.isatty():

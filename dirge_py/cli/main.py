@@ -2,9 +2,14 @@
 
 Imports that cost something stand at the top of the branch that needs them: in this package and
 nowhere else.
+
+The three standard streams, made dependable whoever started us.
+
+`dirge turn` and `dirge resume`: a session carried on by a queue, by cron, by whoever decides.
 """
 
 import errno
+import io
 import os
 import sys
 from argparse import Namespace
@@ -12,12 +17,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.cli.arguments import parse
-from dirge_py.cli.carry_on import resume, resume_fits, turn, turn_fits
-from dirge_py.cli.checks import check, enter, first_prompt, has_folder
-from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
+from dirge_py.cli.arguments import build_resume_parser, build_turn_parser, parse, parse_words
+from dirge_py.cli.flags import (
+    build_options,
+    check_flags,
+    enter_folder,
+    first_prompt,
+    has_folder,
+    key_from_stdin,
+    load_settings,
+)
 from dirge_py.cli.signal import signal, signal_fits
-from dirge_py.cli.streams import prepare_streams
 from dirge_py.cli.trust import trust, trust_fits
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
@@ -25,7 +35,6 @@ if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
 CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
 
 
@@ -134,32 +143,32 @@ def _config(rest: list[str]) -> int:
 
 def _start(argv: list[str]) -> int:
     flags = parse(argv)
-    check(flags)
-    enter(flags)
+    check_flags(flags)
+    enter_folder(flags)
     return _print(flags) if flags.print else _interactive(flags)
 
 
 def _print(flags: Namespace) -> int:
-    from dirge_py.cli.printed import print_run
+    from dirge_py.cli.headless import print_run
 
     return print_run(flags)
 
 
 def _interactive(flags: Namespace) -> int:
-    from dirge_py.cli.dumb import wants_lines
+    from dirge_py.cli.interactive import wants_lines
 
     if wants_lines(line=flags.line):
-        from dirge_py.cli.line import line_mode
+        from dirge_py.cli.interactive import line_mode
 
         return line_mode(flags)
     _need_terminal()
-    from dirge_py.cli.screen import start_of
+    from dirge_py.cli.interactive import tui_start
     from dirge_py.ui.run import run_tui
 
     if flags.no_color:
         os.environ["NO_COLOR"] = "1"
     key = key_from_stdin() if flags.api_key_stdin else None
-    start = start_of(
+    start = tui_start(
         lambda: load_settings(flags, key),
         lambda: build_options(flags),
         prompt=first_prompt(flags),
@@ -171,7 +180,7 @@ def _interactive(flags: Namespace) -> int:
 
 def _opened_demo(*, has_plan: bool) -> "Demo":
     if has_plan:
-        from dirge_py.cli.demo.plan_play import PlanDemo
+        from dirge_py.cli.demo.play import PlanDemo
 
         return PlanDemo()
     from dirge_py.cli.demo.play import Demo
@@ -181,12 +190,12 @@ def _opened_demo(*, has_plan: bool) -> "Demo":
 
 def _demo_on_screen(*, has_plan: bool) -> int:
     _need_terminal()
-    from dirge_py.cli.screen import start_of_demo
+    from dirge_py.cli.interactive import demo_start
     from dirge_py.ui.run import run_tui
 
     demo = _opened_demo(has_plan=has_plan)
     try:
-        run_tui(start_of_demo(demo))
+        run_tui(demo_start(demo))
         return 0 if demo.has_passed else 1
     finally:
         demo.close()
@@ -219,3 +228,79 @@ def _complain(error: DirgeError) -> None:
 
     hint = f"  {error.hint}\n" if error.hint else ""
     sys.stderr.write(clean(f"dirge: {error.message}\n{hint}"))
+
+
+def prepare_streams() -> None:
+    """UTF-8 whatever the locale says, and no descriptor below 3 that means something else."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # It was closed: the next file opened would take its number, and be read or written.
+            opened = os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
+            nowhere = io.FileIO(opened, "wb" if number else "rb")
+            setattr(sys, name, io.TextIOWrapper(nowhere))
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # Not `replace`: what cannot be written stays what it was, also inside JSON.
+        errors = "surrogateescape" if stream is sys.stdin else "backslashreplace"
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def turn_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `turn` are its own; `turn the page` is a prompt."""
+    return bool(rest) and rest[0].startswith("-")
+
+
+def resume_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `resume` are its own; `resume the work` is a prompt."""
+    if not rest:
+        return False
+    decides = any(word.partition("=")[0] in ("--confirm", "--reject") for word in rest)
+    return decides or rest[0].startswith("-") or os.path.isfile(rest[0])
+
+
+def turn(rest: Sequence[str]) -> int:
+    """Take one turn; returns the exit code."""
+    flags = parse_words(build_turn_parser(), rest, "prompt")
+    check_flags(flags)
+    enter_folder(flags)
+    from dirge_py.cli.headless import turn_run
+
+    return turn_run(flags)
+
+
+def resume(rest: Sequence[str]) -> int:
+    """Carry on a run that waits for a decision, or one that was cut off; returns the exit code."""
+    flags = parse_words(build_resume_parser(), rest, "file")
+    if flags.carries_on is not None:
+        return _carry_on(flags)
+    check_flags(flags)
+    if len(flags.file) != 1:
+        raise UsageError(
+            "`dirge resume` takes one file.",
+            hint="It is the `continuation` in the result of the run that waits. A run that was "
+            "cut off goes on with `dirge resume --session ID`.",
+        )
+    if flags.interrupted is not None:
+        raise UsageError("--interrupted is for `dirge resume --session ID`.")
+    if flags.confirm == (flags.reject is not None):
+        raise UsageError("`dirge resume` needs --confirm or --reject TEXT, and one of them only.")
+    # Meant where the command was typed, whatever --cwd says.
+    file = Path(flags.file[0]).absolute()
+    enter_folder(flags)
+    from dirge_py.cli.headless import resume_run
+
+    return resume_run(flags, file)
+
+
+def _carry_on(flags: Namespace) -> int:
+    if flags.file or flags.confirm or flags.reject is not None or flags.tool_call_id is not None:
+        raise UsageError(
+            "`dirge resume` takes either a file to decide, or --session ID.",
+            hint="A run that was cut off needs no decision; see --interrupted.",
+        )
+    flags.resume = flags.carries_on
+    check_flags(flags)
+    enter_folder(flags)
+    from dirge_py.cli.headless import carry_on_run
+
+    return carry_on_run(flags)

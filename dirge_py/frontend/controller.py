@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from dirge_py.slash.base import FrontEnd, Tone
-from dirge_py.slash.registry import Registry, Typed, as_prompt
+from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import AgentEnd, ForkEvent
 from dirge_py.types.messages import TextBlock, UserMessage
@@ -26,7 +26,7 @@ _TYPED = ("steering", "follow_up")
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedPrompt:
     """One queued input.
 
     `steering` enters at the next tool boundary, `follow_up` at the end, `next_run` with the next
@@ -37,7 +37,7 @@ class Waiting:
     text: str
 
 
-class Stage(Protocol):
+class View(Protocol):
     """What the talk needs of the screen."""
 
     def say(self, text: str, *, tone: Tone = "plain") -> None: ...
@@ -46,10 +46,10 @@ class Stage(Protocol):
     def standing_changed(self) -> None: ...
 
 
-class Talk:
+class ChatController:
     """Holds the conversation and knows what it is doing. Whatever was typed ends up somewhere."""
 
-    def __init__(self, stage: Stage, registry: Registry, front: FrontEnd) -> None:
+    def __init__(self, stage: View, registry: Registry, front: FrontEnd) -> None:
         self.conversation: Conversation | None = None
         self._stage = stage
         self._registry = registry
@@ -93,13 +93,13 @@ class Talk:
         return conversation is not None and conversation.exclusive_owner is not None
 
     @property
-    def waiting(self) -> Sequence[Waiting]:
+    def waiting(self) -> Sequence[QueuedPrompt]:
         """What is queued, as it was typed."""
         if self.conversation is None:
             return ()
         is_between = self._is_occupied(self.conversation) and not self.is_running
         return [
-            Waiting(
+            QueuedPrompt(
                 kind="next_run" if is_between and item.kind == "steering" else item.kind,
                 text=self._typed.get(item.id) or typed_text(item.message),
             )
@@ -162,7 +162,7 @@ class Talk:
             queue = conversation.steer if how == "now" else conversation.follow_up
             self._typed[queue(message).id] = text
 
-    async def _run_command(self, typed: Typed, conversation: "Conversation") -> None:
+    async def _run_command(self, typed: TypedCommand, conversation: "Conversation") -> None:
         command = asyncio.ensure_future(self._registry.run(typed, conversation, self._front))
         if self._command is None:
             self._command = command

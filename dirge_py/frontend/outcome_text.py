@@ -17,7 +17,7 @@ from dirge_py.types.outcomes import (
 )
 
 
-def words_for(event: AgentEnd) -> tuple[str, Tone]:
+def describe_run_end(event: AgentEnd) -> tuple[str, Tone]:
     """A line for the end of a run; empty when its last words say enough."""
     match event.outcome:
         case Done(stopped_by="storm"):
@@ -26,7 +26,7 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
             return f"Stopped by the {guard} guard.", "warning"
         case Done():
             answers = [m for m in event.messages if isinstance(m, AssistantMessage)]
-            return (words_for_silence(answers[-1]) if answers else ""), "warning"
+            return (describe_silent_answer(answers[-1]) if answers else ""), "warning"
         case MaxTurns():
             # How many turns that were, a notice has said.
             return "/continue goes on.", "warning"
@@ -54,7 +54,7 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
             return "\n".join(part for part in (message, hint) if part), "error"
 
 
-def words_for_silence(
+def describe_silent_answer(
     message: AssistantMessage, *, way_on: str = " /retry takes the prompt back."
 ) -> str:
     """What to say of a whole answer without a word or a call; empty for any other."""

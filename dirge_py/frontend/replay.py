@@ -14,7 +14,7 @@ else:
     plan_events_in = late("dirge_py.session.history", "plan_events_in")
 
 
-def told_besides(conversation: "Conversation") -> "Sequence[tuple[int, PlanRecordEvent]]":
+def plan_events(conversation: "Conversation") -> "Sequence[tuple[int, PlanRecordEvent]]":
     """The phases of plans, in order, each behind that many messages."""
     if conversation.session.metadata.get(NAME) is None:
         return ()  # The whole session would be read again for nothing.

@@ -14,7 +14,7 @@ _WORDS = re.compile(r"The person ran `(.*?)` \(([^()\n]*)\):\n(.*)", re.DOTALL)
 _NOTHING = "(no output)"
 
 
-def words_about(command: str, finished: "CommandResult") -> UserMessage:
+def format_shell_message(command: str, finished: "CommandResult") -> UserMessage:
     """What a command came to, as a message of the origin `shell`."""
     if finished.aborted:
         how = "stopped by the person"
@@ -26,7 +26,7 @@ def words_about(command: str, finished: "CommandResult") -> UserMessage:
     return user_text(f"The person ran `{command}` ({how}):\n{output}", "shell")
 
 
-def read_words(text: str) -> tuple[str, str, str]:
+def parse_shell_message(text: str) -> tuple[str, str, str]:
     """The command, how it ended, and its output, of the text of such a message."""
     found = _WORDS.fullmatch(text)
     if found is None:

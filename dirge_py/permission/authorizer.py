@@ -43,7 +43,7 @@ from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
 from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.outcomes import Cancelled
-from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
+from dirge_py.types.questions import Asker, PermissionAnswer, SupportsForms
 from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 
 DENIED = "Permission denied"
@@ -262,7 +262,7 @@ class Authorizer:
             # Nobody was asked, and nothing decided.
             return ToolOverride(answer.comment, details={"outcome": "error"})
         if answer.effect == "deny":
-            if answered.by == "answer" and isinstance(self._asker, AnswersForms):
+            if answered.by == "answer" and isinstance(self._asker, SupportsForms):
                 reason = answer.comment or "the user said no"
             if answered.by != "loop-guard":
                 self._guard.note_denial(info.run_id, call.name, judged.claims)

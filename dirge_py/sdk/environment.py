@@ -61,7 +61,7 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
-from dirge_py.types.questions import AnswersForms, Asker
+from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ class ToolFactory:
             syntax=check_syntax,
             redact=self._redact,
             memory=self._memory,
-            ask=asker.question if isinstance(asker, AnswersForms) else None,
+            ask=asker.question if isinstance(asker, SupportsForms) else None,
             command_timeout_s=config.timeouts.bash_s,
             quiet_s=config.timeouts.quiet_s,
             session_id=folders.session_id,

@@ -26,7 +26,7 @@ class Choice:
     detail: str = ""
 
 
-class NeedsScreen(DirgeError):
+class Unsupported(DirgeError):
     """This front end cannot do what the command asks for."""
 
     def __init__(self, what: str) -> None:
@@ -36,7 +36,7 @@ class NeedsScreen(DirgeError):
 
 
 class FrontEnd(Protocol):
-    """What commands may ask of whoever draws. What a front end lacks raises `NeedsScreen`."""
+    """What commands may ask of whoever draws. What a front end lacks raises `Unsupported`."""
 
     @property
     def commands(self) -> "Registry":
@@ -81,7 +81,7 @@ class FrontEnd(Protocol):
 
 
 @runtime_checkable
-class KnowsSettings(Protocol):
+class HasSettings(Protocol):
     """A front end that was started with settings, and can read them again."""
 
     @property
@@ -93,7 +93,7 @@ class KnowsSettings(Protocol):
 
 
 @runtime_checkable
-class OpensFolders(Protocol):
+class CanOpenFolder(Protocol):
     """A front end that can go on in another folder."""
 
     async def open_in(self, folder: Path) -> "Conversation":
@@ -101,7 +101,7 @@ class OpensFolders(Protocol):
 
 
 @runtime_checkable
-class TakesOutcome(Protocol):
+class ReceivesOutcome(Protocol):
     """A front end that leaves with what one command came to: `dirge -p`."""
 
     def take_outcome(self, outcome: "Outcome", text: str) -> None:
@@ -110,4 +110,4 @@ class TakesOutcome(Protocol):
 
 def settings_of(front: FrontEnd) -> "Config | None":
     """The settings, as far as this front end knows them. Raises ConfigError."""
-    return front.settings() if isinstance(front, KnowsSettings) else None
+    return front.settings() if isinstance(front, HasSettings) else None

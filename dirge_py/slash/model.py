@@ -1,4 +1,7 @@
-"""`/model`: which model answers, and switching it."""
+"""`/model`: which model answers, and switching it.
+
+`/prompt`: prompts of one's own, kept in files, and the one in use.
+"""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -11,12 +14,12 @@ from dirge_py.types.extensions import Command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dirge_py.context.prompts import PromptBook
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.llm import ModelOption, ThinkingLevel
 
 
 _AT_ONCE_S = 1.0
-
 _LEVELS: "dict[ThinkingLevel, str]" = {
     "off": "answers at once, where the model can",
     "minimal": "hardly any",
@@ -29,9 +32,9 @@ _LEVELS: "dict[ThinkingLevel, str]" = {
 
 async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     """A name that ends in `/` is that of a service: all its models are asked for, and shown."""
-    spec: str | None = (args.strip("/") and args) or await _of_the_usual(conversation, front)
+    spec: str | None = (args.strip("/") and args) or await _pick_usual(conversation, front)
     if spec is not None and spec.endswith("/"):
-        spec = await _of_all(spec.rstrip("/"), conversation, front)
+        spec = await _pick_any(spec.rstrip("/"), conversation, front)
     if spec is not None:
         before, now = conversation.settings.thinking, conversation.settings.set_model(spec)
         level = conversation.settings.thinking
@@ -39,8 +42,8 @@ async def model(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         front.show(f"The model is {now}{thinking} from the next turn on.", tone="good")
 
 
-async def _of_the_usual(conversation: "Conversation", front: FrontEnd) -> str | None:
-    choices = [_choice(each) for each in _by_provider(conversation.settings.models())]
+async def _pick_usual(conversation: "Conversation", front: FrontEnd) -> str | None:
+    choices = [_model_choice(each) for each in _by_provider(conversation.settings.models())]
     if choices and conversation.settings.model not in [choice.id for choice in choices]:
         choices.insert(0, Choice(id=conversation.settings.model, label=conversation.settings.model))
     choices += [
@@ -53,12 +56,12 @@ async def _of_the_usual(conversation: "Conversation", front: FrontEnd) -> str | 
     return await front.pick("Model", choices, current=conversation.settings.model)
 
 
-async def _of_all(alias: str, conversation: "Conversation", front: FrontEnd) -> str | None:
+async def _pick_any(alias: str, conversation: "Conversation", front: FrontEnd) -> str | None:
     asked = asyncio.ensure_future(conversation.settings.models_of(alias))
     try:
         if not (await asyncio.wait({asked}, timeout=_AT_ONCE_S))[0]:
             front.show(f"Asking {alias} for its models.")
-        choices = [_choice(each) for each in await asked]
+        choices = [_model_choice(each) for each in await asked]
     finally:
         asked.cancel()
     if not choices:
@@ -66,7 +69,7 @@ async def _of_all(alias: str, conversation: "Conversation", front: FrontEnd) -> 
     return await front.pick(f"Models of {alias}", choices, current=conversation.settings.model)
 
 
-def _choice(choice: "ModelOption") -> Choice:
+def _model_choice(choice: "ModelOption") -> Choice:
     detail = _detail(choice.window_tokens, choice.price)
     return Choice(id=choice.spec, label=choice.spec, detail=detail)
 
@@ -100,7 +103,7 @@ def _detail(window_tokens: int, price: str) -> str:
     return "  ".join(part for part in (window, price) if part)
 
 
-def known(conversation: "Conversation") -> list[str]:
+def model_names(conversation: "Conversation") -> list[str]:
     return [choice.spec for choice in conversation.settings.models()]
 
 
@@ -115,7 +118,7 @@ COMMANDS = (
         usage="[alias/]id[:level] | alias/",
         run=model,
         headless=True,
-        complete=known,
+        complete=model_names,
     ),
     Command(
         name="effort",
@@ -125,5 +128,54 @@ COMMANDS = (
         aliases=("thinking", "think"),
         complete=levels,
         headless=True,
+    ),
+)
+
+
+_NONE = "none"
+
+
+async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    book = conversation.settings.prompts
+    if book is None or not book.names:
+        raise UsageError(
+            "There are no prompts.",
+            hint="Write one into `prompts/<name>.md` beside your config.toml.",
+        )
+    name: str | None = args
+    if not args:
+        name = await front.pick("Prompt", _prompt_choices(book), current=_current_prompt(book))
+    if name is None:
+        return
+    chosen = book.choose(None if name == _NONE else name)
+    if chosen is None:
+        front.show("No prompt is in use from the next run on.", tone="good")
+        return
+    denied = f" It denies {', '.join(chosen.deny_tools)}." if chosen.deny_tools else ""
+    front.show(f"The prompt {chosen.name} is in use from the next run on.{denied}", tone="good")
+
+
+def _prompt_choices(book: "PromptBook") -> list[Choice]:
+    named = [Choice(id=name, label=name, detail=book.describe(name)) for name in book.names]
+    return [*named, Choice(id=_NONE, label=_NONE, detail="use no prompt")]
+
+
+def _current_prompt(book: "PromptBook") -> str:
+    return book.current.name if book.current is not None else _NONE
+
+
+def prompt_names(conversation: "Conversation") -> list[str]:
+    book = conversation.settings.prompts
+    return [*book.names, _NONE] if book is not None else []
+
+
+_PROMPT_COMMANDS = (
+    Command(
+        name="prompt",
+        summary="use a prompt of yours, with the tools it denies",
+        usage="[NAME|none]",
+        run=prompt,
+        while_running="no",
+        complete=prompt_names,
     ),
 )

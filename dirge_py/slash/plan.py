@@ -18,7 +18,7 @@ from dirge_py.plan.approval import (
 )
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
 from dirge_py.sdk.outcome_text import why_not_done
-from dirge_py.slash.base import FrontEnd, NeedsScreen, TakesOutcome, Tone
+from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Tone, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import (
@@ -66,7 +66,7 @@ class FrontDesk:
         while True:
             try:
                 answers = await self._front.form([question])
-            except NeedsScreen:
+            except Unsupported:
                 return Accept(plan.text) if self._accepts_alone else DeferPlan()
             chosen = answers[0].chosen if answers else ()
             said = answers[0].text.strip() if answers else ""
@@ -92,7 +92,7 @@ class FrontDesk:
         """The text as the person left it; as it was where they could not, or emptied it."""
         try:
             edited = await self._front.edit_text(text)
-        except NeedsScreen as error:
+        except Unsupported as error:
             self._front.show(f"{error.message} {error.hint}", tone="warning")
             return text
         if edited is None:
@@ -135,7 +135,7 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
 
 def _desk(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
     accept = conversation.plan_terms.auto_accept
-    if accept is None and isinstance(front, TakesOutcome):
+    if accept is None and isinstance(front, ReceivesOutcome):
         accept = True  # Nobody sits there.
     return AutoApprove() if accept else FrontDesk(front, accepts_alone=accept is None)
 
@@ -160,7 +160,7 @@ def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -
 
 def _tell(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -> None:
     waits = isinstance(result.outcome, AwaitingConfirmation) and not result.outcome.call_ids
-    if isinstance(front, TakesOutcome):
+    if isinstance(front, ReceivesOutcome):
         front.take_outcome(result.outcome, result.plan if waits else result.report)
         return
     words, tone = _words(result.outcome)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedCommand:
     """A line that begins like a command. `command` is None when nothing answers to `name`."""
 
     name: str
@@ -103,7 +103,7 @@ class Registry:
         """The command behind a name, an alias or an own name."""
         return self._by_name.get(self._own.get(name, name).partition(" ")[0])
 
-    def read(self, line: str) -> Typed | None:
+    def read(self, line: str) -> TypedCommand | None:
         """The command that `line` asks for, or None when it is a prompt.
 
         `//` escapes a slash. A name that holds another slash is a path, not a command:
@@ -120,7 +120,7 @@ class Registry:
         if name in self._own:
             name, _, given = self._own[name].partition(" ")
             args = f"{given} {args}".strip()
-        return Typed(name=name, args=args, command=self._by_name.get(name))
+        return TypedCommand(name=name, args=args, command=self._by_name.get(name))
 
     def complete(self, prefix: str) -> Sequence[tuple[str, str]]:
         """Names that begin with `prefix`, and what is behind them: own names, names, aliases."""
@@ -138,7 +138,9 @@ class Registry:
         """The known name most like `name`, if any is like it at all."""
         return nearest(name, self._by_name)
 
-    async def run(self, typed: Typed, conversation: "Conversation", front: "FrontEnd") -> None:
+    async def run(
+        self, typed: TypedCommand, conversation: "Conversation", front: "FrontEnd"
+    ) -> None:
         """Run what was typed.
 
         Raises:

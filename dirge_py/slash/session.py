@@ -1,23 +1,42 @@
-"""`/clear` and `/sessions`: beginning anew, going back, and putting away."""
+"""`/clear` and `/sessions`: beginning anew, going back, and putting away.
+
+`/export` and `/rename`: the conversation as a file, and what it is called.
+"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from dirge_py.lib.lazy import late
+from dirge_py.lib.paths import from_home
+from dirge_py.session.history import title_of
 from dirge_py.session.ids import project_root
 from dirge_py.session.store import SessionSummary
 from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
+from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.config.paths import state_dir
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.session.import_export.export import (
+        ExportedSession,
+        ExportFormat,
+        export_file_name,
+        render_export,
+        write_new_file,
+    )
     from dirge_py.session.store import Store, Trash
 else:
     Store = late("dirge_py.session.store", "Store")
     Trash = late("dirge_py.session.store", "Trash")
     state_dir = late("dirge_py.config.paths", "state_dir")
+    ExportedSession = late("dirge_py.session.import_export.export", "ExportedSession")
+    render_export = late("dirge_py.session.import_export.export", "render_export")
+    export_file_name = late("dirge_py.session.import_export.export", "export_file_name")
+    write_new_file = late("dirge_py.session.import_export.export", "write_new_file")
 
 _MOST_SHOWN = 50
 _MOST_LISTED = 20
@@ -120,7 +139,7 @@ def _begins(session_id: str, typed: str) -> bool:
     return session_id.startswith(typed) or session_id.partition("-")[2].startswith(typed)
 
 
-def known(conversation: "Conversation") -> list[str]:
+def session_words(conversation: "Conversation") -> list[str]:
     ids = [summary.id for summary in conversation.session.list_sessions()][:_MOST_SHOWN]
     return [*ids, "list", "current", *(f"delete {one}" for one in ids)]
 
@@ -140,6 +159,80 @@ COMMANDS = (
         run=sessions,
         aliases=("resume",),
         while_running="listing",
-        complete=known,
+        complete=session_words,
+    ),
+)
+
+
+_FORMS = ("md", "html", "json")
+_ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
+
+
+async def export(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    form, name = _read_target(args.strip())
+    if not conversation.messages:
+        raise UsageError("Nothing was said yet.", hint="/export writes down what was said.")
+    document = _document(conversation)
+    text = render_export(document, cast("ExportFormat", form))
+    if name:
+        path = write_new_file(conversation.cwd / from_home(name), text)
+    else:
+        default = export_file_name(document.title, document.id, form)
+        path = write_new_file(conversation.cwd / default, text, other_name=True)
+    front.show(f"Exported {len(document.messages)} messages to {path}", tone="good")
+
+
+async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if not args.strip():
+        raise UsageError("Call it what?", hint="For example: /rename the parser, second try")
+    title = conversation.rename(args)
+    front.show(f"This session is called: {title}", tone="good")
+
+
+def _read_target(args: str) -> tuple[str, str]:
+    """The form and the file; a form that is not named is the one the file's ending tells."""
+    first, _, rest = args.partition(" ")
+    if first in _FORMS:
+        return first, rest.strip()
+    if rest and not set(first) & set("./~"):
+        raise UsageError(
+            f"There is no format {first!r}.",
+            hint=f"Formats: {', '.join(_FORMS)}. A name with blanks stands behind one of them.",
+        )
+    return _ENDINGS.get(Path(args).suffix.lower(), "md"), args
+
+
+def _document(conversation: "Conversation") -> "ExportedSession":
+    messages = tuple(conversation.messages)
+    prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
+    return ExportedSession(
+        id=conversation.session_id or "",
+        title=conversation.unsent.title or next(map(title_of, prompts), ""),
+        cwd=str(conversation.cwd),
+        model=conversation.settings.model,
+        usage=conversation.usage,
+        cost_usd=conversation.cost_usd,
+        messages=messages,
+    )
+
+
+def export_forms(conversation: "Conversation") -> list[str]:
+    return list(_FORMS)
+
+
+_EXPORT_COMMANDS = (
+    Command(
+        name="export",
+        summary="write the conversation to a new file: Markdown, HTML or JSON",
+        usage="[md|html|json] [FILE]",
+        run=export,
+        complete=export_forms,
+    ),
+    Command(
+        name="rename",
+        summary="give this session another title",
+        usage="TITLE",
+        run=rename,
+        aliases=("name",),
     ),
 )

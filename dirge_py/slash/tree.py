@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.lib.text import visible
 from dirge_py.slash.base import Choice, FrontEnd
-from dirge_py.slash.moving import ask_for_yours, ask_what, move, shortened, when
+from dirge_py.slash.rewind import ask_for_user_files, ask_what, move, shortened, when
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None
     what = await ask_what(preview, front) if has_files else "conversation"
     if what is None:
         return
-    also = await ask_for_yours(preview, front) if what != "conversation" else ()
+    also = await ask_for_user_files(preview, front) if what != "conversation" else ()
     if also is not None:
         await move(conversation, front, destination, what, also)
 

@@ -113,7 +113,7 @@ class QuestionAnswer:
 
 
 @runtime_checkable
-class AnswersForms(Protocol):
+class SupportsForms(Protocol):
     """An asker behind whom a person sits: only with such a one is the tool `question` offered."""
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
@@ -147,7 +147,7 @@ class TrustOffer:
 
 
 @runtime_checkable
-class AnswersTrust(Protocol):
+class SupportsTrust(Protocol):
     """Somebody who can be asked whether a project may bring its own things along."""
 
     async def trust(self, offer: TrustOffer) -> bool:

@@ -19,8 +19,8 @@ from textual.theme import Theme
 from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
 
-from dirge_py.frontend.controller import Talk
-from dirge_py.frontend.replay import told_besides
+from dirge_py.frontend.controller import ChatController
+from dirge_py.frontend.replay import plan_events
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
@@ -106,7 +106,7 @@ class DirgeApp(TerminalApp):
         self._guard_s = guard_s
         self.keymap = Keymap()
         self.front = TuiFrontEnd(self, Registry())
-        self.talk = Talk(self, self.front.commands, self.front)
+        self.talk = ChatController(self, self.front.commands, self.front)
         self.dock = DialogHost(self, guard_s, partial(edit_file_text, self))
         self.opening = SessionOpener(self, self.dock, start)
         self.pulse = Ticker(self)
@@ -194,7 +194,7 @@ class DirgeApp(TerminalApp):
 
     def replay(self, conversation: "Conversation") -> None:
         """Draw what is stored of a conversation."""
-        self.chronicle.tell(conversation.messages, told_besides(conversation))
+        self.chronicle.tell(conversation.messages, plan_events(conversation))
 
     def show_message(self, message: UserMessage) -> None:
         """Draw a message that is told outside of a run, behind what has happened before it."""
@@ -235,7 +235,7 @@ class DirgeApp(TerminalApp):
         # At once: what is said next belongs behind it.
         self._clear()
         conversation = self.talk.conversation
-        self.chronicle.tell(event.messages, told_besides(conversation) if conversation else ())
+        self.chronicle.tell(event.messages, plan_events(conversation) if conversation else ())
         self.surroundings.activity.take_up(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.standing_changed()

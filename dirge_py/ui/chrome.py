@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from textual.geometry import Size
 from textual.worker import Worker
 
-from dirge_py.frontend.controller import Talk
+from dirge_py.frontend.controller import ChatController
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
@@ -66,7 +66,7 @@ class ChromeApp(Protocol):
     """What the panels and the status line use of the app."""
 
     clock: Callable[[], float]
-    talk: Talk
+    talk: ChatController
     transcript: TranscriptWidget
     status: StatusBar
 

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from dirge_py.frontend.controller import Talk
+from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice
 from dirge_py.types.questions import (
@@ -65,7 +65,7 @@ class DialogApp(Protocol):
 
     keymap: Keymap
     clock: Callable[[], float]
-    talk: Talk
+    talk: ChatController
     composer: Composer
     transcript: TranscriptWidget
     queue: QueuePanel

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dirge_py.frontend.starting import OpenFirst, OpenOther, ProjectDoor
+from dirge_py.frontend.session_opener import OpenFirst, OpenOther, TrustGate
 from dirge_py.providers.setup_types import SetupService
 from dirge_py.ui.theme.styles import DEFAULT_THEME
 
@@ -53,7 +53,7 @@ class UiOptions:
     open_first: OpenFirst
     open_other: OpenOther
     prepare: Callable[[], UiSettings] = UiSettings
-    project: Callable[[], ProjectDoor] | None = None
+    project: Callable[[], TrustGate] | None = None
     setup: Callable[[], SetupService] | None = None
     demo: "Callable[[], UiOptions] | None" = None
     settings: "Callable[[], Config] | None" = None

@@ -11,17 +11,16 @@ from textual.worker import Worker
 
 from dirge_py import slash
 from dirge_py.files.git import branch_of
-from dirge_py.frontend.controller import Talk
-from dirge_py.frontend.replay import told_besides
-from dirge_py.frontend.session_conflict import question_about, way_from
-from dirge_py.frontend.starting import ProjectDoor
+from dirge_py.frontend.controller import ChatController
+from dirge_py.frontend.replay import plan_events
+from dirge_py.frontend.session_opener import TrustGate, chosen_open_mode, conflict_question
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, NoProvider, SessionBusy
 from dirge_py.types.events import LoopEvent, SystemNotice
-from dirge_py.types.questions import AnswersTrust
+from dirge_py.types.questions import SupportsTrust
 from dirge_py.ui.dialog_host import DialogAsker, DialogHost
 from dirge_py.ui.keymap import Keymap, preset_of, speaks_kitty, unsendable
 from dirge_py.ui.options import UiOptions, UiSettings
@@ -46,7 +45,7 @@ class OpenerApp(Protocol):
     """What opening a session uses of the app."""
 
     keymap: Keymap
-    talk: Talk
+    talk: ChatController
     composer: Composer
     transcript: TranscriptWidget
 
@@ -213,7 +212,7 @@ class SessionOpener:
 
     async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
         """What the person wants of a session that is in use: a copy, a look at it, or None."""
-        way = way_from(await self.asker.question([question_about(error)]))
+        way = chosen_open_mode(await self.asker.question([conflict_question(error)]))
         if way is None:
             return None
         return self._start.open_other(self.asker, error.session_id, way)
@@ -238,7 +237,7 @@ class SessionOpener:
         if self._start.project is None:
             return []
         door = await asyncio.to_thread(_looked_at, self._start.project)
-        if door.offer is not None and isinstance(self.asker, AnswersTrust):
+        if door.offer is not None and isinstance(self.asker, SupportsTrust):
             door.answer(is_trusted=await self.asker.trust(door.offer))
         if not door.theme:
             return []
@@ -293,7 +292,7 @@ class SessionOpener:
     def _take_up(self, conversation: "Conversation") -> None:
         app = self._app
         app.adopt(conversation)
-        if conversation.messages or told_besides(conversation):
+        if conversation.messages or plan_events(conversation):
             app.replay(conversation)
             settings = conversation.settings
             app.say(f"Back in this session, with {settings.model}, mode {settings.mode}.")
@@ -324,7 +323,7 @@ class SessionOpener:
         app.transcript.redraw()
 
 
-def _looked_at(project: Callable[[], ProjectDoor]) -> ProjectDoor:
+def _looked_at(project: Callable[[], TrustGate]) -> TrustGate:
     """The door, with its files read: that may take a moment, and waits for a disk."""
     door = project()
     _ = door.offer

@@ -24,7 +24,7 @@ from dirge_py.ui.transcript.lines import Line, clip, strip
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
-    from dirge_py.frontend.controller import Talk
+    from dirge_py.frontend.controller import ChatController
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class StatusModel:
 
 
 def status_of(
-    talk: "Talk",
+    talk: "ChatController",
     place: str,
     *,
     bounds: LimitsShown | None = None,

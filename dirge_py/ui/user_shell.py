@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 from textual.geometry import Size
 from textual.widget import Widget
 
-from dirge_py.frontend.controller import Talk
-from dirge_py.frontend.shell_message import words_about
+from dirge_py.frontend.controller import ChatController
+from dirge_py.frontend.shell_message import format_shell_message
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd
@@ -34,7 +34,7 @@ class ShellApp(Protocol):
     """What a command of the person's uses of the app."""
 
     keymap: Keymap
-    talk: Talk
+    talk: ChatController
     composer: Composer
 
     @property
@@ -160,7 +160,7 @@ class UserShell:
     ) -> None:
         """Show what it came to, now; a run may take it up later."""
         app = self._app
-        message = words_about(command, finished)
+        message = format_shell_message(command, finished)
         app.show_message(message)
         if not is_told:
             return

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.cli.arguments import MODES, build_parser
-from dirge_py.cli.completion import completion, completion_fits, places
-from dirge_py.cli.completion_scripts import SCRIPTS
-from dirge_py.cli.session_flags import VERBS
+from dirge_py.cli.arguments import MODES, SESSIONS_VERBS, build_parser
+from dirge_py.cli.completion import SCRIPTS, command_specs, completion, completion_fits
 from dirge_py.types.errors import UsageError
 from tests.files.requirement import lacking
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.house.test_docs import SUBCOMMANDS
 
 BASH = """
@@ -59,7 +57,7 @@ def test_bash_completes_flags_words_and_values(script: dict[str, Path]) -> None:
     assert offered("--permission-mode", "") == list(MODES)
     assert offered("--permission-mode", "re") == ["restrictive"]
     assert {"sessions", "signal"} <= set(offered("s"))
-    assert set(VERBS) <= set(offered("sessions", ""))
+    assert set(SESSIONS_VERBS) <= set(offered("sessions", ""))
     assert "--format" in offered("sessions", "export", "--")
     assert offered("trust", "--acc") == ["--accept"]
     assert offered("why", "bash_") == ["bash_output"]
@@ -78,7 +76,7 @@ def test_fish_completes_flags_words_and_values(script: dict[str, Path]) -> None:
     file = script["fish"]
     assert in_fish(file, "dirge --permission-m") == ["--permission-mode"]
     assert in_fish(file, "dirge --permission-mode ") == sorted(MODES)
-    assert set(in_fish(file, "dirge sessions ")) == set(VERBS)
+    assert set(in_fish(file, "dirge sessions ")) == set(SESSIONS_VERBS)
     assert "--format" in in_fish(file, "dirge sessions export --")
     assert "--format" not in in_fish(file, "dirge --")
 
@@ -94,7 +92,7 @@ def test_zsh_takes_the_script(script: dict[str, Path]) -> None:
 
 
 def test_every_flag_that_is_told_of_is_offered_and_no_hidden_one() -> None:
-    main = next(place for place in places() if place.name == "")
+    main = next(place for place in command_specs() if place.name == "")
     offered = {name for flag in main.flags for name in flag.names}
 
     told = build_parser().format_help()
@@ -104,7 +102,7 @@ def test_every_flag_that_is_told_of_is_offered_and_no_hidden_one() -> None:
 
 
 def test_every_subcommand_is_offered() -> None:
-    main = next(place for place in places() if place.name == "")
+    main = next(place for place in command_specs() if place.name == "")
 
     # `exec` is another program's word for -p, and hidden.
     assert set(main.words) == set(SUBCOMMANDS) - {"exec"}

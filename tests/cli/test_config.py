@@ -4,7 +4,7 @@ import subprocess
 import sys
 import tomllib
 
-from tests.headless.product import KEY, Product
+from tests.frontend.print.product import KEY, Product
 
 
 def test_init_writes_settings_that_check_out(product: Product) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.cli.plain_desk import PlainDesk
+from dirge_py.cli.config import ConsolePrompter
 from dirge_py.slash.base import Choice
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.providers.server import FakeService, Raw, Say
 from tests.ui.on_a_pty import Terminal
 
@@ -117,7 +117,7 @@ async def test_words_that_fit_nothing_show_all_again(
     typed = iter(["zzz", "99", "many 1", "50"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     choices = [Choice(id=f"m{n}", label=f"many {n}") for n in range(60)]
-    assert await PlainDesk().pick("Which?", choices, "m3") == "m49"
+    assert await ConsolePrompter().pick("Which?", choices, "m3") == "m49"
     told = capsys.readouterr().out
     assert told.count("and 30 more") == 3
     assert "Nothing fits 'zzz'." in told and "*  4  many 3\n" in told

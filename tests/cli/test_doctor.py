@@ -14,16 +14,22 @@ from hypothesis import strategies as st
 
 from dirge_py.cli.doctor import doctor, doctor_fits
 from dirge_py.config.schema import Config
-from dirge_py.sdk.doctor.asking import SAMPLES, read_answers
-from dirge_py.sdk.doctor.findings import as_text, exit_code, warn, well, wrong
-from dirge_py.sdk.doctor.programs import look_at_programs
-from dirge_py.sdk.doctor.terminal import look_at_answers, look_at_terminal
-from dirge_py.sdk.doctor.tmux import append_lines, look_at_tmux, missing_lines
+from dirge_py.sdk.doctor.checks import check_programs
+from dirge_py.sdk.doctor.report import as_text, exit_code, failed, passed, warn
+from dirge_py.sdk.doctor.terminal import (
+    SAMPLES,
+    append_lines,
+    check_terminal,
+    check_terminal_answers,
+    check_tmux,
+    missing_lines,
+    read_answers,
+)
 from dirge_py.types.errors import UsageError
 from dirge_py.ui.keymap import key_problems
 from tests.conversation.room import Room
 from tests.files.requirement import as_nobody
-from tests.headless.product import KEY, ROOT, Product
+from tests.frontend.print.product import KEY, ROOT, Product
 from tests.ui.desk import desk
 from tests.ui.on_a_pty import Terminal, until
 from tests.ui.on_tmux import NEEDED, Tmux
@@ -79,7 +85,7 @@ def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: 
 STATE = """
 import os
 from pathlib import Path
-from dirge_py.sdk.doctor.place import look_at_folders
+from dirge_py.sdk.doctor.checks import look_at_folders
 print(*[each.state for each in look_at_folders(Path("/"), os.environ)])
 """
 
@@ -133,7 +139,7 @@ def is_asleep(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
-HANGING = "from dirge_py.sdk.doctor.asking import ask_terminal; ask_terminal(0, 1, limit_s=60)"
+HANGING = "from dirge_py.sdk.doctor.terminal import ask_terminal; ask_terminal(0, 1, limit_s=60)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -156,14 +162,14 @@ def test_whatever_comes_back_is_read(noise: bytes, cut: int) -> None:
     answers = ANSWERS.encode()
     assert read_answers(answers).has_kitty_keys
     found = read_answers(answers[:cut] + noise)
-    assert [each.state for each in look_at_answers(found, GOOD)]
+    assert [each.state for each in check_terminal_answers(found, GOOD)]
 
 
 # -- single findings
 
 
 def states(environment: dict[str, str], size: tuple[int, int] | None = (80, 24)) -> dict[str, str]:
-    return {each.name: each.state for each in look_at_terminal(environment, size)}
+    return {each.name: each.state for each in check_terminal(environment, size)}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +200,7 @@ def test_programs_that_are_missing_are_named_with_their_fix(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = {each.name: each for each in look_at_programs({"EDITOR": "nvim -f"})}
+    found = {each.name: each for each in check_programs({"EDITOR": "nvim -f"})}
     assert (found["git"].state, found["git"].fix) == ("problem", "install git")
     assert found["editor"].words == "nvim -f is not found: Ctrl+G will not work"
     assert {found[name].state for name in ("rg", "pager", "editor")} == {"warning"}
@@ -210,8 +216,8 @@ def test_a_program_of_the_project_is_named_and_not_run(
         (folder / name).chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(folder))
-    found = {each.name: each for each in look_at_programs({})}
-    list(look_at_tmux({"TMUX": "/tmp/tmux,1,0"}))
+    found = {each.name: each for each in check_programs({})}
+    list(check_tmux({"TMUX": "/tmp/tmux,1,0"}))
 
     inside = f"only found inside the project, at {folder}"
     assert found["git"].state == "problem" and f"{inside}/git" in found["git"].words
@@ -222,8 +228,8 @@ def test_a_program_of_the_project_is_named_and_not_run(
 
 
 def test_only_a_problem_makes_it_fail() -> None:
-    assert exit_code([well("a", ""), warn("b", "")]) == 0
-    assert exit_code([well("a", ""), wrong("b", "")]) == 1
+    assert exit_code([passed("a", ""), warn("b", "")]) == 0
+    assert exit_code([passed("a", ""), failed("b", "")]) == 1
     assert as_text([warn("b", "\x1b[2Jx", "do")]).splitlines()[:2] == [
         "warning  b  x",
         "            fix: do",
@@ -259,13 +265,13 @@ def tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tmux]:
 
 @NEEDED
 def test_the_lines_for_tmux_mend_what_was_found(tmux: Tmux, tmp_path: Path) -> None:
-    lines = missing_lines(list(look_at_tmux(os.environ)))
+    lines = missing_lines(list(check_tmux(os.environ)))
     assert "set -s extended-keys on" in lines and "set -sg escape-time 10" in lines
 
     append_lines(lines, tmp_path)
     subprocess.run(["tmux", "source-file", str(tmp_path / ".tmux.conf")], check=True)
 
-    assert missing_lines(list(look_at_tmux(os.environ))) == []
+    assert missing_lines(list(check_tmux(os.environ))) == []
 
 
 def test_what_stood_in_the_file_of_tmux_is_kept(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.providers.discovery import with_local_servers
-from dirge_py.sdk.doctor.findings import Finding
-from dirge_py.sdk.doctor.providers import LIMIT_S, look_at_providers
-from tests.headless.product import KEY, Product, Service, answering
+from dirge_py.sdk.doctor.providers import LIMIT_S, check_providers
+from dirge_py.sdk.doctor.report import CheckResult
+from tests.frontend.print.product import KEY, Product, Service, answering
 from tests.providers.server import FakeService, Hang, Raw
 
 LISTED = Raw(body=json.dumps({"data": [{"id": "gpt-4o-2026-01-01"}, {"id": "small"}]}))
@@ -39,13 +39,13 @@ def found(
     is_offline: bool = False,
     limit_s: float = LIMIT_S,
     **environment: str,
-) -> dict[str, Finding]:
+) -> dict[str, CheckResult]:
     file = tmp_path / "config.toml"
     file.write_text(text)
     surroundings: Mapping[str, str] = {**HOME, "FAKE_KEY": KEY, **environment}
     config = load(path=file, environment=surroundings)
     config = config if is_offline else with_local_servers(config)
-    told = look_at_providers(config, surroundings, is_offline=is_offline, limit_s=limit_s)
+    told = check_providers(config, surroundings, is_offline=is_offline, limit_s=limit_s)
     assert KEY not in repr(told)
     return {each.name: each for each in told}
 

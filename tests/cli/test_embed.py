@@ -8,7 +8,7 @@ import pytest
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.cli.embed import embed_fits
 from dirge_py.providers import embeddings
-from tests.headless.product import KEY, Product
+from tests.frontend.print.product import KEY, Product
 from tests.providers.server import Raw, Say
 
 JSON = {"content-type": "application/json"}

@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py import __version__
 from dirge_py.cli.arguments import build_parser
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.providers.server import Say
 
 BUILT = set(

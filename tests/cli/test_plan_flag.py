@@ -1,6 +1,6 @@
 """`--plan`, where a person sits at it."""
 
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 
 
 def test_an_interactive_start_begins_with_the_plan(product: Product) -> None:

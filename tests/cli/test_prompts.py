@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from dirge_py import slash
-from dirge_py.frontend.print.front import PrintFront
+from dirge_py.frontend.print.command import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.providers.server import Say
 
 PLAN = "---\ndeny_tools: [write, edit]\n---\nPlan, and change nothing.\n"

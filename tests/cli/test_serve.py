@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dirge_py.cli.serve.command import serve, serve_fits
-from dirge_py.cli.serve.gate import Gate
+from dirge_py.cli.serve.server import RequestGuard
 from dirge_py.types.errors import UsageError
 from tests.files.requirement import lacking
 from tests.ui.on_a_pty import LIMIT_S, ROOT, is_alive, until
@@ -66,15 +66,15 @@ HOST = {"Host": "127.0.0.1:8000"}
 def test_only_requests_of_its_own_page_are_for_it(
     headers: dict[str, str], is_page: bool, is_socket: bool
 ) -> None:
-    gate = Gate()
+    gate = RequestGuard()
     gate.port = 8000
     assert gate.is_ours(headers, needs_origin=False) == is_page
     assert gate.is_ours(headers, needs_origin=True) == is_socket
 
 
 def test_only_the_token_is_the_token() -> None:
-    gate = Gate()
-    wrong = [None, "", gate.token[:-1], gate.token + "x", "\udcff", Gate().token]
+    gate = RequestGuard()
+    wrong = [None, "", gate.token[:-1], gate.token + "x", "\udcff", RequestGuard().token]
     assert [gate.has_token(given) for given in wrong] == [False] * 6
     assert gate.has_token(gate.token)
 

@@ -17,7 +17,7 @@ from dirge_py.session.store import Store
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
 from tests.files.requirement import as_nobody
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.providers.server import Say
 from tests.security.sizes import size
 from tests.session.import_export.samples import CLAUDE, CLAUDE_ID, CODEX, lines

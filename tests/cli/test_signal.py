@@ -1,6 +1,6 @@
 """`dirge signal`, as it is typed."""
 
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.providers.server import Say
 
 

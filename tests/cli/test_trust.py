@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dirge_py.cli.trust import trust_fits
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.providers.server import Say
 from tests.ui.on_a_pty import Terminal
 

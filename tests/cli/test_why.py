@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dirge_py.cli.why import fits
-from tests.headless.product import Product, finish
+from tests.frontend.print.product import Product, finish
 
 POLICIES = {
     "hard-deny",

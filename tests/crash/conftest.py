@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.headless.product import product
+from tests.frontend.print.product import product
 from tests.security.sizes import ASKED, COUNTS
 
 __all__ = ["product"]

@@ -8,7 +8,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from tests.headless.product import Service
+from tests.frontend.print.product import Service
 from tests.providers.server import FakeService, Say, Seen
 from tests.security.sizes import size
 

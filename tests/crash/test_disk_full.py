@@ -16,7 +16,7 @@ from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.segments import Scan
 from tests.files.requirement import small_disk
-from tests.headless.product import Product, Ran, Service
+from tests.frontend.print.product import Product, Ran, Service
 from tests.providers.server import Say
 from tests.security.sizes import count, size
 

@@ -14,7 +14,7 @@ from dirge_py.session.journal import read_journal
 from dirge_py.session.segments import Scan
 from tests.apart import Piped
 from tests.crash.script import FILLER, LINES, PATCHED, TURNS, CrashService
-from tests.headless.product import Product, finish
+from tests.frontend.print.product import Product, finish
 from tests.security.sizes import ASKED, IS_WHOLE, count, size
 
 KILLS = 1000 if IS_WHOLE else size(4, 100)

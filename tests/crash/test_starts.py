@@ -4,7 +4,7 @@ import threading
 
 from dirge_py.session.journal import read_journal
 from tests.apart import Piped
-from tests.headless.product import Held, Product, finish
+from tests.frontend.print.product import Held, Product, finish
 from tests.providers.server import Say
 from tests.security.sizes import count, size
 

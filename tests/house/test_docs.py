@@ -16,17 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from dirge_py import slash
-from dirge_py.cli import (
-    arguments,
-    completion,
-    doctor,
-    embed,
-    main,
-    session_flags,
-    signal,
-    trust,
-    why,
-)
+from dirge_py.cli import arguments, completion, doctor, embed, main, signal, trust, why
 from dirge_py.cli import config as config_cli
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.config.problems import ANY, known_keys
@@ -120,7 +110,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         signal.build_signal_parser(),
         embed.build_embed_parser(),
         completion.build_completion_parser(),
-        *session_flags.build_sessions_parsers(),
+        *arguments.build_sessions_parsers(),
     ]
 
 

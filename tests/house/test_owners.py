@@ -68,7 +68,7 @@ SHELLS = (
 )
 """Who may start a shell: for the command lines that a model or a person wrote, and no others."""
 
-LINE_READERS = ("cli/choices.py", "cli/trust.py", "processes/sandbox/")
+LINE_READERS = ("cli/flags.py", "cli/trust.py", "processes/sandbox/")
 """Who may read by the line: what a person types, a table of the kernel, the head of a request."""
 
 _WRITING_CALLS = re.compile(

@@ -13,7 +13,7 @@ import pytest
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.own_file import UnsafeFile, readable_by_others, weakness_of
 from tests.files.requirement import as_nobody, lacking, require_root_tools
-from tests.headless.product import ROOT
+from tests.frontend.print.product import ROOT
 
 NOBODY = 65534
 STRANGER = 1000

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from dirge_py.frontend.print.front import PrintFront
+from dirge_py.frontend.print.command import PrintFront
 from dirge_py.plan.approval import Accept, DeferPlan, Reject
 from dirge_py.plan.runner import resume_plan
 from dirge_py.plan.state import PlanState, describe_progress, load_state
-from dirge_py.slash.base import NeedsScreen
+from dirge_py.slash.base import Unsupported
 from dirge_py.slash.plan import FrontDesk
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
@@ -38,7 +38,7 @@ class Seat(PrintFront):
 
     async def edit_text(self, text: str) -> str | None:
         if self._edited is None:
-            raise NeedsScreen("editing text")
+            raise Unsupported("editing text")
         return self._edited
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.files.requirement import as_nobody
-from tests.headless.product import Product, product
+from tests.frontend.print.product import Product, product
 from tests.providers.server import Say
 from tests.security.sizes import count
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.headless.product import KEY, Held, Product, finish, product
+from tests.frontend.print.product import KEY, Held, Product, finish, product
 from tests.providers.server import Say
 
 __all__ = ["product"]

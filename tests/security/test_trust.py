@@ -13,7 +13,7 @@ import pytest
 
 from tests.apart import run_forked
 from tests.files.requirement import lacking
-from tests.headless.product import PATIENCE_S, Product, product
+from tests.frontend.print.product import PATIENCE_S, Product, product
 from tests.providers.server import Say
 from tests.security.sizes import count, size
 from tests.ui.on_a_pty import Terminal, hand

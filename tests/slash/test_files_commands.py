@@ -9,7 +9,7 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.slash.base import NeedsScreen
+from dirge_py.slash.base import Unsupported
 from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room
 from tests.session.rewind.kept import desk
@@ -107,7 +107,7 @@ async def test_only_a_folder_that_is_there_is_added(room: Room, tmp_path: Path) 
 
 async def test_another_folder_needs_a_front_end_that_can_open_it(room: Room) -> None:
     async with room.open() as talk:
-        with pytest.raises(NeedsScreen):
+        with pytest.raises(Unsupported):
             await typed("/cd ..", talk)
 
 
@@ -116,14 +116,14 @@ class Opener(Screen):
 
     async def open_in(self, folder: Path) -> Conversation:
         self.opened_in = folder
-        raise NeedsScreen("tests")
+        raise Unsupported("tests")
 
 
 async def test_the_folder_gone_to_is_the_physical_one(room: Room, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(room.project.parent)
     async with room.open() as talk:
         screen = Opener()
-        with pytest.raises(NeedsScreen):
+        with pytest.raises(Unsupported):
             await typed_into(screen, f"/cd {tmp_path / 'link'}", talk)
         assert screen.opened_in == tmp_path
         assert "This is" in (await typed_into(Opener(), "/cd .", talk)).text
@@ -194,5 +194,5 @@ async def test_what_was_edited_is_written_and_checked(room: Room, tmp_path: Path
         with pytest.raises(UsageError, match="does not know"):
             await typed_into(Editor(file), "/config eidt", talk)
     async with room.open() as talk:
-        with pytest.raises(NeedsScreen):
+        with pytest.raises(Unsupported):
             await typed("/config", talk)

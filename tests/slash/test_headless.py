@@ -1,6 +1,6 @@
 """Commands that tell something, as the prompt of `dirge -p`."""
 
-from tests.headless.product import Product, product
+from tests.frontend.print.product import Product, product
 from tests.providers.server import Say
 
 __all__ = ["product"]

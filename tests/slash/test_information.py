@@ -8,8 +8,8 @@ import pytest
 from dirge_py import __version__
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.session.record import Record
-from dirge_py.slash.account import SUMMARY, requests_of
-from dirge_py.slash.release_notes import newest
+from dirge_py.slash.cost import SUMMARY, requests_of
+from dirge_py.slash.help import newest_notes
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import UsageReported
 from dirge_py.types.messages import Usage
@@ -279,9 +279,9 @@ async def test_the_newest_part_of_the_changelog_is_shown(room: Room) -> None:
         assert f"dirge {__version__}" in (await typed("/changelog", talk)).text
 
     wrapped = "# C\n\n## [1.0.0]\n\n- one and\n  the same\n- other\n"
-    assert newest(wrapped).endswith("- one and the same\n- other")
+    assert newest_notes(wrapped).endswith("- one and the same\n- other")
     text = "# Changelog\n\n## [Unreleased]\n\n## [1.1.0]\n\n- new\n\n## [1.0.0]\n\n- old\n"
-    assert newest(text).endswith("[1.1.0]\n\n- new")
+    assert newest_notes(text).endswith("[1.1.0]\n\n- new")
 
 
 async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(

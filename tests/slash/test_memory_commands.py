@@ -10,8 +10,8 @@ import pytest
 from dirge_py import slash
 from dirge_py.extensions.memory.provider import MemoryConflict, MemoryUpdate
 from dirge_py.extensions.memory.store import FileMemory
-from dirge_py.frontend.print.front import PrintFront
-from dirge_py.slash.base import NeedsScreen
+from dirge_py.frontend.print.command import PrintFront
+from dirge_py.slash.base import Unsupported
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
 from tests.extensions.memory.test_files import add, kept_in
@@ -143,7 +143,7 @@ async def test_without_memory_the_setting_is_named(tmp_path: Path) -> None:
 
 
 async def test_editing_needs_a_screen_and_the_rest_does_not(tmp_path: Path) -> None:
-    with pytest.raises(NeedsScreen):
+    with pytest.raises(Unsupported):
         await typed("/memory edit", Talk(kept_in(tmp_path)))
     for name in ("memory", "remember", "init"):
         command = COMMANDS.find(name)

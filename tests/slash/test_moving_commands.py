@@ -7,9 +7,9 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.frontend.print.front import PrintFront
+from dirge_py.frontend.print.command import PrintFront
 from dirge_py.session.tree import SessionTree, TreeNode
-from dirge_py.slash.base import Choice, NeedsScreen
+from dirge_py.slash.base import Choice, Unsupported
 from dirge_py.slash.registry import discover
 from dirge_py.slash.tree import drawn
 from dirge_py.types.errors import DirgeError, UsageError
@@ -50,7 +50,7 @@ class Screen(PrintFront):
 
     async def open(self, session_id: str | None) -> Conversation:
         self.opened = session_id or ""
-        raise NeedsScreen("switching")
+        raise Unsupported("switching")
 
     @property
     def text(self) -> str:
@@ -233,7 +233,7 @@ async def test_sessions_takes_an_id_or_words_of_a_title(room: Room) -> None:
             screen = Screen(*answers)
             typed = COMMANDS.read(line)
             assert typed is not None
-            with pytest.raises(NeedsScreen):
+            with pytest.raises(Unsupported):
                 await COMMANDS.run(typed, talk, screen)
             assert screen.opened == ids[0]
         assert "title has 'nothing'" in (await run("/sessions nothing", talk)).text

@@ -19,8 +19,8 @@ from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError, ToolFailed
 from dirge_py.types.tools import LoopToolResult
-from tests.headless.product import Product, product
-from tests.headless.test_outcomes import is_alive
+from tests.frontend.print.product import Product, product
+from tests.frontend.print.test_outcomes import is_alive
 from tests.providers.server import Say
 
 __all__ = ["product"]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.frontend.session_conflict import Way
+from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.permission.rules import Mode
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import DirgeError
@@ -64,7 +64,7 @@ class Desk:
             raise self._refusals.pop(0)
         return self._open(asker, self._resumes or None)
 
-    def _open(self, asker: Asker, session_id: str | None, way: Way = "write") -> Conversation:
+    def _open(self, asker: Asker, session_id: str | None, way: OpenMode = "write") -> Conversation:
         choice = SessionChoice()
         if session_id and way == "view":
             choice = SessionChoice(kind="view", id=session_id)

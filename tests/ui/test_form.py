@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from dirge_py.permission.rules import Mode
-from dirge_py.types.questions import AnswersForms, Question, QuestionAnswer, QuestionOption
+from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption, SupportsForms
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 from tests.ui.test_permission import request
@@ -29,7 +29,7 @@ OPEN = Question(question="What name?")
 
 
 def pose(d: Desk, *questions: Question) -> "asyncio.Task[Sequence[QuestionAnswer] | None]":
-    assert isinstance(d.asker, AnswersForms)
+    assert isinstance(d.asker, SupportsForms)
     return asyncio.ensure_future(d.asker.question(questions))
 
 

@@ -9,7 +9,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import PhaseName, PlanPhase
 from dirge_py.ui.status import plan_words
 from tests.conversation.room import Room
-from tests.talk.worker import Worker
+from tests.frontend.worker import Worker
 from tests.ui.desk import Desk, desk
 from tests.ui.test_plan_blocks import EXPLORED, EXPLORING, ended, started
 from tests.ui.test_status import Called

@@ -15,7 +15,7 @@ from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui import session_opener
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
-from tests.talk.worker import Worker
+from tests.frontend.worker import Worker
 from tests.ui.desk import Desk, desk
 from tests.ui.test_form import pose, posed
 from tests.ui.test_pictures import SIZES, still

@@ -207,7 +207,7 @@ def test_no_color_means_none(tmp_path: Path):
 FIRST_FRAME = """
 import sys
 from dataclasses import replace
-from dirge_py.cli.screen import start_of
+from dirge_py.cli.interactive import start_of
 from dirge_py.types.errors import ConfigError
 from dirge_py.ui.run import run_tui
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dirge_py.types.questions import ActingFile, AnswersTrust, TrustOffer
+from dirge_py.types.questions import ActingFile, SupportsTrust, TrustOffer
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 
@@ -21,7 +21,7 @@ def offer(count: int = 2) -> TrustOffer:
 
 
 def ask(d: Desk, what: TrustOffer) -> "asyncio.Task[bool]":
-    assert isinstance(d.asker, AnswersTrust)
+    assert isinstance(d.asker, SupportsTrust)
     return asyncio.ensure_future(d.asker.trust(what))
 
 

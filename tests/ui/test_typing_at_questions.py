@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from dirge_py.types.questions import (
-    AnswersForms,
-    AnswersTrust,
     Question,
     QuestionAnswer,
     QuestionOption,
+    SupportsForms,
+    SupportsTrust,
 )
 from dirge_py.ui.panels.answer_guard import PAUSE_S
 from dirge_py.ui.panels.form import QuestionForm
@@ -204,8 +204,8 @@ async def test_a_key_with_enter_right_behind_it_comes_from_a_paste(room: Room):
 
 
 def posed(d: Desk, kind: str) -> "asyncio.Future[object]":
-    assert isinstance(d.asker, AnswersForms)
-    assert isinstance(d.asker, AnswersTrust)
+    assert isinstance(d.asker, SupportsForms)
+    assert isinstance(d.asker, SupportsTrust)
     asked = {
         "permission": lambda: d.asker.permission([request(), request("make", grant=())]),
         "long": lambda: d.asker.permission([request("\n".join(map(str, range(60))))]),

@@ -1,5 +1,5 @@
 """The fixtures that run the program from outside."""
 
-from tests.headless.product import product
+from tests.frontend.print.product import product
 
 __all__ = ["product"]

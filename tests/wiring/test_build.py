@@ -8,7 +8,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.context.prompt_sections import append, prepend
-from dirge_py.frontend.print.asker import PolicyAsker
+from dirge_py.frontend.print.print_mode import PolicyAsker
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel

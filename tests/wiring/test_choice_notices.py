@@ -9,7 +9,7 @@ from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
-from tests.headless.product import Product
+from tests.frontend.print.product import Product
 from tests.providers.server import Say
 
 TWO = {"DEEPSEEK_API_KEY": "d", "GROQ_API_KEY": "g"}

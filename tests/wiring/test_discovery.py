@@ -19,7 +19,7 @@ from dirge_py.providers.discovery import (
 )
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
-from tests.headless.product import Product, Service, answering
+from tests.frontend.print.product import Product, Service, answering
 from tests.providers.server import Raw, Say
 
 PATIENCE_S = 10.0

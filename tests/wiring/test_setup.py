@@ -7,7 +7,7 @@ from dirge_py.config.services import SERVICES
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.providers.setup_types import ProviderDraft
 from dirge_py.types.errors import ConfigError, ProviderError
-from tests.headless.product import Product, Service
+from tests.frontend.print.product import Product, Service
 from tests.providers.server import Raw, Say
 
 

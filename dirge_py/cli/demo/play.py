@@ -1,23 +1,51 @@
-"""`dirge demo`: the real program mends a real project; only the model is a script."""
+"""`dirge demo`: the real program mends a real project; only the model is a script.
+
+The demo as plain text: what the agent says, runs and changes, as it happens.
+
+The bundled repository, copied to where it may be changed.
+
+`dirge demo --plan`: a request in four phases, whose review finds what was forgotten.
+"""
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from dirge_py.cli.demo.printed import Storyteller, say
-from dirge_py.cli.demo.sample_copy import copy_sample
-from dirge_py.cli.demo.script import PROMPT, TEST_COMMAND, demo_script
+from dirge_py.cli.demo.script import (
+    PROMPT,
+    QUICK_CHECK,
+    REQUEST,
+    TEST_COMMAND,
+    PlanScript,
+    demo_script,
+)
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.conversation.conversation import Conversation
+from dirge_py.lib.text import clean
+from dirge_py.plan.approval import AutoApprove
+from dirge_py.plan.evidence import EvidenceLedger
+from dirge_py.plan.runner import start_plan
+from dirge_py.plan.state import NAME, load_state
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions
+from dirge_py.types.events import (
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    PlanPhase,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
 from dirge_py.types.llm import StreamFn
-from dirge_py.types.messages import ToolResultMessage
+from dirge_py.types.messages import AssistantMessage, ThinkingBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 
@@ -97,7 +125,7 @@ async def _play_printed(demo: Demo) -> int:
         say("\n".join(demo.notices))
         say(f"\n> {demo.prompt}")
         conversation = demo.conversation(_Refuser(), paced=False)
-        conversation.subscribe(Storyteller().sink)
+        conversation.subscribe(DemoPrinter().sink)
         try:
             passed = await demo.play(conversation) and demo.has_passed
         finally:
@@ -106,3 +134,121 @@ async def _play_printed(demo: Demo) -> int:
         demo.close()
     say("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
     return 0 if passed else 1
+
+
+MOST_LINES = 14
+LAST_LINES = 3
+"""Of a long output these are shown as well: there commands say how they ended."""
+
+
+class DemoPrinter:
+    """A sink that prints a run for people to read."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, str] = {}
+
+    def sink(self, event: LoopEvent) -> None:
+        match event:
+            case MessageEnd(message=AssistantMessage() as message):
+                for block in message.content:
+                    if isinstance(block, ThinkingBlock):
+                        say(f"  (thinking) {block.text}")
+                if message.text:
+                    say(f"\n{message.text}")
+            case ToolExecutionStart():
+                self._running[event.tool_call_id] = _main_argument(event.args)
+            case ToolExecutionEnd(result=result):
+                say(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
+                say(_indented(str(result.details.get("diff") or result.text)))
+            case PlanPhase(state="started"):
+                say(f"\n── {event.phase}, cycle {event.step} {_in_brackets(event.shut_in)}──")
+            case PlanPhase(summary=summary) if summary:
+                say(f"\n   {event.phase} ended: {summary}")
+            case EvidenceTaken():
+                say(f"  {'✓' if event.outcome == 'passed' else '✗'} {event.id}: {event.outcome}")
+            case ForkEvent(event=inner):
+                self.sink(inner)
+            case SystemNotice(content=content):
+                say(f"\n{content}")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(clean(text) + "\n")
+    sys.stdout.flush()
+
+
+def _main_argument(args: object) -> str:
+    if not isinstance(args, dict):
+        return str(args)
+    for name in ("command", "pattern", "path"):
+        if name in args:
+            return str(args[name])
+    return ""
+
+
+def _in_brackets(words: str) -> str:
+    return f"({words}) " if words else ""
+
+
+def _indented(text: str) -> str:
+    lines = text.rstrip("\n").split("\n")
+    shown = lines
+    if len(lines) > MOST_LINES:
+        left_out = len(lines) - MOST_LINES
+        shown = [*lines[: -LAST_LINES - left_out], f"… {left_out} more lines", *lines[-LAST_LINES:]]
+    return "\n".join(f"  │ {line}" for line in shown)
+
+
+SAMPLE = Path(__file__).parent / "sample"
+
+
+def copy_sample(folder: Path, scenario: str) -> Path:
+    """A fresh copy of a sample repository inside `folder`, with a `.git` of its own.
+
+    The `.git` is written by hand: it only has to mark where the project ends.
+    """
+    project = folder / "textstats"
+    shutil.copytree(SAMPLE / scenario, project, ignore=shutil.ignore_patterns("__pycache__"))
+    (project / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
+    git = project / ".git"
+    for part in ("objects", "refs/heads"):
+        (git / part).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    (git / "config").write_text("[core]\n\trepositoryformatversion = 0\n", encoding="utf-8")
+    return project
+
+
+class PlanDemo(Demo):
+    """The same for a plan."""
+
+    scenario: ClassVar[str] = "plan"
+    prompt: ClassVar[str] = f"/plan {REQUEST}"
+    rule: ClassVar[str] = f"execute:{QUICK_CHECK}"
+    notices: ClassVar[tuple[str, ...]] = (
+        "A demo: the model is a script; phases, tools, permissions and test runs are real.",
+        f"It works in a copy and starts with one rule: --allow '{rule}'",
+        f"Accepting its plan adds the one for all tests: execute:{TEST_COMMAND}",
+    )
+
+    def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
+        script = PlanScript(is_paced=paced)
+        conversation = self._built(asker, script.stream)
+        conversation.subscribe(script.sink)
+        return conversation
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the plan ended verified, by tests that really passed in its last review."""
+        if self._conversation is None:
+            return False
+        state = load_state(self._conversation.session.metadata.get(NAME))
+        if state is None or state.status != "verified":
+            return False
+        ledger = EvidenceLedger.load(state.evidence)
+        tests = [e for e in ledger.of("review", state.step) if e.command == TEST_COMMAND]
+        return bool(tests) and tests[-1].has_passed
+
+    async def play(self, conversation: Conversation) -> bool:
+        result = await start_plan(REQUEST, conversation, AutoApprove())
+        say(f"\n{result.report}")
+        return isinstance(result.outcome, Done)

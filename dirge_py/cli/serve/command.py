@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from dirge_py.cli.arguments import Parser, parse
-from dirge_py.cli.checks import check
+from dirge_py.cli.flags import check_flags
 from dirge_py.types.errors import UsageError
 
 _DRIVER = "TEXTUAL_DRIVER"
@@ -49,7 +49,7 @@ def serve(rest: Sequence[str]) -> int:
             hint=f"From elsewhere: ssh -L {flags.port}:127.0.0.1:{flags.port} HOST.",
         )
     asked = parse(words)
-    check(asked)
+    check_flags(asked)
     for name in ("print", "line", "api_key_stdin"):
         if getattr(asked, name):
             raise UsageError(f"--{name.replace('_', '-')} does not work with `dirge serve`.")

@@ -1,22 +1,25 @@
-"""The server itself: one page, one terminal UI for each time it is opened, all behind the gate."""
+"""The server itself: one page, one terminal UI for each time it is opened, all behind the gate.
+
+Who may speak to the server: whoever has the token, from a page of its own, and nobody else.
+"""
 
 import asyncio
+import hmac
 import logging
+import secrets
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from aiohttp import web
 from textual_serve.server import Server
 
-from dirge_py.cli.serve.gate import PROTOCOL, Gate
 from dirge_py.types.errors import DirgeError
 
 _PAGE = Path(__file__).parent / "page"
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 10.0
 """How long the UIs may take to end."""
-
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -29,7 +32,6 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 """Nothing is fetched from elsewhere, and nobody frames the page."""
-
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -38,7 +40,7 @@ class GuardedServer(Server):
 
     def __init__(self, command: str, host: str) -> None:
         super().__init__(command, host=host)
-        self.gate = Gate()
+        self.gate = RequestGuard()
         self._open: set[asyncio.Task[object]] = set()
 
     async def make_app(self) -> web.Application:
@@ -140,3 +142,52 @@ async def _serve(server: GuardedServer, host: str, port: int, tell: Callable[[st
         for number in _ENDING_SIGNALS:
             loop.remove_signal_handler(number)
     return 0 if caught == signal.SIGINT else 128 + caught
+
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""The hosts that are served: what is typed into the page can run commands."""
+PROTOCOL = "dirge"
+"""The WebSocket protocol that the page speaks, and that is agreed on."""
+_TOKEN_PROTOCOL = "dirge.token."
+
+
+class RequestGuard:
+    """Judges requests. `port` is the one that is served, known once it is open."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.port = 0
+
+    def is_ours(self, headers: Mapping[str, str], *, needs_origin: bool) -> bool:
+        """Whether it was meant for this server, and comes from a page of it if from any.
+
+        A foreign name that leads here (DNS rebinding) is not ours, nor is another page's request.
+        """
+        origin = headers.get("Origin")
+        if origin is None:
+            return not needs_origin and headers.get("Host") in self._names
+        return headers.get("Host") in self._names and origin == f"http://{headers['Host']}"
+
+    def offers_token(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request for a WebSocket names the token among the protocols that it speaks.
+
+        That is the only header that a page can set for one. A cookie would do as well for us, but
+        a browser sends it to every other port of this machine.
+        """
+        offered = headers.get("Sec-WebSocket-Protocol", "").split(",")
+        names = [each.strip() for each in offered]
+        return PROTOCOL in names and any(
+            self.has_token(name.removeprefix(_TOKEN_PROTOCOL))
+            for name in names
+            if name.startswith(_TOKEN_PROTOCOL)
+        )
+
+    def has_token(self, given: str | None) -> bool:
+        """Whether this is the token, told in the same time whatever is wrong with it."""
+        return hmac.compare_digest((given or "").encode("utf-8", "replace"), self.token.encode())
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(
+            f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}" for host in LOOPBACK
+        )

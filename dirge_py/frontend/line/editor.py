@@ -1,18 +1,26 @@
-"""Lines typed at a terminal: edited with prompt_toolkit, what is said meanwhile printed above."""
+"""Lines typed at a terminal: edited with prompt_toolkit, what is said meanwhile printed above.
+
+A REPL whose lines are edited at the terminal, which loads prompt_toolkit for it.
+
+What Tab completes: commands, their arguments, and the files after an `@`.
+"""
 
 import asyncio
 import contextvars
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, create_app_session, run_in_terminal
 from prompt_toolkit.application.current import get_app_or_none
-from prompt_toolkit.completion import Completer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -21,7 +29,14 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
-from dirge_py.frontend.line.source import Interrupted
+from dirge_py.frontend.line.repl import LineOptions, Repl
+from dirge_py.frontend.line.source import AnswerInterrupted
+from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.lib.text import clean
+from dirge_py.slash.registry import Registry
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
 
 _SET_ASIDE = "\0set aside"
 _INTERRUPTED = "\0interrupted"
@@ -123,7 +138,7 @@ class TerminalLines:
         finally:
             self._is_free.set()
         if text == _INTERRUPTED:
-            raise Interrupted
+            raise AnswerInterrupted
         return None if text == _SET_ASIDE else text
 
     def remember(self, prompts: Iterable[str]) -> None:
@@ -318,3 +333,71 @@ def _plain_output() -> Output:
         default_color_depth=ColorDepth.DEPTH_1_BIT,
         enable_cpr=False,
     )
+
+
+def edited_repl(start: LineOptions, opened: ExitStack, **options: Any) -> Repl:
+    """The REPL; its terminal is open until `opened` is closed. `options` are of `TerminalLines`."""
+    lines: list[TerminalLines] = []
+
+    def make(repl: Repl) -> TerminalLines:
+        made = TerminalLines(
+            label=lambda: repl.label,
+            interrupt=repl.interrupt,
+            completer=LineCompleter(repl.commands, lambda: repl.talk.conversation),
+            **options,
+        )
+        lines.append(opened.enter_context(made))
+        return made
+
+    paper = LineWriter(lambda text: lines[0].write(text), columns=lambda: lines[0].columns)
+    return Repl(start, paper, make, has_keys=True)
+
+
+_FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
+_COMMAND_WORD = re.compile(r"\A/([^\s/]*)\Z")
+_ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
+_MOST = 100
+
+
+class LineCompleter(Completer):
+    """Reads the registry, and one folder at a time: nothing is walked or kept."""
+
+    def __init__(
+        self, registry: Registry, conversation: "Callable[[], Conversation | None]"
+    ) -> None:
+        self._registry = registry
+        self._conversation = conversation
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterator[Completion]:
+        before = document.text_before_cursor
+        if match := _COMMAND_WORD.match(before):
+            for name, summary in self._registry.complete(match[1]):
+                yield Completion(f"/{name} ", -len(match[1]) - 1, f"/{name}", clean(summary))
+        elif match := _FILE_WORD.search(before):
+            for path in self._files(match[1]):
+                yield Completion(path, -len(match[1]), clean(path))
+        elif match := _ARGUMENT.match(before):
+            for word in self._arguments(match[1]):
+                if word.startswith(match[2]):
+                    yield Completion(word, -len(match[2]), clean(word))
+
+    def _arguments(self, name: str) -> list[str]:
+        command, conversation = self._registry.find(name), self._conversation()
+        if command is None or command.complete is None or conversation is None:
+            return []
+        return list(command.complete(conversation))[:_MOST]
+
+    def _files(self, typed: str) -> Iterator[str]:
+        conversation = self._conversation()
+        folder, _, begun = typed.rpartition("/")
+        root = conversation.cwd if conversation is not None else Path.cwd()
+        try:
+            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+        except OSError:
+            return
+        shown = [e for e in entries if begun.startswith(".") or not e.name.startswith(".")]
+        for entry in [e for e in shown if e.name.startswith(begun)][:_MOST]:
+            path = f"{folder}/{entry.name}" if "/" in typed else entry.name
+            yield path + ("/" if entry.is_dir() else "")

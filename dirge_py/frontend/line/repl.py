@@ -1,25 +1,70 @@
-"""Line mode itself: reads lines, sends them, tells what comes of it, and ends in good order."""
+"""Line mode itself: reads lines, sends them, tells what comes of it, and ends in good order.
+
+What line mode is started with: callables and plain values, made by whoever wires.
+
+What slash commands may ask of line mode: text, lists to pick from, questions.
+
+From a start to a conversation, and on to others: trust, sessions in use, runs cut off.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.frontend.controller import Talk
+from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.frontend.line import commands
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker
-from dirge_py.frontend.line.front import LineFront
-from dirge_py.frontend.line.opening import Opening
-from dirge_py.frontend.line.paper import Paper
+from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.source import LineSource
-from dirge_py.frontend.line.start import LineSettings, LineStart
-from dirge_py.frontend.line.story import Story
-from dirge_py.slash.base import Tone
-from dirge_py.slash.registry import discover
+from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.frontend.replay import plan_events
+from dirge_py.frontend.session_opener import (
+    OpenFirst,
+    OpenOther,
+    TrustGate,
+    chosen_open_mode,
+    conflict_question,
+)
+from dirge_py.lib.version import __version__
+from dirge_py.session.recovery import choices_from_answers, recovery_questions
+from dirge_py.slash.base import Choice, Tone, Unsupported
+from dirge_py.slash.registry import Registry, discover
+from dirge_py.types.errors import SessionBusy
 from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice
 from dirge_py.types.outcomes import Done
+from dirge_py.types.questions import Question, QuestionAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSettings:
+    """What the settings say about line mode. `aliases`: own names for slash commands."""
+
+    show_thinking: bool = False
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOptions:
+    """How one start of line mode goes.
+
+    `prepare` reads the settings; then the person is asked about what `project` offers, and
+    `open_first` and later `open_other` are called. `pick_session`: show the list of sessions first
+    (`-r` without an id).
+    """
+
+    open_first: OpenFirst
+    open_other: OpenOther
+    prepare: Callable[[], LineSettings] = LineSettings
+    project: Callable[[], TrustGate] | None = None
+    first_prompt: str = ""
+    pick_session: bool = False
+    is_dumb: bool = False
+    """The terminal can do no more than show what is written: it edits its line itself."""
+
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
@@ -36,8 +81,8 @@ class Repl:
 
     def __init__(
         self,
-        start: LineStart,
-        paper: Paper,
+        start: LineOptions,
+        paper: LineWriter,
         make_source: MakeSource,
         *,
         has_keys: bool = False,
@@ -49,8 +94,8 @@ class Repl:
         self._clock = clock
         self.commands = discover(slash, commands)
         self.front = LineFront(self, self.commands)
-        self.talk = Talk(self, self.commands, self.front)
-        self.opening = Opening(self, start)
+        self.talk = ChatController(self, self.commands, self.front)
+        self.opening = LineSessionOpener(self, start)
         self.source = make_source(self)
         self.asker = LineAsker(
             self.source,
@@ -192,8 +237,8 @@ class Repl:
         if isinstance(event, SystemNotice):
             self.say(event.content)
 
-    def _new_story(self) -> Story:
-        return Story(self.paper, show_thinking=self._show_thinking, clock=self._clock)
+    def _new_story(self) -> LineRenderer:
+        return LineRenderer(self.paper, show_thinking=self._show_thinking, clock=self._clock)
 
     def _note_asking(self, is_asking: bool) -> None:
         self.talk.is_asking = is_asking
@@ -214,3 +259,173 @@ class Repl:
     def standing_changed(self) -> None:
         self._changed.set()
         self.source.refresh()
+
+
+KEYS = (
+    ("Enter", "send; during a run: steer it"),
+    ("Alt+Enter", "a new line"),
+    ("Tab", "complete a command or an @file"),
+    ("Up, Down, Ctrl+R", "earlier prompts"),
+    ("Ctrl+C", "clear the line, else interrupt, else quit at the second press"),
+    ("Ctrl+D", "quit, on an empty line"),
+    ("Ctrl+Z", "suspend"),
+)
+
+
+class LineFront:
+    """The `slash.base.FrontEnd` of line mode. What needs a screen raises `Unsupported`."""
+
+    def __init__(self, repl: "Repl", commands: Registry) -> None:
+        self._repl = repl
+        self._commands = commands
+
+    @property
+    def commands(self) -> Registry:
+        return self._commands
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        return KEYS if self._repl.has_keys else ()
+
+    def show(self, text: str, *, tone: Tone = "plain") -> None:
+        self._repl.say(text, tone=tone)
+
+    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
+        return await self._repl.asker.pick(title, choices, current=current)
+
+    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        return await self._repl.asker.question(questions)
+
+    async def edit_text(self, text: str) -> str | None:
+        raise Unsupported("editing text")
+
+    def set_input(self, text: str) -> None:
+        self._repl.give_back(text)
+
+    async def open(self, session_id: str | None) -> "Conversation":
+        return await self._repl.opening.switch_to(session_id)
+
+    def quit(self) -> None:
+        self._repl.leave(0)
+
+    def theme(self, name: str) -> None:
+        raise Unsupported("a theme")
+
+    def copy(self, text: str) -> str:
+        raise Unsupported("the clipboard")
+
+    def show_diff(self, diff: str) -> None:
+        self._repl.say(diff)
+
+    async def read_on(self, text: str) -> None:
+        self._repl.say(text)
+
+
+class LineSessionOpener:
+    """Opens the conversation of a REPL, and every later one."""
+
+    def __init__(self, repl: "Repl", start: LineOptions) -> None:
+        self._repl = repl
+        self._start = start
+
+    async def begin(self) -> None:
+        """Open the first conversation. Raises DirgeError: there is none to go on with then."""
+        repl, start = self._repl, self._start
+        settings = start.prepare()
+        repl.take_settings(settings)
+        if start.project is not None:
+            door = start.project()
+            if door.offer is not None:
+                door.answer(is_trusted=await repl.asker.trust(door.offer))
+        try:
+            conversation = start.open_first(repl.asker)
+        except SessionBusy as error:
+            other = await self._open_busy(error)
+            if other is None:
+                raise
+            conversation = other
+        self._take_up(conversation)
+        if start.first_prompt:
+            # A command may take its time, and is told things meanwhile.
+            repl.later(repl.send(start.first_prompt))
+            await asyncio.sleep(0)  # From now on it counts as sent.
+        elif start.pick_session:
+            await repl.talk.say("/sessions", "now")
+        else:
+            await self._offer_to_carry_on(conversation)
+
+    async def switch_to(self, session_id: str | None) -> "Conversation":
+        """Go on in another session, or a new one; the one before is closed.
+
+        Where the other one is busy and the person wants nothing of it, the one before goes on.
+        """
+        before = self._repl.talk.conversation
+        try:
+            conversation = self._start.open_other(self._repl.asker, session_id)
+        except SessionBusy as error:
+            other = await self._open_busy(error)
+            if other is None and before is not None:
+                return before
+            if other is None:
+                raise
+            conversation = other
+        self._take_up(conversation)
+        if before is not None:
+            before.unsent.let_go()
+            before.subscribe(self._hear_last_words)
+            await before.close()
+        if conversation.interruption is not None:
+            # Whoever asked for the session has to get it first.
+            self._repl.later(self._offer_to_carry_on(conversation))
+        return conversation
+
+    async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
+        way = chosen_open_mode(await self._repl.asker.question([conflict_question(error)]))
+        if way is None:
+            return None
+        return self._start.open_other(self._repl.asker, error.session_id, way)
+
+    async def _offer_to_carry_on(self, conversation: "Conversation") -> None:
+        """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
+        interruption = conversation.interruption
+        if interruption is None or self._repl.talk.conversation is not conversation:
+            return
+        if not interruption.undecided:
+            answers = await self._repl.asker.question(recovery_questions(interruption))
+            if choices_from_answers(interruption, answers) is None:
+                self._repl.say("/continue carries the run on; a prompt goes on without it.")
+                return
+        await self._repl.talk.say("/continue", "now")
+
+    def _hear_last_words(self, event: LoopEvent) -> None:
+        """What a conversation that is left tells while it is closed."""
+        if isinstance(event, SystemNotice):
+            self._repl.say(event.content)
+
+    def _take_up(self, conversation: "Conversation") -> None:
+        repl = self._repl
+        repl.adopt(conversation)
+        facts = f"model {conversation.settings.model}, mode {conversation.settings.mode}"
+        besides = plan_events(conversation)
+        if conversation.messages or besides:
+            repl.story.tell(conversation.messages, besides)
+            repl.say(f"Back in this session, with {facts}.")
+        else:
+            repl.say(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
+            repl.say("/help lists the commands and keys. A line sent during a run steers it.")
+        taken = repl.commands.use_plugins(conversation.plugins)
+        for notice in (*conversation.notices, *taken):
+            repl.say(notice)
+        if not repl.source.is_script:
+            self._give_back(conversation)
+
+    def _give_back(self, conversation: "Conversation") -> None:
+        """What was typed before: earlier prompts, and what was never sent."""
+        unsent = conversation.unsent
+        unsent.take_over()
+        if unsent.prompts is not None:
+            self._repl.source.remember(unsent.prompts.load())
+        said = [m for m in conversation.messages if m.role == "user" and m.origin == "user"]
+        self._repl.source.remember(map(typed_text, said))
+        if unsent.draft:
+            self._repl.give_back(unsent.draft)

@@ -7,22 +7,21 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from dirge_py.frontend.line.paper import Paper
-from dirge_py.frontend.line.plain import PlainLines
-from dirge_py.frontend.line.repl import Repl
-from dirge_py.frontend.line.start import LineStart
+from dirge_py.frontend.line.repl import LineOptions, Repl
+from dirge_py.frontend.line.source import PlainLines
+from dirge_py.frontend.line.writer import LineWriter
 from dirge_py.lib.lazy import late
 
 if TYPE_CHECKING:
-    from dirge_py.frontend.line.editing import edited
+    from dirge_py.frontend.line.editor import edited_repl
 else:
     # Only where lines are edited: a script is not to wait for what it does not need.
-    edited = late("dirge_py.frontend.line.editing", "edited")
+    edited_repl = late("dirge_py.frontend.line.editor", "edited_repl")
 
 _HUNG_UP = 128 + signal.SIGHUP
 
 
-def run_line(start: LineStart) -> int:
+def run_line(start: LineOptions) -> int:
     """Run line mode until the input ends or the person leaves; returns the exit code.
 
     A signal ends it like a person would, with exit code 128 + its number.
@@ -34,10 +33,10 @@ def run_line(start: LineStart) -> int:
     return asyncio.run(_run(start))
 
 
-async def _run(start: LineStart) -> int:
+async def _run(start: LineOptions) -> int:
     is_edited = not start.is_dumb and os.isatty(0) and os.isatty(1)
     with ExitStack() as opened:
-        repl = edited(start, opened) if is_edited else _plain(start)
+        repl = edited_repl(start, opened) if is_edited else _plain(start)
         opened.callback(_listen_to_signals(repl))
         try:
             code = await repl.run()
@@ -50,8 +49,8 @@ async def _run(start: LineStart) -> int:
     return _HUNG_UP if repl.source.is_gone else code
 
 
-def _plain(start: LineStart) -> Repl:
-    paper = Paper()
+def _plain(start: LineOptions) -> Repl:
+    paper = LineWriter()
     return Repl(start, paper, lambda repl: PlainLines(paper, label=lambda: _short(repl)))
 
 

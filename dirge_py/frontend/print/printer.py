@@ -1,8 +1,11 @@
-"""Prints what comes of runs and commands: an answer, one object, or lines of them."""
+"""Prints what comes of runs and commands: an answer, one object, or lines of them.
+
+Signals, and the end in good order that they bring.
+"""
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,9 +14,16 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
-from dirge_py.frontend.print.result import Ending, ending_of, result_object, words_of_silence
-from dirge_py.frontend.print.waiting import keep_continuation, turn_members
-from dirge_py.frontend.print.writer import Stdout
+from dirge_py.frontend.print.result import (
+    Ending,
+    ending_of,
+    exit_code_of,
+    keep_continuation,
+    result_object,
+    silent_answer_text,
+    turn_fields,
+)
+from dirge_py.frontend.print.stdout import Stdout, on_signals
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, clean_json
 from dirge_py.session.store import Store
@@ -105,7 +115,7 @@ class Printer:
             complain(f"not delivered: {message.text}")
         ending = ending_of(outcome)
         more = self._more(run, outcome)
-        text, silence = final_text(self._said), words_of_silence(self._said)
+        text, silence = final_text(self._said), silent_answer_text(self._said)
         if self.options.answer is not None:
             text, silence = self._json_of(outcome, text), ""
         result = result_object(
@@ -144,7 +154,7 @@ class Printer:
         """What the result says besides; a run that waits is written down for it."""
         more: dict[str, Any] = {}
         if self.tells_turns:
-            more = turn_members(self.conversation, run, outcome)
+            more = turn_fields(self.conversation, run, outcome)
         if isinstance(outcome, AwaitingConfirmation):
             more["continuation"] = self.keep_continuation()
         if self.options.answer is not None and isinstance(outcome, Done) and outcome.result:
@@ -189,7 +199,7 @@ class Printer:
         elif isinstance(event, EscalationActivated | PlanPhase):
             complain(describe_event(event))
         elif isinstance(event, EvidenceTaken):
-            complain(f"{event.id}: {_first_line(event.command)}: {_how_it_went(event)}.")
+            complain(f"{event.id}: {_first_line(event.command)}: {_evidence_text(event)}.")
         elif isinstance(event, ForkEvent):
             self._hear_fork(event.event)
         elif isinstance(event, ContextCompacted) and self.conversation.is_running:
@@ -250,7 +260,7 @@ def _first_line(command: str) -> str:
     return f"{first[:100]} …" if rest or len(first) > 100 else first
 
 
-def _how_it_went(taken: EvidenceTaken) -> str:
+def _evidence_text(taken: EvidenceTaken) -> str:
     return taken.outcome if taken.exit_code is None else f"{taken.outcome}, exit {taken.exit_code}"
 
 
@@ -263,3 +273,38 @@ def complain(message: str, hint: str = "") -> None:
     except (OSError, ValueError):
         # Nobody reads stderr; what matters is on stdout.
         return
+
+
+async def abort_on_signals(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
+    """Run `work`; SIGINT and SIGTERM abort the run, which then ends in good order."""
+    loop = asyncio.get_running_loop()
+    task: asyncio.Task[int] = asyncio.ensure_future(work)
+    stopped: list[str] = []
+
+    def stop(name: str) -> None:
+        stopped.append(name)
+        loop.call_soon_threadsafe(_abort, printer, name, task)
+
+    undo = on_signals(printer.stdout, stop)
+    try:
+        exit_code = await task
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+        exit_code = 0
+    finally:
+        undo()
+    # A signal can also come when the run is over and its answer is being written.
+    return exit_code or (exit_code_of(stopped[0]) if stopped else 0)
+
+
+def _abort(printer: Printer, name: str, task: asyncio.Task[int]) -> None:
+    conversation = printer.conversation
+    if conversation.exclusive_owner is not None:
+        printer.stopped.set()
+        conversation.exclusive_owner.interrupt(name)
+    elif conversation.is_running:
+        printer.stopped.set()
+        conversation.abort(name)
+    else:
+        task.cancel()

@@ -1,13 +1,28 @@
-"""The result object: how a run ended, for machines. One table gives exit codes and subtypes."""
+"""The result object: how a run ended, for machines. One table gives exit codes and subtypes.
 
+What a result says for the run that is to follow: a file to decide with, the turns so far.
+"""
+
+import shlex
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
-from dirge_py.frontend.outcome_text import words_for_silence
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.log import ConversationLog
+from dirge_py.conversation.run import Run
+from dirge_py.frontend.outcome_text import describe_silent_answer
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.recovery import title_of_call
-from dirge_py.types.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
+from dirge_py.session.recovery import load_continuation, title_of_call
+from dirge_py.session.store import Store
+from dirge_py.types.errors import (
+    RETRYABLE_KINDS,
+    ConfigError,
+    DirgeError,
+    SessionBusy,
+    SessionError,
+)
 from dirge_py.types.events import PermissionAnswered
 from dirge_py.types.messages import AssistantMessage, Message, Usage
 from dirge_py.types.outcomes import (
@@ -230,10 +245,10 @@ def nothing_ran() -> dict[str, Any]:
     }
 
 
-def words_of_silence(said: Sequence[Message]) -> str:
+def silent_answer_text(said: Sequence[Message]) -> str:
     """What to tell whoever reads no result, if the last answer holds not a word."""
     answers = [message for message in said if isinstance(message, AssistantMessage)]
-    return words_for_silence(answers[-1], way_on="") if answers else ""
+    return describe_silent_answer(answers[-1], way_on="") if answers else ""
 
 
 def usage_object(usage: Usage) -> Mapping[str, int]:
@@ -252,4 +267,35 @@ def _denial(event: PermissionAnswered) -> dict[str, Any]:
         "tool_use_id": event.tool_call_id,
         "tool_input": event.tool_input,
         "reason": event.reason,
+    }
+
+
+def keep_continuation(
+    conversation: Conversation, store: Store | None
+) -> tuple[Path | None, str, str]:
+    """The file that says what the conversation waits for, and a message with its hint about it."""
+    session_id = conversation.session_id
+    if store is None or session_id is None:
+        return None, "a call waits for a decision, but no session is kept.", "Run it once more."
+    try:
+        path = store.keep_continuation(session_id)
+        title = load_continuation(path).call["title"]
+    except SessionError as error:
+        return None, f"a call waits for a decision. {error.message}", error.hint
+    return (
+        path,
+        f"waiting for a decision about {title!r}.",
+        f"`dirge resume {shlex.quote(str(path))} --confirm` runs it, `--reject TEXT` does not.",
+    )
+
+
+def turn_fields(conversation: Conversation, run: Run, outcome: Outcome) -> dict[str, Any]:
+    """Which turn it was, counted from the last prompt, and what that took and everything since."""
+    ledger = ConversationLog(conversation.messages, Usage(), None)
+    turn, total = ledger.since_prompt()
+    return {
+        "outcome": type(outcome).__name__,
+        "turn": turn,
+        "turn_usage": usage_object(run.usage),
+        "total_usage": usage_object(total),
     }

@@ -101,11 +101,11 @@ def _wait_readable(fd: int, patience_s: float) -> bool:
     return False
 
 
-class BadLine(Exception):
+class InvalidLine(Exception):
     """A line of `--input-format stream-json` that is no user message."""
 
 
-async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | BadLine, None]:
+async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | InvalidLine, None]:
     """User messages from JSON lines, as they come, until end of file."""
     pipe = os.fdopen(os.dup(fd), "rb", buffering=0)
     if not _can_be_waited_on(fd):
@@ -143,22 +143,22 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         yield rest
 
 
-def read_line(line: bytes) -> UserMessage | BadLine:
+def read_line(line: bytes) -> UserMessage | InvalidLine:
     """`{"type":"user","message":{"role":"user","content":str|blocks}}` as a message."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return BadLine(f"not JSON: {error}")
+        return InvalidLine(f"not JSON: {error}")
     if not isinstance(value, dict) or value.get("type") != "user":
-        return BadLine('`type` is not "user"')
+        return InvalidLine('`type` is not "user"')
     message = value.get("message")
     if not isinstance(message, dict) or message.get("role") != "user":
-        return BadLine('`message` is no object with the role "user"')
+        return InvalidLine('`message` is no object with the role "user"')
     texts = _texts(message.get("content"))
     if texts is None:
-        return BadLine("`content` is neither text nor a list of text blocks")
+        return InvalidLine("`content` is neither text nor a list of text blocks")
     if not any(text.strip() for text in texts):
-        return BadLine("`content` is empty")
+        return InvalidLine("`content` is empty")
     return UserMessage(content=tuple(TextBlock(text) for text in texts))
 
 

@@ -16,7 +16,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.sdk.doctor.findings import Finding, skipped, warn, well, wrong
+from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
 
 LIMIT_S = 3.0
@@ -24,13 +24,13 @@ _WITHOUT_LIST = (400, 404, 405, 501)
 """What services say that answer, and keep no list where others do."""
 
 
-def look_at_providers(
+def check_providers(
     config: Config,
     environment: Mapping[str, str],
     *,
     is_offline: bool,
     limit_s: float = LIMIT_S,
-) -> list[Finding]:
+) -> list[CheckResult]:
     """The providers, the models that roles name, and the servers of this machine.
 
     Asks them at once, for `limit_s` seconds at most; `is_offline`: asks nobody.
@@ -44,7 +44,7 @@ def look_at_providers(
 
 async def _ask(
     config: Config, environment: Mapping[str, str], limit_s: float
-) -> tuple[list[Finding], Sequence[LocalServer] | None]:
+) -> tuple[list[CheckResult], Sequence[LocalServer] | None]:
     """What is told of providers, and the servers of this machine that are none of these.
 
     None in their place: there is no server at all.
@@ -79,7 +79,7 @@ def _aliases(config: Config) -> Sequence[str]:
 
 async def _findings(
     config: Config, alias: str, client: HttpClient, limit_s: float, listed: set[str]
-) -> Sequence[Finding]:
+) -> Sequence[CheckResult]:
     """What is said of one provider, and of models it was to have.
 
     Its place becomes one of `listed` when it lists its models.
@@ -95,38 +95,38 @@ async def _findings(
     except ProviderError as error:
         return [_failed(config, alias, where, error)]
     except ConfigError as error:
-        return [wrong(_name(alias), error.message, error.hint or "edit `base_url`")]
+        return [failed(_name(alias), error.message, error.hint or "edit `base_url`")]
     listed.add(_place(settings.base_url))
     number = f"{len(models)} model{'' if len(models) == 1 else 's'}"
-    told = well(_name(alias), f"{where}: answers, lists {number}")
+    told = passed(_name(alias), f"{where}: answers, lists {number}")
     return [told, *_missing(config, alias, models)]
 
 
-def _standing(config: Config, alias: str) -> Finding:
+def _standing(config: Config, alias: str) -> CheckResult:
     """What can be said without asking; `skipped` where all that is left is to ask."""
     is_main = _is_main(config, alias)
     try:
         access = provider_access(config, alias, is_main=is_main)
     except NoProvider as error:
         fix = error.hint or f"set {key_place(config, alias)}"
-        return (wrong if is_main else warn)(_name(alias), error.message, fix)
+        return (failed if is_main else warn)(_name(alias), error.message, fix)
     except ConfigError as error:
-        return wrong(_name(alias), error.message, error.hint or "dirge config check")
+        return failed(_name(alias), error.message, error.hint or "dirge config check")
     if access.type in OFFLINE:
         return skipped(_name(alias), f"plays {access.script or 'what it is given'}")
     url = _settings(config, access).base_url
     return skipped(_name(alias), f"{url}, {_key_words(config, access)}: not asked")
 
 
-def _failed(config: Config, alias: str, where: str, error: ProviderError) -> Finding:
+def _failed(config: Config, alias: str, where: str, error: ProviderError) -> CheckResult:
     if error.status in _WITHOUT_LIST:
-        return well(_name(alias), f"{where}: answers, and lists no models ({error.status})")
+        return passed(_name(alias), f"{where}: answers, and lists no models ({error.status})")
     is_passing = error.kind in ("rate_limit", "usage_cap", "server")
-    tell = wrong if _is_main(config, alias) and not is_passing else warn
+    tell = failed if _is_main(config, alias) and not is_passing else warn
     return tell(_name(alias), f"{where}: {error.message}", error.hint or "dirge config check")
 
 
-def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[Finding]:
+def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[CheckResult]:
     """Models that were to be used, and are not among those that the service lists."""
     if not models:
         return
@@ -161,7 +161,7 @@ def _choices(config: Config) -> Iterator[ModelChoice]:
             continue
 
 
-def _roles(config: Config) -> Iterator[Finding]:
+def _roles(config: Config) -> Iterator[CheckResult]:
     for role, spec in config.roles.named():
         try:
             provider_access(config, resolve_model(config, spec).alias)
@@ -175,7 +175,7 @@ def _place(base_url: str) -> str:
     return base_url.rstrip("/").replace("//localhost", "//127.0.0.1", 1)
 
 
-def _local(found: Sequence[LocalServer] | None) -> Iterator[Finding]:
+def _local(found: Sequence[LocalServer] | None) -> Iterator[CheckResult]:
     if found is None:
         yield skipped("local servers", "none answers on its usual port")
     for each in found or ():
@@ -183,7 +183,7 @@ def _local(found: Sequence[LocalServer] | None) -> Iterator[Finding]:
         if each.models:
             more = f" and {len(each.models) - 3} more" if len(each.models) > 3 else ""
             words = f"{label} at {each.base_url}: {', '.join(each.models[:3])}{more}"
-            yield well("local servers", words)
+            yield passed("local servers", words)
         else:
             words = f"{label} at {each.base_url} has no model to talk to"
             yield warn("local servers", words, "ollama pull qwen3")

@@ -1,9 +1,127 @@
-"""What the terminal is, by its environment and by its own answers."""
+"""What the terminal is, by its environment and by its own answers.
 
-from collections.abc import Iterator, Mapping
+Asking the terminal itself what it can do, with a limit on how long it may take to answer.
 
-from dirge_py.sdk.doctor.asking import MODES, SAMPLES, TerminalAnswers
-from dirge_py.sdk.doctor.findings import Finding, skipped, warn, well, wrong
+tmux's own settings: what it keeps from dirge, and the lines that change it.
+"""
+
+import contextlib
+import os
+import re
+import select
+import signal
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from dirge_py.files.atomic import atomic_write
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.programs import run_program
+from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
+from dirge_py.types.errors import ProcessError
+
+LIMIT_S = 0.2
+SAMPLES: Mapping[str, int] = {"漢": 2, "é": 1, "👍🏽": 2, "⚙": 1}
+"""Texts whose width terminals disagree about, and how many columns they ought to take."""
+MODES = {2026: "synchronized output", 1004: "focus reports", 2004: "bracketed paste"}
+_KITTY = "\x1b[?u"
+_CAN_SET_CLIPBOARD = "\x1bP+q4d73\x1b\\"
+_WHAT_ARE_YOU = "\x1b[c"
+_WHERE = "\x1b[6n"
+_ANSWERED = re.compile(rb"\x1b\[\?([\d;]*)c")
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalAnswers:
+    """What a terminal said of itself.
+
+    `modes`: DECRQM's numbers, 0 for unknown. `widths`: columns that the samples took. `attributes`:
+    of the primary device attributes; None when nothing was answered in time.
+    """
+
+    attributes: tuple[int, ...] | None
+    has_kitty_keys: bool = False
+    modes: Mapping[int, int]
+    sets_clipboard: bool = False
+    widths: Mapping[str, int]
+
+
+def ask_terminal(
+    input_fd: int, output_fd: int, *, is_simple: bool = False, limit_s: float = LIMIT_S
+) -> TerminalAnswers:
+    """Ask, and wait at most `limit_s`. The terminal is left as it was, whatever happens.
+
+    What was typed ahead is lost. `is_simple`: ask only what every terminal understands; some write
+    down what they do not.
+
+    Raises:
+        OSError: this is no terminal, or it is gone.
+    """
+    with _raw(input_fd):
+        asked = "".join(f"\r{sample}{_WHERE}" for sample in SAMPLES) + "\r\x1b[K"
+        if not is_simple:
+            asked += _KITTY + "".join(f"\x1b[?{mode}$p" for mode in MODES) + _CAN_SET_CLIPBOARD
+        # Answers come in order and everybody answers this one, so it ends the wait.
+        os.write(output_fd, (asked + _WHAT_ARE_YOU).encode())
+        return read_answers(_read_terminal(input_fd, limit_s))
+
+
+def read_answers(heard: bytes) -> TerminalAnswers:
+    """What was answered, from the bytes that came."""
+    end = _ANSWERED.search(heard)
+    numbers = end[1].split(b";") if end else []
+    modes = re.findall(rb"\x1b\[\?(\d{1,5});(\d)\$y", heard)
+    columns = [int(column) - 1 for column in re.findall(rb"\x1b\[\d{1,5};(\d{1,5})R", heard)]
+    return TerminalAnswers(
+        attributes=tuple(int(number) for number in numbers if number.isdigit()) if end else None,
+        has_kitty_keys=bool(re.search(rb"\x1b\[\?\d{1,3}u", heard)),
+        modes={int(mode): int(state) for mode, state in modes},
+        sets_clipboard=bool(re.search(rb"\x1bP1\+r4[dD]73", heard)) or b"52" in numbers[1:],
+        widths=dict(zip(SAMPLES, columns, strict=False)) if len(columns) == len(SAMPLES) else {},
+    )
+
+
+def _read_terminal(input_fd: int, limit_s: float) -> bytes:
+    heard, end = b"", time.monotonic() + limit_s
+    while not _ANSWERED.search(heard):
+        left_s = end - time.monotonic()
+        if left_s <= 0 or not select.select([input_fd], [], [], left_s)[0]:
+            break
+        piece = os.read(input_fd, 4096)
+        if not piece:
+            break
+        heard += piece
+    return heard
+
+
+@contextlib.contextmanager
+def _raw(descriptor: int) -> Iterator[None]:
+    """Every byte as it comes, and no echo. A signal that would end us puts things back first."""
+    try:
+        before = termios.tcgetattr(descriptor)
+    except termios.error as error:
+        raise OSError(*error.args) from error
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    ending: Sequence[signal.Signals] = [
+        number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in ending:
+        signal.signal(number, leave)
+    try:
+        tty.setraw(descriptor, termios.TCSAFLUSH)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
+
 
 _SMALLEST, _COMFORTABLE = (20, 5), (40, 12)
 
@@ -14,9 +132,9 @@ def is_simple(environment: Mapping[str, str]) -> bool:
     return term in ("linux", "dumb", "") or environment.get("TERM_PROGRAM") == "Apple_Terminal"
 
 
-def look_at_terminal(
+def check_terminal(
     environment: Mapping[str, str], size: tuple[int, int] | None
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """By the environment alone. `size`: columns and rows, None without a terminal."""
     yield _kind(environment) if size or environment.get("TERM") else skipped("terminal", "none")
     yield _size(size)
@@ -25,9 +143,9 @@ def look_at_terminal(
     yield from _around(environment)
 
 
-def look_at_answers(
+def check_terminal_answers(
     answers: TerminalAnswers | None, environment: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """By what the terminal said; None: it could not be asked."""
     if answers is None:
         yield skipped("answers", "there is no terminal here to ask about keys, modes and widths")
@@ -39,46 +157,46 @@ def look_at_answers(
     if not is_simple(environment):
         for mode, name in MODES.items():
             has_it = answers.modes.get(mode, 0) in (1, 2, 3)
-            yield well(name, "known") if has_it else _without(mode, name)
+            yield passed(name, "known") if has_it else _without(mode, name)
         yield _clipboard(answers, environment)
     yield _widths(answers)
 
 
-def _kind(environment: Mapping[str, str]) -> Finding:
+def _kind(environment: Mapping[str, str]) -> CheckResult:
     term = environment.get("TERM", "")
     program = environment.get("TERM_PROGRAM", "")
     if term in ("", "dumb"):
-        return wrong("terminal", f"TERM is {term or 'not set'}", "export TERM=xterm-256color")
-    return well("terminal", f"{term}{f', {program}' if program else ''}")
+        return failed("terminal", f"TERM is {term or 'not set'}", "export TERM=xterm-256color")
+    return passed("terminal", f"{term}{f', {program}' if program else ''}")
 
 
-def _size(size: tuple[int, int] | None) -> Finding:
+def _size(size: tuple[int, int] | None) -> CheckResult:
     if size is None:
         return skipped("size", "no terminal")
     words = f"{size[0]}×{size[1]}"
     if size[0] < _SMALLEST[0] or size[1] < _SMALLEST[1]:
-        return wrong("size", words, "make it at least 20×5")
+        return failed("size", words, "make it at least 20×5")
     if size[0] < _COMFORTABLE[0] or size[1] < _COMFORTABLE[1]:
         return warn("size", f"{words}: questions have to be scrolled", "make it at least 40×12")
-    return well("size", words)
+    return passed("size", words)
 
 
-def _locale(environment: Mapping[str, str]) -> Finding:
+def _locale(environment: Mapping[str, str]) -> CheckResult:
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     name = next((name for name in names if environment.get(name)), "")
     value = environment.get(name, "")
     if value.lower().replace("-", "").endswith("utf8"):
-        return well("locale", f"{name}={value}")
+        return passed("locale", f"{name}={value}")
     words = f"{name}={value} is not UTF-8" if name else "LC_ALL, LC_CTYPE and LANG are not set"
     return warn("locale", words, "export LANG=C.UTF-8")
 
 
-def _colours(environment: Mapping[str, str]) -> Finding:
+def _colours(environment: Mapping[str, str]) -> CheckResult:
     term = environment.get("TERM", "")
     if environment.get("NO_COLOR"):
-        return well("colours", "none, as NO_COLOR asks")
+        return passed("colours", "none, as NO_COLOR asks")
     if environment.get("COLORTERM") in ("truecolor", "24bit") or term.endswith("-direct"):
-        return well("colours", "16 million")
+        return passed("colours", "16 million")
     if "256" in term or "kitty" in term or "ghostty" in term:
         return warn(
             "colours",
@@ -88,10 +206,10 @@ def _colours(environment: Mapping[str, str]) -> Finding:
     return warn("colours", "16: themes look different", "export TERM=xterm-256color")
 
 
-def _around(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _around(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """What stands between us and the person."""
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
-        yield well("ssh", "copying goes through the terminal (OSC 52), unverified")
+        yield passed("ssh", "copying goes through the terminal (OSC 52), unverified")
     if environment.get("STY") and not environment.get("TMUX"):
         yield warn(
             "screen",
@@ -105,19 +223,19 @@ def _around(environment: Mapping[str, str]) -> Iterator[Finding]:
             "install wl-clipboard or xclip; over ssh: `/copy --file`, or Alt+M and select",
         )
     if environment.get("WSL_DISTRO_NAME"):
-        yield well("wsl", "copying goes through clip.exe")
+        yield passed("wsl", "copying goes through clip.exe")
 
 
-def _kitty(answers: TerminalAnswers, environment: Mapping[str, str]) -> Finding:
+def _kitty(answers: TerminalAnswers, environment: Mapping[str, str]) -> CheckResult:
     if answers.has_kitty_keys:
-        return well("keys", "the kitty keyboard protocol: every key arrives")
+        return passed("keys", "the kitty keyboard protocol: every key arrives")
     lost = "no kitty keyboard protocol: Shift+Enter is Enter, Ctrl+Enter is lost"
     if environment.get("TMUX"):
-        return well("keys", f"{lost}; tmux's extended-keys may send them all the same")
+        return passed("keys", f"{lost}; tmux's extended-keys may send them all the same")
     return warn("keys", lost, "new lines with Ctrl+J or Alt+Enter; or use kitty, Ghostty, foot")
 
 
-def _without(mode: int, name: str) -> Finding:
+def _without(mode: int, name: str) -> CheckResult:
     words = {
         2026: "not known: the picture may tear while it scrolls",
         1004: "not known: without them dirge never rings, as if you looked",
@@ -126,13 +244,13 @@ def _without(mode: int, name: str) -> Finding:
     return warn(name, words[mode], "use another terminal, or tmux 3.4 or newer")
 
 
-def _clipboard(answers: TerminalAnswers, environment: Mapping[str, str]) -> Finding:
+def _clipboard(answers: TerminalAnswers, environment: Mapping[str, str]) -> CheckResult:
     if answers.sets_clipboard:
-        return well("clipboard", "the terminal says that it takes it (OSC 52)")
-    return well("clipboard", "the terminal does not say whether it takes it (OSC 52); try /copy")
+        return passed("clipboard", "the terminal says that it takes it (OSC 52)")
+    return passed("clipboard", "the terminal does not say whether it takes it (OSC 52); try /copy")
 
 
-def _widths(answers: TerminalAnswers) -> Finding:
+def _widths(answers: TerminalAnswers) -> CheckResult:
     if not answers.widths:
         return skipped("widths", "the terminal does not tell where its cursor is")
     odd = [
@@ -141,6 +259,125 @@ def _widths(answers: TerminalAnswers) -> Finding:
         if answers.widths[sample] != wide
     ]
     if not odd:
-        return well("widths", "wide characters and emoji take the room they ought to")
+        return passed("widths", "wide characters and emoji take the room they ought to")
     fix = "set ambiguous characters to narrow and Unicode to its newest version in the terminal"
     return warn("widths", "; ".join(odd), fix)
+
+
+_LIMIT_S = 1.0
+_SLOW_MS = 50
+Show = Callable[[str], str]
+"""The value of one of tmux's options; empty for one it does not have."""
+
+
+def check_tmux(environment: Mapping[str, str], show: Show | None = None) -> Iterator[CheckResult]:
+    """Nothing outside of tmux."""
+    if not environment.get("TMUX"):
+        return
+    show = show or _show_option
+    try:
+        yield passed("tmux", run_program(("tmux", "-V"), limit_s=_LIMIT_S).out.decode().strip())
+        yield from _check_options(show)
+    except ProcessError as error:
+        yield skipped("tmux", error.message)
+
+
+def _check_options(show: Show) -> Iterator[CheckResult]:
+    yield _check_option(
+        show,
+        "extended-keys",
+        ("on", "always"),
+        "Shift+Enter and others arrive as Enter",
+        "set -s extended-keys on",
+    )
+    yield _check_option(
+        show,
+        "set-clipboard",
+        ("on", "external"),
+        "what is copied stays in tmux",
+        "set -s set-clipboard on",
+    )
+    yield _check_option(
+        show,
+        "allow-passthrough",
+        ("on", "all"),
+        "desktop notifications do not get through",
+        "set -g allow-passthrough on",
+    )
+    yield _check_option(
+        show,
+        "focus-events",
+        ("on",),
+        "dirge cannot know whether you look, so it never rings",
+        "set -g focus-events on",
+    )
+    delay = show("escape-time")
+    if delay.isdecimal() and int(delay) > _SLOW_MS:
+        yield _missing_line("escape-time", f"{delay} ms: every Esc waits", "set -sg escape-time 10")
+    else:
+        yield passed("escape-time", f"{delay or 'unknown'} ms")
+    term = show("default-terminal")
+    if re.match(r"(tmux|screen)-(256color|direct)", term):
+        yield passed("default-terminal", term)
+    else:
+        line = 'set -g default-terminal "tmux-256color"'
+        yield _missing_line("default-terminal", f"{term or 'unknown'}: few colours", line)
+    features = show("terminal-features") + show("terminal-overrides")
+    if re.search(r"\bRGB\b|\bTc\b", features):
+        yield passed("24-bit colours", "passed on")
+    else:
+        line = 'set -as terminal-features ",*:RGB"'
+        yield _missing_line("24-bit colours", "tmux draws with 256", line)
+
+
+def missing_lines(findings: Iterator[CheckResult] | list[CheckResult]) -> list[str]:
+    """The lines of `~/.tmux.conf` that would mend what was found."""
+    return [finding.tmux_line for finding in findings if finding.tmux_line]
+
+
+def append_lines(lines: list[str], home: Path) -> Path | None:
+    """Add lines at the end of `~/.tmux.conf`; returns the copy of what was there, if anything was.
+
+    Raises:
+        FileError: it could not be written; nothing is changed then.
+    """
+    settings = home / ".tmux.conf"
+    try:
+        before = settings.read_bytes()
+    except FileNotFoundError:
+        before = b""
+    copy = None
+    if before:
+        copy = _free_name(home / ".tmux.conf.before-dirge")
+        atomic_write(copy, before, mode=0o600)
+    gap = b"" if not before or before.endswith(b"\n") else b"\n"
+    added = "\n".join(["# for dirge", *lines]) + "\n"
+    atomic_write(settings, before + gap + added.encode())
+    return copy
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while os.path.lexists(free := path.with_name(f"{path.name}{number if number > 1 else ''}")):
+        number += 1
+    return free
+
+
+def _check_option(
+    show: Show, option: str, good: tuple[str, ...], lost: str, line: str
+) -> CheckResult:
+    value = show(option)
+    if value in good:
+        return passed(option, value)
+    if not value:
+        return warn(option, f"unknown to this tmux: {lost}", "use tmux 3.3 or newer")
+    return _missing_line(option, f"{value}: {lost}", line)
+
+
+def _missing_line(name: str, words: str, line: str) -> CheckResult:
+    return warn(name, words, f"put `{line}` into ~/.tmux.conf", tmux_line=line)
+
+
+def _show_option(option: str) -> str:
+    ended = run_program(("tmux", "show", "-gv", option), limit_s=_LIMIT_S)
+    return ended.out.decode(errors="replace").strip() if ended.code == 0 else ""

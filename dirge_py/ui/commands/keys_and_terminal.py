@@ -22,19 +22,23 @@ from dirge_py.ui.terminal.clipboard import last_copy_file
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.sdk.doctor.asking import TerminalAnswers, ask_terminal
-    from dirge_py.sdk.doctor.examine import examine
-    from dirge_py.sdk.doctor.findings import Finding, as_text
-    from dirge_py.sdk.doctor.terminal import is_simple
-    from dirge_py.sdk.doctor.tmux import append_lines, missing_lines
+    from dirge_py.sdk.doctor.checks import examine
+    from dirge_py.sdk.doctor.report import CheckResult, as_text
+    from dirge_py.sdk.doctor.terminal import (
+        TerminalAnswers,
+        append_lines,
+        ask_terminal,
+        is_simple,
+        missing_lines,
+    )
     from dirge_py.ui.app import DirgeApp
 else:
-    ask_terminal = late("dirge_py.sdk.doctor.asking", "ask_terminal")
-    examine = late("dirge_py.sdk.doctor.examine", "examine")
-    as_text = late("dirge_py.sdk.doctor.findings", "as_text")
+    ask_terminal = late("dirge_py.sdk.doctor.terminal", "ask_terminal")
+    examine = late("dirge_py.sdk.doctor.checks", "examine")
+    as_text = late("dirge_py.sdk.doctor.report", "as_text")
     is_simple = late("dirge_py.sdk.doctor.terminal", "is_simple")
-    append_lines = late("dirge_py.sdk.doctor.tmux", "append_lines")
-    missing_lines = late("dirge_py.sdk.doctor.tmux", "missing_lines")
+    append_lines = late("dirge_py.sdk.doctor.terminal", "append_lines")
+    missing_lines = late("dirge_py.sdk.doctor.terminal", "missing_lines")
 
 _SCOPES: Mapping[str, str] = {
     "composer": "Writing",
@@ -119,7 +123,7 @@ async def _agrees(front: FrontEnd) -> bool:
     return answers is not None and [answer.chosen for answer in answers] == [(_YES,)]
 
 
-async def _examined(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[Finding]":
+async def _examined(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[CheckResult]":
     answers = await _answers(app)
     size = (app.size.width, app.size.height)
     options: dict[str, Any] = {"cwd": cwd, "size": size, "key_problems": key_problems}

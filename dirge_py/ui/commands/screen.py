@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from dirge_py.slash.base import Choice, FrontEnd, NeedsScreen
+from dirge_py.slash.base import Choice, FrontEnd, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.ui.actions import show_thinking
@@ -58,7 +58,7 @@ async def display(args: str, conversation: "Conversation", front: FrontEnd) -> N
 
 def _surroundings(front: FrontEnd, what: str) -> ChromePresenter:
     if not isinstance(front, TuiFrontEnd):
-        raise NeedsScreen(what)
+        raise Unsupported(what)
     return front.app.surroundings
 
 

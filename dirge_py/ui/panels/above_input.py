@@ -6,7 +6,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dirge_py.frontend.controller import Talk, Waiting
+from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean
 from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.keymap import Keymap, Scope
@@ -76,10 +76,10 @@ class QueuePanel(Widget, can_focus=False):
     def __init__(self, ink: Styles) -> None:
         super().__init__(id="queue")
         self._ink = ink
-        self._waiting: Sequence[Waiting] = ()
+        self._waiting: Sequence[QueuedPrompt] = ()
         self._hint = ""
 
-    def tell(self, waiting: Sequence[Waiting], hint: str) -> None:
+    def tell(self, waiting: Sequence[QueuedPrompt], hint: str) -> None:
         if (waiting, hint) == (self._waiting, self._hint):
             return
         self._waiting, self._hint = waiting, hint
@@ -109,13 +109,13 @@ class QueuePanel(Widget, can_focus=False):
             lines[-1] = [(f"… and {hidden + 1} more queued", self._ink.dim)]
         return [*lines, [(fitted(self._hint, width), self._ink.dim)]] if has_hint else lines
 
-    def _line(self, waiting: Waiting, width: int) -> Line:
+    def _line(self, waiting: QueuedPrompt, width: int) -> Line:
         mark = _MARKS.get(waiting.kind, "⧗ when done: ")
         style = self._ink.warning if waiting.kind == "steering" else self._ink.accent
         return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._ink.text)]
 
 
-def key_hint(composer: Composer, talk: Talk, keymap: Keymap) -> str:
+def key_hint(composer: Composer, talk: ChatController, keymap: Keymap) -> str:
     """What the keys would do now and the state of the input; empty if there is nothing to say."""
     parts = [
         *_of_the_input(composer),
@@ -129,7 +129,7 @@ def _of_the_input(composer: Composer) -> list[str]:
     return [clean(composer.words)]
 
 
-def _of_the_run(composer: Composer, talk: Talk, keymap: Keymap) -> list[str]:
+def _of_the_run(composer: Composer, talk: ChatController, keymap: Keymap) -> list[str]:
     name = keymap.name_of
     if talk.state == "compacting":
         return [f"{name('screen', 'interrupt')} interrupts"]

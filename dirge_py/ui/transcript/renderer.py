@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.frontend.event_text import describe_event
-from dirge_py.frontend.outcome_text import words_for, words_for_silence
-from dirge_py.frontend.shell_message import read_words
+from dirge_py.frontend.outcome_text import describe_run_end, describe_silent_answer
+from dirge_py.frontend.shell_message import parse_shell_message
 from dirge_py.slash.base import Tone
 from dirge_py.types.events import (
     AgentEnd,
@@ -266,7 +266,7 @@ class TranscriptRenderer:
                 del self._tools[call_id]
 
     def _tell_silence(self, message: AssistantMessage) -> None:
-        self._silence = words_for_silence(message)
+        self._silence = describe_silent_answer(message)
         if self._silence:
             self.notice(self._silence, tone="warning")
 
@@ -302,7 +302,7 @@ class TranscriptRenderer:
             return
         typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
         if message.origin == "shell":
-            command, how, output = read_words(typed)
+            command, how, output = parse_shell_message(typed)
             self._page.add(ShellBlock(command, output, how=how))
             return
         ways = {"steering": "steered in", "follow_up": "queued"}
@@ -377,7 +377,7 @@ class TranscriptRenderer:
         self._answer = None
         self._is_in_run = False
         self._end_activity()
-        text, tone = words_for(event)
+        text, tone = describe_run_end(event)
         if text and text != self._silence:
             self.notice(text, tone=tone)
         self._silence = ""

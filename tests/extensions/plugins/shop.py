@@ -13,7 +13,7 @@ from dirge_py.conversation.deps import ConversationDeps, RunSettings
 from dirge_py.extensions.plugins.discovery import find_files
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
-from dirge_py.frontend.print.front import PrintFront
+from dirge_py.frontend.print.command import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import ToolServices

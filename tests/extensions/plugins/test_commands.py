@@ -8,7 +8,7 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.extensions.plugins.host import PluginHost
-from dirge_py.frontend.print.front import PrintFront
+from dirge_py.frontend.print.command import PrintFront
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import DirgeError, UsageError

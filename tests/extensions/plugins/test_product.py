@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.headless.product import Product, product
+from tests.frontend.print.product import Product, product
 from tests.providers.server import Say
 
 __all__ = ["product"]

@@ -1,6 +1,6 @@
 """The web tools in the whole program: off until the network is allowed."""
 
-from tests.headless.product import Product, product
+from tests.frontend.print.product import Product, product
 from tests.providers.server import FakeService, Raw, Say
 
 __all__ = ["product"]

@@ -1,0 +1,237 @@
+"""Flags that do not go together, told before anything is started or paid for.
+
+What the flags choose, as the settings and options that everything else understands.
+"""
+
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.cli.arguments import MODES, folders
+from dirge_py.types.errors import UsageError
+
+if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
+    from dirge_py.config.sources import Overrides
+    from dirge_py.sdk.options import BuildOptions, SessionChoice
+
+_HEADLESS = (
+    "output_format",
+    "input_format",
+    "event_format",
+    "output_file",
+    "on_ask",
+    "json_schema",
+)
+
+
+def check_flags(flags: Namespace) -> None:
+    """Raise UsageError for flags that do not go together."""
+    if not flags.print:
+        for name in _HEADLESS:
+            if getattr(flags, name) is not None:
+                shown = "-o" if name == "output_file" else "--" + name.replace("_", "-")
+                raise UsageError(f"{shown} works with -p only.", hint="Add -p, or leave it out.")
+    _check_schema(flags)
+    if flags.event_format and flags.output_format != "stream-json":
+        raise UsageError("--event-format needs --output-format stream-json.")
+    if flags.input_format == "stream-json" and flags.prompt:
+        raise UsageError(
+            "--input-format stream-json takes its prompts from stdin.", hint="Leave the words out."
+        )
+    if flags.input_format == "stream-json" and flags.plan:
+        raise UsageError(
+            "--plan takes one request, not the messages of --input-format stream-json.",
+            hint="Give it as words, or as text on stdin.",
+        )
+    if flags.plan and not flags.print and not flags.prompt:
+        raise UsageError(
+            "--plan needs a request.", hint='Give it as words: dirge --plan "add paging"'
+        )
+    if flags.include_partial_messages and flags.output_format != "stream-json":
+        raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if flags.tools is not None and flags.no_tools:
+        raise UsageError("--tools and --no-tools exclude each other.")
+    _check_session(flags)
+
+
+def first_prompt(flags: Namespace) -> str:
+    """What an interactive start begins with: the words, as a request for a plan with `--plan`."""
+    words = " ".join(flags.prompt)
+    return f"/plan {words}" if flags.plan else words
+
+
+def change_folder(folder: str | None) -> None:
+    """Work in the folder of `--cwd`, if one was given. Raises UsageError."""
+    if folder is not None:
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be worked in: {error.strerror}.") from error
+
+
+def enter_folder(flags: Namespace) -> None:
+    """Go to the folder of `--cwd`, and see that the file of `-o` can be written.
+
+    Raises:
+        UsageError: one of them cannot be. Better now than after a run that was paid for.
+    """
+    change_folder(flags.cwd)
+    path = flags.output_file
+    if path is not None:
+        folder = os.path.dirname(path) or "."
+        if os.path.isdir(path) or not os.path.isdir(folder):
+            raise UsageError(f"-o {path}: there is no folder {folder}, or the name is one.")
+
+
+def has_folder() -> bool:
+    """Whether the folder we work in is still there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _check_schema(flags: Namespace) -> None:
+    given = flags.json_schema
+    if given is not None and flags.plan:
+        raise UsageError(
+            "--json-schema and --plan exclude each other: a plan ends with a review.",
+            hint="Ask about what came of it in another run: dirge -c -p --json-schema …",
+        )
+    if given is not None and given.startswith("@"):
+        # Meant where the command was typed, whatever --cwd says.
+        flags.json_schema = "@" + os.path.abspath(given[1:])
+
+
+def _check_session(flags: Namespace) -> None:
+    chosen = [
+        name
+        for name, given in (
+            ("--continue", flags.continue_),
+            ("--resume", flags.resume is not None),
+            ("--session", flags.session is not None),
+            ("--no-session", flags.no_session),
+        )
+        if given
+    ]
+    if len(chosen) > 1:
+        raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
+    if flags.fork_session and chosen in ([], ["--no-session"]):
+        raise UsageError("--fork-session needs a session to branch off.", hint="Add -c, or -r ID.")
+    if flags.resume == "" and (flags.print or not sys.stdin.isatty()):
+        raise UsageError(
+            "-r without an id needs a terminal to pick in.", hint="Name the session, or use -c."
+        )
+
+
+MOST_PERMISSIVE_FIRST = ("yolo", "accept", "standard", "restrictive", "plan")
+assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
+_SANDBOX_NAMES = {"bwrap": "required"}
+
+
+def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":
+    """The settings, with what the flags say in their place. Raises ConfigError."""
+    from dirge_py.config.load import load
+
+    return load(_overrides(flags, api_key), path=Path(flags.config) if flags.config else None)
+
+
+def key_from_stdin() -> str:
+    """The first line of stdin. Raises UsageError: it is empty."""
+    key = sys.stdin.readline().strip()
+    if not key:
+        raise UsageError("--api-key-stdin: no key came on stdin.")
+    return key
+
+
+def build_options(flags: Namespace) -> "BuildOptions":
+    """The flags that are no settings. Raises UsageError."""
+    from dirge_py.sdk.options import BuildOptions
+
+    return BuildOptions(
+        session=_session_choice(flags),
+        add_dirs=folders(flags.add_dir),
+        allow=tuple(flags.allow),
+        deny=tuple(flags.deny),
+        allowed_tools=tuple(flags.allowedTools),
+        disallowed_tools=tuple(flags.disallowedTools),
+        system_prompt=_prompt_text(flags.system_prompt, flags.system_prompt_file),
+        append_system_prompt=_prompt_text(
+            flags.append_system_prompt, flags.append_system_prompt_file
+        ),
+        prompt=flags.prompt_name,
+        log=flags.verbose or bool(os.environ.get("DIRGE_LOG")),
+        record=flags.record,
+    )
+
+
+def _overrides(flags: Namespace, api_key: str | None) -> "Overrides":
+    from dirge_py.config.sources import Overrides
+
+    return Overrides(
+        provider=flags.provider,
+        model=flags.model,
+        base_url=flags.base_url,
+        thinking=flags.thinking,
+        api_key=api_key,
+        api_key_file=flags.api_key_file,
+        permission_mode=_mode(flags),
+        max_turns=flags.max_turns,
+        max_cost_usd=flags.max_cost,
+        max_tokens=flags.max_tokens,
+        timeout_s=flags.timeout,
+        tools=tuple(flags.tools.split(",")) if flags.tools is not None else None,
+        no_tools=flags.no_tools,
+        no_context_files=flags.no_context_files,
+        no_session=flags.no_session,
+        sandbox=_SANDBOX_NAMES.get(flags.sandbox, flags.sandbox),
+    )
+
+
+def _mode(flags: Namespace) -> str | None:
+    asked = [
+        mode
+        for mode, given in (
+            ("yolo", flags.yolo),
+            ("accept", flags.accept_all),
+            ("restrictive", flags.restrictive),
+            (flags.permission_mode, flags.permission_mode is not None),
+        )
+        if given
+    ]
+    if not asked:
+        return None
+    chosen = min(asked, key=MOST_PERMISSIVE_FIRST.index)
+    if len(set(asked)) > 1:
+        sys.stderr.write(f"dirge: several permission modes were asked for; {chosen} it is.\n")
+    return str(chosen)
+
+
+def _session_choice(flags: Namespace) -> "SessionChoice":
+    from dirge_py.sdk.options import SessionChoice
+
+    fork = flags.fork_session
+    if flags.no_session:
+        return SessionChoice(kind="none")
+    if flags.continue_:
+        return SessionChoice(kind="newest", fork=fork)
+    if flags.resume:
+        return SessionChoice(kind="resume", id=flags.resume, fork=fork)
+    if flags.session is not None:
+        return SessionChoice(kind="named", id=flags.session, fork=fork)
+    return SessionChoice(kind="new", fork=fork)
+
+
+def _prompt_text(text: str | None, path: str | None) -> str | None:
+    if text is not None and path is not None:
+        raise UsageError("a prompt was given both as text and as a file.")
+    if path is None:
+        return text
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error

@@ -1,0 +1,256 @@
+"""What the terminal UI is started with. Nothing heavy is imported before its first frame.
+
+How a front end opens conversations: the settings read anew, the project asked about once.
+
+What line mode is started with.
+
+Whether a start is for line mode.
+"""
+
+import os
+import sys
+import tomllib
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from contextlib import chdir
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings
+from dirge_py.config import paths
+from dirge_py.frontend.line.repl import LineOptions, LineSettings
+from dirge_py.frontend.line.run import run_line
+from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
+from dirge_py.providers.setup_types import SetupService
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.questions import Asker
+from dirge_py.ui.options import UiOptions, UiSettings
+from dirge_py.ui.theme.styles import DEFAULT_THEME
+
+if TYPE_CHECKING:
+    from dirge_py.cli.demo.play import Demo
+    from dirge_py.config.schema import Config
+    from dirge_py.config.sources import LocalServer
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.permission.project_trust import TrustGate
+    from dirge_py.sdk.options import BuildOptions
+
+
+def tui_start(
+    load: Callable[[], "Config"],
+    options: Callable[[], "BuildOptions"],
+    *,
+    prompt: str,
+    pick_session: bool,
+    config_file: Path | None,
+) -> UiOptions:
+    """An ordinary start. `load` reads the settings; every conversation reads them anew."""
+
+    def prepare() -> UiSettings:
+        import_module("dirge_py.sdk.build")
+        config = load()
+        opening.look(config)
+        return looks_of(config)
+
+    opening = session_openers(load, options)
+
+    def setup() -> SetupService:
+        from dirge_py.providers.setup import ProviderSetup
+
+        return ProviderSetup(config_file)
+
+    def demo() -> UiOptions:
+        from dirge_py.cli.demo.play import Demo
+
+        opened = Demo()
+        return replace(demo_start(opened), close=opened.close)
+
+    return UiOptions(
+        open_first=opening.first,
+        open_other=opening.other,
+        prepare=prepare,
+        project=opening.project,
+        setup=setup,
+        demo=demo,
+        settings=opening.settings,
+        settings_file=(config_file or paths.config_file()).absolute(),
+        first_prompt=prompt,
+        pick_session=pick_session,
+        theme=theme_in(config_file or paths.config_file()),
+    )
+
+
+def demo_start(demo: "Demo") -> UiOptions:
+    """The demo, at a pace that can be followed."""
+    return UiOptions(
+        open_first=lambda asker: demo.conversation(asker, paced=True),
+        open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
+        first_prompt=demo.prompt,
+        is_kept=False,
+    )
+
+
+def looks_of(config: "Config") -> UiSettings:
+    """What the screen needs to know of the settings."""
+    ui = config.ui
+    return UiSettings(
+        show_thinking=ui.show_thinking,
+        keys=config.keys,
+        aliases=config.aliases,
+        keymap=ui.keymap,
+        enter=ui.enter,
+        chord_timeout_s=ui.chord_timeout_ms / 1000,
+        has_mouse=ui.mouse,
+        clipboard=ui.clipboard,
+        notify=ui.notify,
+        reduced_motion=ui.reduced_motion,
+        has_avatar=ui.avatar,
+        panel=ui.panel,
+        display=ui.display,
+        diff=ui.diff,
+        editor_open_command=ui.editor_open_command,
+    )
+
+
+def theme_in(file: Path) -> str:
+    """The theme that the settings name, read without judging them: that costs a tenth of a second.
+
+    Whatever is wrong with the file is said when it is really read, after the first frame.
+    """
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        return str(table["ui"]["theme"])
+    except (OSError, ValueError, KeyError, TypeError, ConfigError):
+        return DEFAULT_THEME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpeners:
+    """What a start of a front end asks for: see `talk.starting`.
+
+    `project` is the one around the current folder; `settings` reads the settings anew. `look`
+    asks the model servers of this machine, where these settings leave nothing else.
+    """
+
+    first: OpenFirst
+    other: OpenOther
+    project: "Callable[[], TrustGate]"
+    settings: "Callable[[], Config]"
+    look: "Callable[[Config], None]"
+
+
+class _LocalServers:
+    """The model servers of this machine, as they answered when they were asked last."""
+
+    def __init__(self) -> None:
+        self._found: Mapping[str, LocalServer] | None = None
+
+    def look(self, config: "Config") -> None:
+        """Ask them, where these settings leave nothing else."""
+        self._found = None
+        self.added_to(config)
+
+    def added_to(self, config: "Config") -> "Config":
+        """The settings, with the servers where they need one."""
+        from dirge_py.providers.discovery import with_local_servers
+
+        config = with_local_servers(config, self._found)
+        self._found = config.origin.found
+        return config
+
+
+def session_openers(
+    load: "Callable[[], Config]", options: "Callable[[], BuildOptions]"
+) -> SessionOpeners:
+    """`load` reads the settings; every conversation reads them anew. Imports nothing heavy yet."""
+
+    began_in = Path.cwd()
+    nearby = _LocalServers()
+
+    def settings() -> "Config":
+        # The files that flags name are meant from where the flags were given.
+        with chdir(began_in):
+            return load()
+
+    def chosen() -> "BuildOptions":
+        with chdir(began_in):
+            wanted = options()
+            return replace(wanted, add_dirs=tuple(map(os.path.abspath, wanted.add_dirs)))
+
+    @cache
+    def door(folder: Path) -> "TrustGate":
+        from dirge_py.permission.project_trust import TrustGate
+
+        return TrustGate(folder)
+
+    def project() -> "TrustGate":
+        return door(Path.cwd())
+
+    def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
+        from dirge_py.config.keys import key_file_notices
+        from dirge_py.sdk.build import build
+        from dirge_py.sdk.model_notices import choice_notices
+        from dirge_py.sdk.options import with_project
+
+        config, wanted = with_project(settings(), wanted, project().project)
+        config = nearby.added_to(config)
+        notices = (
+            *wanted.notices,
+            *choice_notices(config, wanted.session),
+            *key_file_notices(config),
+        )
+        return build(config, asker, replace(wanted, notices=notices))
+
+    def open_other(asker: Asker, session_id: str | None, way: OpenMode = "write") -> "Conversation":
+        from dirge_py.sdk.options import SessionChoice
+
+        choice = SessionChoice()
+        if session_id and way == "view":
+            choice = SessionChoice(kind="view", id=session_id)
+        elif session_id:
+            choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
+        return opened(asker, replace(chosen(), session=choice))
+
+    return SessionOpeners(
+        first=lambda asker: opened(asker, chosen()),
+        other=open_other,
+        project=project,
+        settings=settings,
+        look=nearby.look,
+    )
+
+
+def line_mode(flags: Namespace) -> int:
+    """Run line mode; returns the exit code."""
+    key = key_from_stdin() if flags.api_key_stdin else None
+    opening = session_openers(lambda: load_settings(flags, key), lambda: build_options(flags))
+
+    def prepare() -> LineSettings:
+        config = load_settings(flags, key)
+        opening.look(config)
+        return LineSettings(show_thinking=config.ui.show_thinking, aliases=config.aliases)
+
+    return run_line(
+        LineOptions(
+            open_first=opening.first,
+            open_other=opening.other,
+            prepare=prepare,
+            project=opening.project,
+            first_prompt=first_prompt(flags),
+            pick_session=flags.resume == "",
+            is_dumb=is_dumb(),
+        )
+    )
+
+
+def wants_lines(*, line: bool) -> bool:
+    """Whether line mode was asked for (`line`), or the terminal can do no more."""
+    return line or (is_dumb() and all(s.isatty() for s in (sys.stdin, sys.stdout)))
+
+
+def is_dumb() -> bool:
+    """Whether the terminal cannot move its cursor, or does not say that it can."""
+    return os.environ.get("TERM", "") in ("", "dumb", "unknown")

@@ -1,0 +1,243 @@
+"""`/help` and `/quit`.
+
+`/release-notes`: what is new in the version that runs.
+
+`/feedback`: a report about a problem, in a file that a person reads before they send it.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.lib import version
+from dirge_py.lib.lazy import late
+from dirge_py.lib.text import clean
+from dirge_py.lib.version import __version__
+from dirge_py.slash.base import FrontEnd, settings_of
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.extensions import Command
+from dirge_py.types.messages import AssistantMessage
+
+if TYPE_CHECKING:
+    from dirge_py.config.commands import changed_settings
+    from dirge_py.config.paths import state_dir
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.lib.redaction import Redactor
+    from dirge_py.sdk.doctor.checks import examine
+    from dirge_py.sdk.doctor.report import as_text
+    from dirge_py.session.import_export.export import write_new_file
+else:
+    as_text = late("dirge_py.sdk.doctor.report", "as_text")
+    changed_settings = late("dirge_py.config.commands", "changed_settings")
+    examine = late("dirge_py.sdk.doctor.checks", "examine")
+    state_dir = late("dirge_py.config.paths", "state_dir")
+    Redactor = late("dirge_py.lib.redaction", "Redactor")
+    write_new_file = late("dirge_py.session.import_export.export", "write_new_file")
+
+
+_WIDEST_LEFT = 22
+
+
+async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    rows = [(_typed(command), command.summary) for command in front.commands]
+    parts = ["Commands", *_aligned(rows)]
+    if own := front.commands.own_names:
+        parts += ["", "Own names", *_aligned(own)]
+    if front.keys:
+        parts += ["", "Keys", *_aligned(front.keys)]
+    parts += ["", "@path attaches a file, a folder, a picture or a PDF. A line that begins with //"]
+    parts[-1] += " is sent as a prompt that begins with /."
+    front.show("\n".join(parts))
+
+
+async def leave(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    front.quit()
+
+
+def _typed(command: Command) -> str:
+    names = " ".join(f"/{name}" for name in (command.name, *command.aliases))
+    return f"{names} {command.usage}".rstrip()
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Two columns; what is too long for the left one gets a line of its own."""
+    width = min(_WIDEST_LEFT, max((len(left) for left, _ in rows), default=0))
+    lines: list[str] = []
+    for left, right in rows:
+        if len(left) > width:
+            lines.append(f"  {left}")
+            left = ""
+        lines.append(f"  {left:<{width}}  {right}")
+    return lines
+
+
+COMMANDS = (
+    Command(name="help", summary="what can be typed here, and the keys", run=show_help),
+    Command(
+        name="quit", summary="leave; the session is kept", run=leave, aliases=("exit", "q", ":q")
+    ),
+)
+
+
+_PACKAGE = Path(version.__file__).parents[1]
+_PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
+"""In an installed package, and in a checkout."""
+
+
+async def release_notes(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    text = next((p.read_text(encoding="utf-8") for p in _PLACES if p.is_file()), "")
+    if not text:
+        raise UsageError("This installation holds no CHANGELOG.", hint="The project's page has it.")
+    front.show(newest_notes(text))
+
+
+def newest_notes(changelog: str) -> str:
+    """The part about the newest version, or what was not released yet, from its heading on."""
+    parts = changelog.split("\n## ")[1:]
+    told = [part for part in parts if len(part.strip().splitlines()) > 1]
+    if not told:
+        return changelog.strip()
+    # An entry is one line here: how wide lines are is the screen's business.
+    text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", told[0].strip())
+    return f"dirge {version.__version__}\n\n{text}"
+
+
+_RELEASE_NOTES_COMMANDS = (
+    Command(
+        name="release-notes",
+        summary="what is new in this version",
+        run=release_notes,
+        aliases=("changelog",),
+        headless=True,
+    ),
+)
+
+
+_TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
+_MOST_ERRORS = 20
+_READ_BYTES = 1_000_000
+
+
+async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    # Programs are asked, which may take a moment.
+    found = await asyncio.to_thread(_findings, conversation.cwd)
+    text = "\n".join(_report(args, conversation, front, found)) + "\n"
+    name = f"dirge-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.md"
+    path = write_new_file(conversation.cwd / name, _without_secrets(text), other_name=True)
+    front.show(
+        f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
+        f"Read it, then attach it to an issue {_where()}. Is it about what a model answered? "
+        "`dirge --record FILE` writes down what passes between them, without keys.",
+        tone="good",
+    )
+
+
+def _where() -> str:
+    """Where the installed package says that problems are told."""
+    try:
+        told = metadata("dirge-py").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        told = []
+    pages = dict(entry.split(", ", 1) for entry in told if ", " in entry)
+    named = (pages[name] for name in ("Issues", "Source", "Homepage") if name in pages)
+    return next((f"at {page}" for page in named), "where you have dirge from")
+
+
+def _findings(cwd: Path) -> str:
+    """What `dirge doctor` finds, as far as it can without the keyboard."""
+    try:
+        return as_text(examine(None, cwd=cwd, size=None, key_problems=lambda config, kitty: ()))
+    except DirgeError as error:
+        return error.message
+
+
+def _report(
+    args: str, conversation: "Conversation", front: FrontEnd, findings: str
+) -> Iterator[str]:
+    yield "# A report about dirge"
+    yield ""
+    yield args or "(What happened, and what should have?)"
+    yield ""
+    yield "## Versions"
+    yield ""
+    yield f"- dirge {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    settings = conversation.settings
+    yield f"- model {settings.model}, thinking {settings.thinking}"
+    yield f"- mode {settings.mode}, sandbox {conversation.environment.sandbox or 'none'}"
+    for variable in _TERMINAL:
+        if variable in os.environ:
+            value = "set" if variable == "TMUX" else os.environ[variable]
+            yield f"- {variable} {value}"
+    yield ""
+    yield "## Settings"
+    yield ""
+    yield from (f"    {line}" for line in _settings(front))
+    yield ""
+    yield "## What `dirge doctor` finds"
+    yield ""
+    yield from (f"    {line}" for line in findings.splitlines())
+    yield ""
+    yield "## Last errors"
+    yield ""
+    errors = [*_of_session(conversation), *_of_log(state_dir() / "log" / "dirge.jsonl")]
+    told = "\n".join(errors[-_MOST_ERRORS:]) or "none"
+    yield from (f"    {line}" for line in told.splitlines())
+
+
+def _settings(front: FrontEnd) -> list[str]:
+    try:
+        settings = settings_of(front)
+    except DirgeError as error:
+        return [error.message]
+    return changed_settings(settings) if settings is not None else ["not known here"]
+
+
+def _of_session(conversation: "Conversation") -> Iterator[str]:
+    for message in conversation.messages:
+        if isinstance(message, AssistantMessage) and message.error_message:
+            yield f"{message.error_kind or 'error'}: {message.error_message}"
+
+
+def _of_log(file: Path) -> Iterator[str]:
+    """Warnings and errors that the program noted of itself."""
+    try:
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - _READ_BYTES))
+            lines = log.read(_READ_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            noted = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(noted, dict) and noted.get("level") in ("WARNING", "ERROR", "CRITICAL"):
+            yield " ".join(str(noted.get(name, "")) for name in ("level", "logger", "text"))
+
+
+def _without_secrets(text: str) -> str:
+    """Secrets of the environment, and what looks like one, are taken out; so is the home folder."""
+    names = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL")
+    known = [v for name, v in os.environ.items() if any(word in name.upper() for word in names)]
+    home = os.path.expanduser("~")
+    redacted: str = Redactor(known).redact(clean(text))
+    return redacted.replace(home, "~") if len(home) > 1 else redacted
+
+
+_FEEDBACK_COMMANDS = (
+    Command(
+        name="feedback",
+        summary="write a report about a problem to a file, without secrets; nothing is sent",
+        usage="[WHAT HAPPENED]",
+        run=feedback,
+        aliases=("bug",),
+        headless=True,
+    ),
+)

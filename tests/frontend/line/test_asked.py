@@ -1,0 +1,87 @@
+"""What a permission question shows, and which lines answer it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.frontend.line.asker import PermissionPrompt
+from dirge_py.lib.text import clean
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import FileChange, Preview
+
+COMMAND = AskedClaim(
+    op="execute", resource="git push", effect="ask", policy="mode", reason="it leaves the machine"
+)
+
+
+def request(**more: object) -> PermissionRequest:
+    facts: dict[str, object] = {
+        "call_id": "c1",
+        "tool_name": "bash",
+        "claims": (COMMAND,),
+        "grant": ("execute:git push",),
+        "wider": ("execute:git push *",),
+        "can_keep": True,
+        "preview": Preview(kind="command", text="git push"),
+        "cwd": "/shop",
+    }
+    return PermissionRequest(**(facts | more))  # type: ignore[arg-type]
+
+
+def test_a_question_shows_the_call_why_it_asks_and_what_would_be_stored() -> None:
+    assert list(PermissionPrompt(request()).lines(" 1 of 2")) == [
+        "Question 1 of 2: allow bash?, in /shop",
+        "  | git push",
+        "  why: it leaves the machine",
+        "y: allow once",
+        "a: allow for this session, storing execute:git push",
+        "always: allow always, storing the same in your settings: execute:git push",
+        "w: a wider rule instead",
+        "n: deny; words after it tell the model why",
+    ]
+
+
+def test_the_wider_rule_is_shown_before_it_is_stored() -> None:
+    asked = PermissionPrompt(request())
+
+    assert asked.read("w") == "wider"
+
+    assert "a: allow for this session, storing execute:git push *" in list(asked.choices())
+    assert asked.read("a") == PermissionAnswer(effect="allow", remember="session", is_wide=True)
+
+
+def test_a_rule_that_cannot_be_stored_is_no_answer() -> None:
+    asked = PermissionPrompt(request(grant=(), wider=()))
+    assert [asked.read(word) for word in ("a", "always", "w")] == [None, None, None]
+
+
+def test_a_change_is_shown_whole_also_where_its_preview_was_shortened() -> None:
+    change = FileChange(path="/shop/a.txt", before="one\ntwo\n", after="one\n2\nlast")
+    preview = Preview(kind="diff", text="…", path="/shop/a.txt", changes=(change,))
+
+    shown = list(PermissionPrompt(request(preview=preview)).lines())
+
+    assert shown[1:7] == [
+        "  /shop/a.txt: changed",
+        "  @@ -1,2 +1,3 @@",
+        "   one",
+        "  -two",
+        "  +2",
+        "  +last<no newline>",
+    ]
+
+
+@given(st.text())
+def test_only_a_word_that_was_offered_allows(line: str) -> None:
+    answer = PermissionPrompt(request()).read(line)
+    allows = isinstance(answer, PermissionAnswer) and answer.effect == "allow"
+    assert allows == (line.strip().lower() in ("y", "yes", "a", "always"))
+
+
+@given(st.text(alphabet=st.sampled_from("ab \t\n\r\x1b[2J\x9b\u202e\u200b\xa0é")))
+def test_nothing_in_a_call_is_obeyed_hidden_or_taken_for_a_line_of_ours(text: str) -> None:
+    asked = PermissionPrompt(request(preview=Preview(kind="command", text=text), tool_name=text))
+
+    lines = list(asked.lines())
+
+    assert all(line == clean(line) and "\n" not in line for line in lines)
+    assert lines[0].startswith("Question: allow ")

@@ -1,0 +1,68 @@
+"""A plan in lines: the phases, what their forks do, the plan, the question, the evidence."""
+
+from dirge_py.frontend.line.renderer import PlanRenderer
+from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.types.events import (
+    EvidenceTaken,
+    ForkEvent,
+    PermissionAnswered,
+    PlanPhase,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
+from dirge_py.types.tools import text_result
+from tests.conversation.room import Room
+from tests.frontend.line.teletype import Teletype, play
+from tests.ui.test_plan_on_screen import plans
+
+
+async def test_a_plan_is_decided_on_carried_out_and_told_again(room: Room) -> None:
+    plans(room)
+    tty = Teletype(room, mode="accept")
+    assert await play(tty, "/plan Count the items.\n1\n") == 0
+
+    order = [
+        "Plan, step 1: explore started (",
+        "  ● read: shop.py\n",
+        "explore ended. Nothing counts yet, says shop.py:1.",
+        "* step 19\n",
+        "Question: Plan. Shall this plan (Count the items) be carried out?",
+        "Plan, step 1: implement started.",
+        "● write: count.py\n",
+        "  ✓ E1: exit 0: sh check.sh\n",
+        "Plan, step 1: review ended. Verified: 1 requirement",
+        "The plan is done, and verified.",
+    ]
+    places = [tty.told.find(words) for words in order]
+    assert -1 not in places, (order[places.index(-1)], tty.told)
+    assert places == sorted(places)
+
+    again = Teletype(room, resumes=tty.talk.session_id or "")
+    await play(again, "")
+    assert "* step 19\n" in again.told
+    assert again.told.index("implement ended") < again.told.index("> Count the items.")
+
+
+def test_a_denial_is_told_once_and_escape_codes_are_only_text() -> None:
+    pieces: list[str] = []
+    lines = PlanRenderer(LineWriter(pieces.append))
+    evil = "x\x1b]0;owned\x07y"
+    call = {"tool_call_id": "c", "tool_name": "bash"}
+    denied = text_result("Permission denied: only looks", is_error=True, outcome="denied")
+    for event in (
+        ToolExecutionStart(args={"command": evil}, **call),
+        PermissionAnswered(effect="deny", policy="mode", reason="only looks", **call),
+        ToolExecutionEnd(result=denied, is_error=True, **call),  # type: ignore[arg-type]
+    ):
+        lines.hear(ForkEvent(phase="explore", step=1, event=event))
+    lines.hear(PlanPhase(phase="plan", step=1, state="ended", summary=evil, text=evil))
+    taken = {"phase": "review", "step": 1, "output_sha256": "", "tree": ""}
+    lines.hear(
+        EvidenceTaken(id="E1", command=evil, outcome="timeout", exit_code=None, **taken)  # type: ignore[arg-type]
+    )
+    told = "".join(pieces)
+
+    assert told.count("only looks") == 1
+    assert "\x1b" not in told
+    assert "owned" not in told
+    assert "✗ E1: timed out: xy" in told

@@ -1,0 +1,139 @@
+"""Line mode as a program: on a terminal, on one that can do nothing, and what it loads."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.test_imports import loaded, scripted
+from tests.ui.on_a_pty import ROOT, Terminal
+from tests.ui.on_tmux import NEEDED, Tmux
+
+__all__ = ["scripted"]
+
+ASKING = {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]}
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    """A home whose model asks for a command and then answers."""
+    replies = {"replies": [ASKING, {"text": "Made it.", "chunk_chars": 2}]}
+    (home / "replies.json").write_text(json.dumps(replies))
+    settings = home / ".config" / "dirge" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
+        '[providers.s]\ntype = "scripted"\nmodel = "m"\n'
+        f'script = "{home / "replies.json"}"\n[session]\nsnapshots = false\n'
+    )
+    (home / "shop").mkdir()
+    return home / "shop"
+
+
+def test_a_dumb_terminal_gets_lines_and_nothing_that_moves_its_cursor(project: Path) -> None:
+    terminal = Terminal(cwd=project, owns_it=True, TERM="dumb", DIRGE_MODEL="s/m")
+    terminal.read_until("> ")
+    terminal.press("make it\nhalf a thou")
+    terminal.read_until("Not sent: half a thou")
+    terminal.read_until("answer:")
+    terminal.press("\x04")
+
+    assert terminal.finish() == 0
+    assert b"\x1b" not in terminal.output
+    assert not (project / "made").exists()
+    assert b"To come back: dirge --line -r " in terminal.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_in_good_order(project: Path, number: signal.Signals) -> None:
+    terminal = Terminal(("-m", "dirge_py", "--line"), cwd=project, DIRGE_MODEL="s/m")
+    terminal.read_until("/help lists")
+    terminal.press("make it\r")
+    terminal.read_until("answer:")
+    terminal.child.send_signal(number)
+
+    assert terminal.finish() == 128 + number
+    assert not (project / "made").exists()
+    assert b"To come back: dirge --line -r " in terminal.output
+
+
+def test_a_terminal_that_goes_away_ends_it(project: Path) -> None:
+    terminal = Terminal(("-m", "dirge_py", "--line"), cwd=project, DIRGE_MODEL="s/m")
+    terminal.read_until("/help lists")
+    assert terminal.vanish() < 5
+    assert terminal.child.returncode == 129
+
+
+def test_without_a_provider_it_says_how_to_set_one_up(home: Path) -> None:
+    terminal = Terminal(
+        ("-m", "dirge_py", "--line"),
+        cwd=home,
+        OPENAI_API_KEY="",
+        OPENAI_BASE_URL="",
+        DIRGE_MODEL="",
+    )
+
+    assert terminal.finish() == 2
+    assert b"dirge config init" in terminal.output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
+def test_a_script_ends_where_nothing_can_be_written(project: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "dirge_py", "--line", "-m", "s/m"],
+            input=b"make it\ny\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+        )
+
+    assert ran.returncode == 1
+    assert b"the output could not be written" in ran.stderr
+    assert not (project / "made").exists()
+
+
+def test_a_script_loads_neither_a_screen_nor_a_line_editor(scripted: Path) -> None:
+    modules = loaded(scripted, "--line", "read the note")
+    assert modules.isdisjoint({"textual", "rich", "prompt_toolkit", "watchfiles"})
+
+
+def test_the_line_editor_loads_no_screen(tmp_path: Path) -> None:
+    code = (
+        "import sys, dirge_py.frontend.line.editor;"
+        "sys.exit(bool({'textual', 'rich'} & {*sys.modules}))"
+    )
+    terminal = Terminal(("-c", code), cwd=tmp_path, is_fresh=True)
+    assert terminal.finish() == 0
+
+
+@NEEDED
+class TestInTmux:
+    @pytest.fixture
+    def tmux(self, project: Path) -> Iterator[Tmux]:
+        tmux = Tmux(project)
+        yield tmux
+        tmux.close()
+
+    def test_what_is_typed_stays_below_what_is_told(self, tmux: Tmux) -> None:
+        tmux.enter(f"clear; PYTHONPATH={ROOT} {sys.executable} -m dirge_py --line -m s/m")
+        tmux.sees("/help lists")
+        tmux.enter("make it")
+        tmux.sees("answer:")
+        tmux.press("C-c")
+        tmux.sees("Interrupted.")
+        tmux.type("a draft")
+        tmux.until(lambda: "> a draft" in tmux.screen.splitlines(), "the draft")
+        lines = [line for line in tmux.screen.splitlines() if line]
+
+        assert lines[-1] == "> a draft"
+        assert "> make it" in lines
+        assert not [line for line in lines if line.startswith(("working>", "asking>"))]
+        tmux.press("C-c", "C-d")
+        tmux.sees("To come back: dirge --line -r ")

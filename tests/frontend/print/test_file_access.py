@@ -1,0 +1,167 @@
+"""Settings, plugins, prompts and keys that another user could have written are not used."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.files.requirement import as_nobody
+from tests.frontend.print.product import Product, Say
+
+PLUGIN = "def register(dirge):\n    open({path!r}, 'w').close()\n"
+STRANGER = 1000
+
+
+@pytest.fixture
+def stranger(open_tmp_path: Path, product: Product) -> list[str]:
+    """The words before a command that run it as nobody, who owns the state folder."""
+    prefix = as_nobody()
+    os.mkdir(product.state_dir)
+    os.chown(product.state_dir, 65534, 65534)
+    return prefix
+
+
+def plugin(product: Product) -> tuple[Path, Path]:
+    """A plugin, and the file it makes when it is run."""
+    file, mark = product.config_dir / "plugins/mark.py", product.state_dir / "mark"
+    file.parent.mkdir()
+    file.write_text(PLUGIN.format(path=str(mark)))
+    return file, mark
+
+
+def test_settings_that_others_can_write_end_the_start(product: Product) -> None:
+    file = product.config_dir / "config.toml"
+    file.chmod(0o666)
+
+    ran = product.run("-p", "x")
+
+    assert ran.exit_code == 2
+    assert f"{file} can be written by other users" in ran.stderr
+    assert f"chmod go-w {file}" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_settings_of_another_user_end_the_start(product: Product, stranger: list[str]) -> None:
+    os.chown(product.config_dir / "config.toml", STRANGER, STRANGER)
+
+    ran = product.run_apart("-p", "x", prefix=stranger)
+
+    assert ran.exit_code == 2
+    assert "belongs to another user" in ran.stderr
+
+
+def test_settings_that_were_named_are_the_persons_choice(product: Product) -> None:
+    file = product.base / "named.toml"
+    file.write_bytes((product.config_dir / "config.toml").read_bytes())
+    file.chmod(0o666)
+    product.will(Say(text="pong"))
+
+    assert product.run("-p", "ping", "--config", str(file)).stdout == "pong\n"
+
+
+def test_a_plugin_that_others_can_write_is_not_run(product: Product) -> None:
+    file, mark = plugin(product)
+    product.will(Say(text="pong"), Say(text="pong"))
+    file.chmod(0o666)
+
+    ran = product.run("-p", "ping")
+
+    assert ran.stdout == "pong\n"
+    assert f"can be written by other users. Run `chmod go-w {file}`" in ran.stderr
+    assert not mark.exists()
+    file.chmod(0o644)
+    assert product.run("-p", "ping").stdout == "pong\n"
+    assert mark.exists()
+
+
+def test_a_plugin_of_another_user_is_not_run(product: Product, stranger: list[str]) -> None:
+    file, mark = plugin(product)
+    os.chown(file, STRANGER, STRANGER)
+    product.will(Say(text="pong"))
+
+    ran = product.run_apart("-p", "ping", prefix=stranger)
+
+    assert ran.stdout == "pong\n"
+    assert "belongs to another user" in ran.stderr
+    assert not mark.exists()
+
+
+def test_a_plugin_in_a_folder_that_others_can_write_is_not_run(product: Product) -> None:
+    file, mark = plugin(product)
+    file.parent.chmod(0o777)
+    product.will(Say(text="pong"))
+
+    assert f"chmod go-w {file.parent}" in product.run("-p", "ping").stderr
+    assert not mark.exists()
+
+
+def test_a_prompt_that_others_can_write_is_not_used(product: Product) -> None:
+    file = product.config_dir / "prompts/short.md"
+    file.parent.mkdir()
+    file.write_text("Be short.")
+    file.chmod(0o666)
+
+    ran = product.run("-p", "x", "--prompt", "short")
+
+    assert ran.exit_code == 2
+    assert f"chmod go-w {file}" in ran.stderr
+    assert product.service.requests == []
+
+
+def with_key(product: Product, mode: int) -> Path:
+    file = product.config_dir / "key"
+    file.write_text("sk-from-the-file\n")
+    file.chmod(mode)
+    settings = product.config_dir / "config.toml"
+    text = settings.read_text().replace('api_key_env = "FAKE_KEY"', 'api_key_file = "key"')
+    settings.write_text(text)
+    return file
+
+
+def test_a_key_that_others_can_write_is_not_used(product: Product) -> None:
+    file = with_key(product, 0o666)
+
+    ran = product.run("-p", "x")
+
+    assert ran.exit_code == 2
+    assert f"The key file {file} can be written by other users" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_a_key_that_others_can_read_is_used_and_told_of(
+    open_tmp_path: Path, product: Product
+) -> None:
+    file = with_key(product, 0o644)
+    product.will(Say(text="pong"))
+
+    ran = product.run("-p", "ping")
+
+    assert ran.stdout == "pong\n"
+    assert f"can be read by other users. Run `chmod go-rwx {file}`" in ran.stderr
+    file.chmod(0o600)
+    product.will(Say(text="pong"))
+    assert "read by other users" not in product.run("-p", "ping").stderr
+
+
+def test_doctor_names_each_of_them_with_its_fix(open_tmp_path: Path, product: Product) -> None:
+    key = with_key(product, 0o644)
+    file, _ = plugin(product)
+    file.chmod(0o666)
+
+    told = {each["fix"]: each for each in product.run("doctor", "--json").json["findings"]}
+
+    assert told[f"chmod go-w {file}"]["state"] == "problem"
+    assert told[f"chmod go-rwx {key}"]["state"] == "warning"
+    file.chmod(0o644)
+    key.chmod(0o600)
+    assert "only you can change the files in" in product.run("doctor").stdout
+
+
+def test_doctor_tells_of_settings_that_others_can_write(product: Product) -> None:
+    file = product.config_dir / "config.toml"
+    file.chmod(0o602)
+
+    ran = product.run("doctor")
+
+    assert ran.exit_code == 1
+    assert f"chmod go-w {file}" in ran.stdout

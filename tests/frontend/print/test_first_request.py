@@ -1,0 +1,129 @@
+"""A request carried out, in both wire formats."""
+
+import json
+
+import pytest
+
+from tests.frontend.print.product import KEY, Product, Wire
+from tests.providers.server import Raw, Say
+
+EDIT = ("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})
+MODELS: dict[Wire, str] = {"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}
+WIRES: list[Wire] = ["openai", "anthropic"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_file_is_changed_as_asked(product: Product, wire: Wire) -> None:
+    product.configure(wire=wire, model=MODELS[wire])
+    target = product.file("a.txt", "one\n")
+    product.will(
+        Say(calls=[("read", {"path": "a.txt"})]), Say(calls=[EDIT]), Say(text="It says two.")
+    )
+
+    ran = product.ask("Make a.txt say two.")
+
+    assert target.read_text() == "two\n"
+    assert ran.exit_code == 0
+    assert ran.stderr == ""
+    assert ran.json["result"] == "It says two."
+    assert ran.json["session_id"] == product.journals[0].stem
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_turns_tokens_and_cost_are_those_of_the_run(product: Product, wire: Wire) -> None:
+    product.configure(wire=wire, model=MODELS[wire])
+    product.file("a.txt", "one\n")
+    product.will(
+        Say(calls=[("read", {"path": "a.txt"})], usage=(1000, 20, 0, 0)),
+        Say(text="One.", usage=(2000, 30, 0, 0)),
+    )
+
+    result = product.ask("What does a.txt say?").json
+
+    prices = {"openai": (2.5, 10.0), "anthropic": (1.0, 5.0)}[wire]
+    assert result["num_turns"] == 2
+    assert result["usage"] == {
+        "input_tokens": 3000,
+        "output_tokens": 50,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 0,
+    }
+    assert result["total_cost_usd"] == pytest.approx((3000 * prices[0] + 50 * prices[1]) / 1e6)
+    assert (result["provider"], result["model"]) == ("fake", MODELS[wire])
+
+
+def test_cached_input_is_counted_apart(product: Product) -> None:
+    product.will(Say(text="pong", usage=(1000, 20, 400, 0)))
+
+    usage = product.ask("ping").json["usage"]
+
+    assert usage["input_tokens"] == 600
+    assert usage["cache_read_input_tokens"] == 400
+
+
+def test_an_unknown_price_is_null_and_not_zero(product: Product) -> None:
+    product.configure(model="home-made")
+    product.will(Say(text="pong"))
+
+    assert product.ask("ping").json["total_cost_usd"] is None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_key_is_sent_where_the_protocol_wants_it(product: Product, wire: Wire) -> None:
+    product.configure(wire=wire)
+    product.will(Say(text="pong"))
+
+    product.ask("ping")
+
+    headers = product.service.requests[0].headers
+    sent = headers["authorization"] if wire == "openai" else headers["x-api-key"]
+    assert sent.removeprefix("Bearer ") == KEY
+
+
+def test_two_calls_of_one_turn_are_answered_in_their_order(product: Product) -> None:
+    product.file("a.txt", "alpha\n")
+    product.file("b.txt", "beta\n")
+    product.will(
+        Say(calls=[("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]), Say(text="Read.")
+    )
+
+    product.ask("read both")
+
+    results = [message for message in product.sent() if message["role"] == "tool"]
+    assert [result["tool_call_id"] for result in results] == ["call_0", "call_1"]
+    assert "alpha" in results[0]["content"]
+    assert "beta" in results[1]["content"]
+
+
+def test_what_a_service_says_that_its_calls_cost_is_the_cost_of_the_session(
+    product: Product,
+) -> None:
+    product.configure(wire="openai", model="maker/unknown")
+    settings = product.config_dir / "config.toml"
+    settings.write_text(settings.read_text().replace('"openai"', '"openrouter"'))
+
+    def answer(cost: float) -> Raw:
+        done = {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": cost}
+        return Raw(body=f"data: {json.dumps({**done, 'usage': usage})}\n\ndata: [DONE]\n\n")
+
+    product.will(answer(0.01), answer(0.5))
+
+    assert product.ask("a").json["total_cost_usd"] == 0.01
+    assert product.ask("-c", "b").json["total_cost_usd"] == 0.5
+    assert "0.5100" in product.run("-c", "-p", "/cost").stdout
+
+
+def test_a_model_that_writes_back_what_it_read_takes_no_secret_out_of_the_file(
+    product: Product,
+) -> None:
+    secret = "DB_PASSWORD=a1b2c3d4e5f6g7h8i9j0\n"
+    file = product.file("a.env", secret)
+    shown = {"path": "a.env", "content": "DB_PASSWORD=[redacted]\n"}
+    product.will(Say(calls=[("read", {"path": "a.env"})]), Say(calls=[("write", shown)]), Say())
+
+    product.ask("--yolo", "tidy a.env")
+
+    sent = [message["content"] for message in product.sent() if message["role"] == "tool"]
+    assert "DB_PASSWORD=[redacted]" in sent[0] and "secret that you were not shown" in sent[1]
+    assert file.read_text() == secret

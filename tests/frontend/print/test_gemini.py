@@ -1,0 +1,87 @@
+"""The program with a Gemini model."""
+
+import json
+
+import pytest
+
+from dirge_py.providers.gemini_schema import KEYWORDS
+from tests.frontend.print.product import KEY, Product
+from tests.providers.server import Say
+from tests.providers.strict import problems
+
+
+@pytest.fixture
+def google(product: Product) -> Product:
+    product.configure(wire="gemini", model="gemini-3-flash-preview")
+    return product
+
+
+def keywords(schema: object) -> set[str]:
+    """Every keyword in a converted schema."""
+    if not isinstance(schema, dict):
+        return set()
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), schema.get("items")]
+    return set(schema).union(*map(keywords, inner))
+
+
+def test_a_tool_is_called_and_its_result_answered(google: Product) -> None:
+    google.file("notes.txt", "the word is plover\n")
+    google.will(
+        Say(thinking="I look.", signature="sealed", calls=[("read", {"path": "notes.txt"})]),
+        Say(text="It is plover.", usage=(200, 9, 150, 0)),
+    )
+    ran = google.ask("which word?")
+
+    assert (ran.exit_code, ran.json["result"]) == (0, "It is plover.")
+    first, second = google.service.requests
+    assert first.headers["x-goog-api-key"] == KEY
+    assert [problems("gemini", request.json) for request in (first, second)] == [[], []]
+    asked, answer, result = second.json["contents"]
+    assert asked == first.json["contents"][0]
+    assert [part.get("thoughtSignature") for part in answer["parts"]] == ["sealed"]
+    response = result["parts"][0]["functionResponse"]
+    assert response["name"] == "read"
+    assert "the word is plover" in response["response"]["output"]
+
+
+def test_every_tool_of_the_program_is_told_in_words_that_gemini_takes(google: Product) -> None:
+    google.will(Say(text="Yes."))
+    google.ask("hello")
+
+    (told,) = google.service.requests[0].json["tools"]
+    tools = told["functionDeclarations"]
+    assert len(tools) > 10
+    for tool in tools:
+        assert keywords(tool.get("parameters", {})) <= KEYWORDS, tool["name"]
+    edit = next(tool for tool in tools if tool["name"] == "edit")
+    assert edit["parameters"]["properties"]
+
+
+def test_a_session_goes_on_with_another_service_and_back(google: Product) -> None:
+    google.file("notes.txt", "plover\n")
+    url = google.service.url("anthropic")
+    google.configure(
+        f'[providers.claude]\ntype = "anthropic"\nmodel = "claude-sonnet-4-5"\n'
+        f'base_url = "{url}"\napi_key_env = "FAKE_KEY"\n',
+        wire="gemini",
+        model="gemini-3-flash-preview",
+    )
+    call = [("read", {"path": "notes.txt"})]
+    google.will(
+        Say(thinking="g", signature="GEMINI-SEALED", calls=call),
+        Say(text="One."),
+        Say(thinking="c", signature="CLAUDE-SEALED", calls=call),
+        Say(text="Two."),
+        Say(text="Three."),
+    )
+    claude = ("--model", "claude/claude-sonnet-4-5")
+    gemini = ("--model", "fake/gemini-3-flash-preview")
+    assert google.ask("one").exit_code == 0
+    assert google.ask("--continue", *claude, "two").exit_code == 0
+    assert google.ask("--continue", *gemini, "three").json["result"] == "Three."
+
+    sent = [google.sent_text(number) for number in range(5)]
+    assert ["GEMINI-SEALED" in text for text in sent] == [False, True, False, False, True]
+    assert "CLAUDE-SEALED" not in sent[4]
+    last = json.loads(sent[4])
+    assert problems("gemini", last) == []

@@ -1,0 +1,249 @@
+"""Killed with calls under way, and carried on: what ran does not run again by itself."""
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dirge_py.session.journal import read_journal
+from tests.frontend.print.product import Held, Product, Ran, Service, finish
+from tests.providers.server import Say
+from tests.ui.on_a_pty import until
+
+DEPLOY = "echo ran >> ran.txt; until test -e go; do sleep 0.01; done; echo deployed"
+"""Counts itself at once, and ends when there is a file `go`."""
+
+READ = ("read", {"path": "note.txt"})
+LIST = ("list_dir", {"path": "."})
+
+SLOW_READS = '''
+import asyncio
+from pathlib import Path
+
+
+def register(dirge):
+    @dirge.tool(op="read", mode="parallel")
+    async def peek(name: str) -> str:
+        """Look at something that takes its time."""
+        with open("peeks.txt", "a") as file:
+            file.write(name + "\\n")
+        while name.startswith("slow") and not Path("go").exists():
+            await asyncio.sleep(0.01)
+        return f"{name}: seen"
+'''
+
+
+def kill_while(product: Product, holds: Callable[[], object], *words: str) -> None:
+    """Start `dirge`, and kill it as soon as something is true."""
+    process = product.start(*words)
+    until(holds)
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """Killed in the middle of a command, between two reads; as it was then it is kept in `then`."""
+    base = tmp_path_factory.mktemp("scene")
+    with Service() as service:
+        product = Product(base, service)
+        product.file("note.txt", "remember\n")
+        product.will(Say(calls=[READ, ("bash", {"command": DEPLOY}), LIST]))
+        kill_while(
+            product, lambda: lines(product, "ran.txt"), "-p", "--session", "s", "--yolo", "go"
+        )
+        product.file("go")
+        for name in ("state", "project"):
+            shutil.copytree(base / name, base / "then" / name)
+        yield product
+
+
+@pytest.fixture
+def killed(scene: Product) -> Product:
+    """The same session and the same folder for each test."""
+    for name in ("state", "project"):
+        shutil.rmtree(scene.base / name)
+        shutil.copytree(scene.base / "then" / name, scene.base / name)
+    return scene
+
+
+def lines(product: Product, name: str) -> list[str]:
+    path = product.project / name
+    return path.read_text().split() if path.exists() else []
+
+
+def carry_on(product: Product, *words: str) -> Ran:
+    return product.run("resume", "--session", "s", "--yolo", "--output-format", "json", *words)
+
+
+def results(product: Product) -> dict[str, str]:
+    """The results by id of their calls, as the service was sent them, in that order."""
+    return {m["tool_call_id"]: m["content"] for m in product.sent() if m["role"] == "tool"}
+
+
+def test_a79_a_command_that_was_cut_off_is_told_and_not_run_again(killed: Product) -> None:
+    killed.will(Say(text="looked"))
+
+    ended = carry_on(killed)
+
+    assert (ended.exit_code, ended.json["result"]) == (0, "looked")
+    assert lines(killed, "ran.txt") == ["ran"]
+    read, deployed, listed = results(killed).values()
+    assert "remember" in read
+    assert deployed == (
+        "Interrupted: dirge ended while this call ran; its outcome is unknown. "
+        "Look before repeating it."
+    )
+    assert "note.txt" in listed
+    started = [
+        record.data["name"]
+        for record in read_journal(killed.journals[0]).records
+        if record.type == "tool_started"
+    ]
+    assert started == ["read", "bash", "list_dir"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "runs", "words"), [("again", 2, "deployed"), ("done", 1, "The user says")]
+)
+def test_the_person_may_have_it_run_once_more_or_say_that_it_is_done(
+    killed: Product, choice: str, runs: int, words: str
+) -> None:
+    killed.will(Say(text="fine"))
+
+    ended = carry_on(killed, "--interrupted", choice)
+
+    assert (ended.exit_code, ended.json["result"]) == (0, "fine")
+    assert lines(killed, "ran.txt") == ["ran"] * runs
+    assert words in results(killed)["call_1"]
+    assert carry_on(killed, "--interrupted", "again").exit_code == 1
+    assert lines(killed, "ran.txt") == ["ran"] * runs
+
+
+def test_again_does_not_go_past_a_rule_that_denies_it(killed: Product) -> None:
+    killed.will(Say(text="fine"))
+
+    ended = carry_on(killed, "--interrupted", "again", "--deny", "execute:echo *")
+
+    assert ended.exit_code == 0
+    assert lines(killed, "ran.txt") == ["ran"]
+    assert "denied bash" in ended.stderr
+
+
+def test_again_counts_as_a_yes_where_it_would_be_asked_about(killed: Product) -> None:
+    killed.will(Say(text="fine"))
+
+    ended = killed.run("resume", "--session", "s", "--interrupted", "again")
+
+    assert (ended.exit_code, ended.stdout) == (0, "fine\n")
+    assert lines(killed, "ran.txt") == ["ran", "ran"]
+
+
+def test_a79_reads_of_a_batch_run_again_and_finished_ones_do_not(product: Product) -> None:
+    plugins = product.config_dir / "plugins"
+    plugins.mkdir()
+    (plugins / "peeking.py").write_text(SLOW_READS)
+    peeks = [("peek", {"name": name}) for name in ("slow1", "quick", "slow2")]
+    product.will(Say(calls=peeks))
+
+    def is_kept() -> bool:
+        journals = product.journals
+        return bool(journals) and b'"type":"tool_finished"' in journals[0].read_bytes()
+
+    kill_while(product, is_kept, "-p", "--session", "s", "go")
+    product.file("go")
+    product.will(Say(text="all seen"))
+    ended = carry_on(product)
+
+    assert (ended.exit_code, ended.json["result"]) == (0, "all seen")
+    assert sorted(lines(product, "peeks.txt")) == ["quick", "slow1", "slow1", "slow2", "slow2"]
+    assert list(results(product).values()) == ["slow1: seen", "quick: seen", "slow2: seen"]
+    assert list(results(product)) == ["call_0", "call_1", "call_2"]
+
+
+def test_a_second_kill_while_it_runs_again_is_handled_like_the_first(killed: Product) -> None:
+    (killed.project / "go").unlink()
+    again = ("resume", "--session", "s", "--yolo", "--interrupted", "again")
+    kill_while(killed, lambda: lines(killed, "ran.txt") == ["ran", "ran"], *again)
+    killed.file("go")
+    killed.will(Say(text="looked"))
+
+    ended = carry_on(killed)
+
+    assert (ended.exit_code, ended.json["result"]) == (0, "looked")
+    assert lines(killed, "ran.txt") == ["ran", "ran"]
+    assert "outcome is unknown" in results(killed)["call_1"]
+
+
+def test_a_run_killed_while_the_model_answered_goes_on_from_its_prompt(product: Product) -> None:
+    held = Held(reply=Say(text="never heard"))
+    product.will(held)
+    process = product.start("-p", "--session", "s", "what is it?")
+    product.service.wait_for(1)
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    held.gate.set()
+    product.will(Say(text="it is a test"))
+
+    ended = carry_on(product)
+
+    assert (ended.exit_code, ended.json["result"]) == (0, "it is a test")
+    assert [m["content"] for m in product.sent() if m["role"] == "user"] == ["what is it?"]
+
+
+def test_a_turn_without_a_prompt_takes_the_interrupted_turn_up(killed: Product) -> None:
+    killed.will(Say(text="looked"))
+
+    first, second = (
+        killed.run("turn", "--session", "s", "--yolo", "--output-format", "json") for _ in range(2)
+    )
+
+    assert (first.exit_code, first.json["outcome"], first.json["turn"]) == (10, "NeedsMoreTurns", 1)
+    assert (second.exit_code, second.json["result"]) == (0, "looked")
+    assert lines(killed, "ran.txt") == ["ran"]
+
+
+def test_with_nothing_to_carry_on_nothing_is_asked_or_written(product: Product) -> None:
+    product.will(Say(text="done"))
+    assert product.ask("--session", "s", "go").exit_code == 0
+    before = product.journals[0].read_bytes()
+
+    ended = carry_on(product)
+
+    assert ended.exit_code == ended.json["exit_code"] == 1
+    assert "Session s has nothing to carry on" in ended.json["error"]["message"]
+    assert product.journals[0].read_bytes() == before
+    assert len(product.service.requests) == 1
+    assert "no session 'gone'" in product.run("resume", "--session", "gone").stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--session", "s", "file"),
+        ("--session", "s", "--confirm"),
+        ("--session", "s", "--tool-call-id", "x"),
+        ("--session", "s", "--interrupted", "twice"),
+        ("file", "--confirm", "--interrupted", "done"),
+        ("--interrupted", "done"),
+    ],
+)
+def test_what_resume_does_not_take_together_is_wrong_usage(
+    product: Product, words: tuple[str, ...]
+) -> None:
+    product.file("file", "{}")
+
+    ended = product.run("resume", *words)
+
+    assert (ended.exit_code, ended.stdout) == (2, "")
+
+
+def test_a_fork_of_a_killed_run_carries_nothing_on(killed: Product) -> None:
+    killed.will(Say(text="on my own"))
+
+    ended = killed.run("-p", "-c", "--fork-session", "--yolo", "and you?")
+
+    assert ended.stdout == "on my own\n"
+    assert lines(killed, "ran.txt") == ["ran"]
+    assert "outcome is unknown" in killed.sent_text()

@@ -1,0 +1,64 @@
+"""The program with a model served by Ollama."""
+
+import pytest
+
+from tests.frontend.print.product import Product
+from tests.providers.server import Raw, Say
+
+LOCAL = '[models."fake/qwen3:8b"]\nwindow_tokens = 40960\n'
+
+
+@pytest.fixture
+def local(product: Product) -> Product:
+    """No key, a window of its own, and a model that goes at once."""
+    product.configure(LOCAL, wire="ollama", model="qwen3:8b")
+    config = product.config_dir / "config.toml"
+    text = config.read_text().replace('api_key_env = "FAKE_KEY"', 'keep_alive = "0"')
+    config.write_text(text)
+    return product
+
+
+def test_a_file_is_changed_as_asked(local: Product) -> None:
+    target = local.file("a.txt", "one\n")
+    edit = ("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})
+    local.will(
+        Say(thinking="hm", calls=[("read", {"path": "a.txt"})]),
+        Say(calls=[edit]),
+        Say(text="It says two."),
+    )
+
+    ran = local.ask("Make a.txt say two.")
+
+    assert target.read_text() == "two\n"
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert ran.json["result"] == "It says two."
+    assert ran.json["total_cost_usd"] == 0  # it runs at home
+    body = local.service.requests[1].json
+    assert body["options"]["num_ctx"] == 40960
+    assert (body["keep_alive"], body["think"]) == ("0", False)
+    call, result = body["messages"][-2:]
+    assert call["thinking"] == "hm"
+    assert call["tool_calls"][0]["function"]["arguments"] == {"path": "a.txt"}
+    assert (result["role"], result["tool_name"]) == ("tool", "read")
+
+
+def test_a_model_that_is_not_there_can_be_fetched(local: Product) -> None:
+    words = '{"error": "model \\"qwen3:8b\\" not found, try pulling it first"}'
+    local.will(Raw(status=404, body=words, headers={"content-type": "application/json"}))
+
+    ran = local.ask("hello")
+
+    assert ran.exit_code == 1
+    assert "`ollama pull qwen3:8b`" in ran.json["error"]["hint"]
+    assert len(local.service.requests) == 1
+
+
+def test_a_window_that_is_too_small_can_be_made_larger(local: Product) -> None:
+    words = '{"error": "the input length exceeds the context length"}'
+    reply = Raw(status=400, body=words, headers={"content-type": "application/json"})
+    local.will(*[reply] * 4)
+
+    ran = local.ask("hello")
+
+    assert ran.exit_code == 1
+    assert '`window_tokens` in [models."qwen3:8b"]' in ran.json["error"]["message"]

@@ -1,0 +1,390 @@
+"""How a run ends: exit code, subtype and words, for every outcome a script can meet."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dirge_py import slash
+from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.frontend.print.print_mode import print_all
+from dirge_py.frontend.print.printer import Printer, PrintOptions
+from dirge_py.frontend.print.result import ending_of
+from dirge_py.sdk.options import SessionChoice
+from dirge_py.slash.registry import discover
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    NeedsMoreTurns,
+    Outcome,
+    Refused,
+)
+from tests.apart import Piped
+from tests.conversation.room import Room
+from tests.frontend.print.product import Held, Product, finish
+from tests.providers.server import Raw, Say
+from tests.ui.on_a_pty import until
+
+LOOK = Say(calls=[("list_dir", {"path": "."})], usage=(1000, 100, 0, 0))
+
+
+def refusal(status: int, message: str = "no", **headers: str) -> Raw:
+    return Raw(status=status, body=json.dumps({"error": {"message": message}}), headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "exit_code", "subtype"),
+    [
+        (Done(), 0, "success"),
+        (MaxTurns(max=3), 53, "error_max_turns"),
+        (LimitExceeded(name="cost", used=2, max=1), 54, "error_max_budget"),
+        (LimitExceeded(name="time", used=2, max=1), 54, "error_max_budget"),
+        (Failed(kind="usage_cap", message="used up"), 54, "error_usage_cap"),
+        (Failed(kind="rate_limit", message="slow"), 75, "error_during_execution"),
+        (Failed(kind="network", message="gone"), 75, "error_during_execution"),
+        (Failed(kind="auth", message="who"), 1, "error_during_execution"),
+        (Failed(kind="bug", message=""), 1, "error_during_execution"),
+        (Refused(reason="no"), 1, "error_during_execution"),
+        (Refused(reason=""), 1, "error_during_execution"),
+        (HookTerminated(point="before", reason="no"), 1, "error_during_execution"),
+        (Cancelled(reason="on-ask"), 55, "error_aborted"),
+        (Cancelled(reason="SIGINT"), 130, "error_aborted"),
+        (Cancelled(reason="SIGTERM"), 143, "error_aborted"),
+        (AwaitingConfirmation(call_ids=("a",)), 11, "awaiting_confirmation"),
+        (NeedsMoreTurns(turn=1), 10, "success"),
+    ],
+)
+def test_every_outcome_has_its_exit_code(outcome: Outcome, exit_code: int, subtype: str) -> None:
+    ending = ending_of(outcome)
+
+    assert (ending.exit_code, ending.subtype) == (exit_code, subtype)
+    assert ending.is_error == (exit_code not in (0, 10, 11))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "exit_code", "subtype", "kind"),
+    [
+        (HookTerminated(point="after_llm_call", reason="no"), 1, "error_during_execution", "hook"),
+        (Refused(reason="not this"), 1, "error_during_execution", "refused"),
+        (MaxTurns(max=1), 53, "error_max_turns", "max_turns"),
+        (LimitExceeded(name="requests", used=2, max=1), 54, "error_max_budget", "limit_requests"),
+        (Cancelled(reason="on-ask"), 55, "error_aborted", "aborted"),
+    ],
+)
+def test_a54_what_a_hook_ends_a_run_with_is_what_scripts_read(
+    room: Room,
+    capfd: pytest.CaptureFixture[str],
+    outcome: Outcome,
+    exit_code: int,
+    subtype: str,
+    kind: str,
+) -> None:
+    room.model.will_say("half way")
+
+    def stop(info: TurnInfo) -> bool:
+        raise StopRun(outcome)
+
+    async def work(printer: Printer) -> int:
+        ending = Hooks(name="the test", should_stop_after_turn=stop)
+        return await printer.follow(printer.conversation.send("go", bundles=[ending]))
+
+    ended = print_all(
+        lambda: room.build(room.person, SessionChoice()),
+        work,
+        options=PrintOptions(output="json"),
+        commands=discover(slash),
+    )
+
+    told = json.loads(capfd.readouterr().out)
+    assert (ended, told["exit_code"], told["subtype"]) == (exit_code, exit_code, subtype)
+    assert (told["error"]["kind"], told["result"]) == (kind, "half way")
+
+
+def test_too_many_turns(product: Product) -> None:
+    product.will(LOOK, LOOK, LOOK)
+
+    ran = product.ask("--max-turns", "2", "x")
+
+    assert ran.exit_code == ran.json["exit_code"] == 53
+    assert ran.json["subtype"] == "error_max_turns"
+    assert ran.json["is_error"] is True
+    assert ran.json["num_turns"] == 2
+    assert "2 turns" in ran.json["error"]["message"]
+    assert len(product.service.requests) == 2
+
+
+def test_as_many_turns_as_allowed_are_no_error(product: Product) -> None:
+    product.will(LOOK, Say(text="done"))
+
+    assert product.ask("--max-turns", "2", "x").exit_code == 0
+
+
+def test_what_a_gate_asks_besides_is_not_asked_of_a_run_without_turns(product: Product) -> None:
+    """The run is done in its last turn, with its report; nobody has tested the code since."""
+    edit = Say(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
+    product.will(edit, Say(text="The report."))
+    ran = product.ask("--max-turns", "2", "x")
+    assert (ran.exit_code, ran.json["result"]) == (0, "The report.")
+
+
+def test_a_report_is_kept_where_the_limit_comes_after_it(product: Product) -> None:
+    edit = Say(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
+    product.will(edit, Say(text="The report."), LOOK)
+    ran = product.ask("--max-turns", "3", "x")
+    assert ran.exit_code == 53
+    assert ran.json["result"].startswith("The report.\n\nI had to stop here, after 3 turns")
+
+
+@pytest.mark.parametrize(
+    ("flag", "most", "name"), [("--max-tokens", "1500", "tokens"), ("--max-cost", "0.004", "cost")]
+)
+def test_a_passed_limit_names_itself(product: Product, flag: str, most: str, name: str) -> None:
+    product.will(LOOK, LOOK, LOOK)
+
+    ran = product.ask(flag, most, "x")
+
+    assert ran.exit_code == 54
+    assert ran.json["subtype"] == "error_max_budget"
+    assert ran.json["limit"]["name"] == name
+    assert ran.json["limit"]["used"] > ran.json["limit"]["max"] == float(most)
+    assert len(product.service.requests) == 2
+
+
+def test_time_runs_out_in_the_middle_of_an_answer(product: Product) -> None:
+    product.will(Say(text="a long answer", after_bytes=400, then="stall"))
+
+    ran = product.ask("--timeout", "0.3", "x")
+
+    assert ran.exit_code == 54
+    assert ran.json["limit"]["name"] == "time"
+    assert ran.json["limit"]["max"] == 0.3
+
+
+def test_time_runs_out_while_a_command_runs_and_the_command_dies(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": "echo $$ > pid; sleep 600"})]))
+
+    ran = product.ask("--yolo", "--timeout", "1", "x")
+
+    assert ran.exit_code == 54
+    assert not is_alive(int((product.project / "pid").read_text()))
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
+def test_a_refusal_is_told_once_and_not_tried_again(product: Product, status: int) -> None:
+    product.will(refusal(status, "the reason it gave"))
+
+    ran = product.ask("x")
+
+    assert ran.exit_code == ran.json["exit_code"] == 1
+    assert ran.json["subtype"] == "error_during_execution"
+    assert ran.json["is_error"] is True
+    assert ran.json["error"]["message"]
+    assert str(status) in ran.json["error"]["message"]
+    assert len(product.service.requests) == 1
+    assert product.journals
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+def test_what_may_pass_is_tried_again(
+    product: Product, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
+    product.will(refusal(status, **{"retry-after": "0"}), Say(text="pong"))
+
+    ran = product.ask("x")
+
+    assert ran.exit_code == 0
+    assert ran.json["result"] == "pong"
+    assert "retrying" in ran.stderr
+
+
+def test_a_quota_that_is_used_up_is_not_waited_for(product: Product) -> None:
+    product.will(refusal(429, **{"retry-after": "3600"}))
+
+    ran = product.ask("x")
+
+    assert (ran.exit_code, ran.json["subtype"]) == (54, "error_usage_cap")
+
+
+def test_retries_end_with_try_again_later(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
+    product.will(*[refusal(503)] * 6)
+
+    ran = product.ask("x")
+
+    assert (ran.exit_code, ran.json["subtype"]) == (75, "error_during_execution")
+    assert len(product.service.requests) == 6
+    assert ran.json["error"]["kind"] == "server"
+
+
+def test_a_question_may_end_the_run(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": "make"})]))
+
+    ran = product.ask("--on-ask", "abort", "x")
+
+    assert (ran.exit_code, ran.json["subtype"]) == (55, "error_aborted")
+    assert len(product.service.requests) == 1
+
+
+def test_a_deferred_question_waits_and_the_session_goes_on(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="fine"))
+
+    waiting = product.ask("--on-ask", "defer", "x")
+    later = product.ask("-c", "never mind")
+
+    assert (waiting.exit_code, waiting.json["subtype"]) == (11, "awaiting_confirmation")
+    assert waiting.json["is_error"] is False
+    assert [call["tool_input"] for call in waiting.json["pending_calls"]] == [{"command": "make"}]
+    assert later.exit_code == 0
+    roles = [message["role"] for message in product.sent() if message["role"] != "system"]
+    assert roles == ["user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_its_command_and_leaves_a_session(
+    product: Product, number: signal.Signals
+) -> None:
+    product.will(
+        Say(calls=[("bash", {"command": "echo $$ > pid.tmp; mv pid.tmp pid; sleep 600"})]),
+        Say(text="going on"),
+    )
+    process = product.start("-p", "--output-format", "json", "--yolo", "x")
+    child = wait_for_pid(product.project / "pid", process)
+
+    process.send_signal(number)
+    ran = finish(process)
+
+    assert ran.exit_code == ran.json["exit_code"] == {2: 130, 15: 143}[number]
+    assert ran.json["subtype"] == "error_aborted"
+    assert not is_alive(child)
+    later = product.ask("-c", "go on")
+    assert later.exit_code == 0
+    assert later.json["session_id"] == ran.json["session_id"]
+    roles = [message["role"] for message in product.sent() if message["role"] != "system"]
+    assert roles[:3] == ["user", "assistant", "tool"]
+    assert roles[-1] == "user"
+
+
+@pytest.mark.parametrize("loading", ["dirge_py.lib.gc_tuning", "dirge_py.cli.main"])
+def test_ctrl_c_while_dirge_is_being_loaded_ends_it_quietly(loading: str) -> None:
+    pressed = f"""
+import sys
+class Pressed:
+    def find_spec(self, name, *_):
+        if name == {loading!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed())
+sys.argv[1:] = ["-p", "x"]
+from dirge_py.cli.entry import main
+main()
+"""
+    ran = subprocess.run([sys.executable, "-c", pressed], capture_output=True, check=False)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
+
+
+def test_a_signal_during_an_answer_keeps_what_was_said(product: Product) -> None:
+    product.will(Say(text="the first half", after_bytes=900, then="stall"))
+    process = product.start(
+        *("-p", "--output-format", "stream-json", "--include-partial-messages", "x")
+    )
+    assert process.stdout is not None
+    while "text_delta" not in process.stdout.readline():
+        assert process.poll() is None
+
+    process.send_signal(signal.SIGINT)
+    ran = finish(process)
+
+    assert ran.exit_code == 130
+    assert ran.lines[-1]["subtype"] == "error_aborted"
+    assert "the first half" in product.journals[0].read_text()
+
+
+def test_a_signal_while_nobody_reads_the_answer_is_no_success(product: Product) -> None:
+    product.will(Say(text="z" * 400_000))
+    process = product.start("-p", "x")
+    assert process.stdout is not None
+    process.stdout.read(1)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(30) == 143
+    assert finish(process).stderr == ""
+
+
+def test_a_signal_between_prompts_ends_a_stream_of_them(product: Product) -> None:
+    product.will(Say(text="one"))
+    process = product.start(
+        *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
+        stdin=subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    message = {"type": "user", "message": {"role": "user", "content": "first"}}
+    process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+    while '"type":"result"' not in process.stdout.readline():
+        assert process.poll() is None
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(30) == 143
+    hang_up(process)
+    assert finish(process).stderr == ""
+
+
+def test_a_signal_during_a_run_ends_a_stream_of_prompts(product: Product) -> None:
+    product.will(Held(reply=Say(text="never")))
+    process = product.start(
+        *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
+        stdin=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    message = {"type": "user", "message": {"role": "user", "content": "first"}}
+    process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+    product.service.wait_for(1)
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(30) == 130
+    hang_up(process)
+    product.service.replies[0].gate.set()
+    assert finish(process).lines[-1]["exit_code"] == 130
+
+
+def test_errors_of_providers_carry_their_kind() -> None:
+    error = ProviderError("no", kind="auth", status=401)
+
+    assert ending_of(Failed(kind=error.kind, message=error.message)).kind == "auth"
+
+
+def hang_up(process: Piped) -> None:
+    """Close its stdin, as `finish` will not."""
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def wait_for_pid(path: Path, process: Piped) -> int:
+    until(lambda: path.exists() or process.poll() is not None)
+    return int(path.read_text())

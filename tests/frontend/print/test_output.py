@@ -1,0 +1,312 @@
+"""What comes out: text, one object, lines; for readers that stay and readers that leave."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.frontend.print.product import Answered, Held, Product, finish
+from tests.providers.server import Say
+
+RESULT_KEYS = {
+    "type",
+    "subtype",
+    "is_error",
+    "exit_code",
+    "result",
+    "session_id",
+    "model",
+    "provider",
+    "num_turns",
+    "duration_ms",
+    "duration_api_ms",
+    "total_cost_usd",
+    "usage",
+    "permission_denials",
+}
+
+
+def test_text_is_the_answer_and_nothing_else(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.run_apart("-p", "ping")
+
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "pong\n", "")
+
+
+def test_an_answer_without_a_word_is_told_on_stderr(product: Product) -> None:
+    product.will(Say(thinking="hm"), Say(thinking="hm"))
+    said = "dirge: The model said nothing: it only thought.\n"
+
+    ran = product.run("-p", "x")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", said)
+    ran = product.ask("x")
+    assert (ran.json["result"], ran.stderr) == ("", said)
+
+
+def test_text_is_the_last_answer_only(product: Product) -> None:
+    product.will(Say(text="Let me look.", calls=[("list_dir", {"path": "."})]), Say(text="Empty."))
+
+    assert product.run("-p", "look").stdout == "Empty.\n"
+
+
+def test_text_has_no_escape_sequences_when_nobody_watches(product: Product) -> None:
+    product.will(Say(text="**pong**", thinking="hm"))
+
+    ran = product.run("-p", "ping")
+
+    assert "\x1b" not in ran.stdout + ran.stderr
+
+
+OBEYED = "a\x1b]0;TITLE\x07b\x1b[2Jc\x9b31md\u202ee\rf"
+"""What a terminal would obey, with a letter between each."""
+
+
+def test_text_through_a_pipe_commands_no_terminal(product: Product) -> None:
+    product.will(Say(text=OBEYED))
+
+    ran = product.run("-p", "-o", "exact.txt", "ping")
+
+    assert ran.stdout == "abcd<U+202E>e\nf\n"
+    assert (product.project / "exact.txt").read_bytes().decode() == OBEYED + "\n"
+
+
+@pytest.mark.parametrize("shape", ["json", "claude", "native"])
+def test_json_commands_no_terminal_and_means_the_same(product: Product, shape: str) -> None:
+    product.will(Say(text=OBEYED, calls=[("bash", {"command": f"rm {OBEYED}"})]), Say(text=OBEYED))
+    flags = ["--output-format", "json"]
+    if shape != "json":
+        flags = ["--output-format", "stream-json", "--event-format", shape]
+        flags.append("--include-partial-messages")
+
+    ran = product.run("-p", *flags, "ping")
+
+    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(ran.stdout + ran.stderr)
+    assert ran.lines[-1]["result"] == OBEYED
+    assert ran.lines[-1]["permission_denials"][0]["tool_input"]["command"] == f"rm {OBEYED}"
+
+
+def test_what_a_command_shows_commands_no_terminal(product: Product) -> None:
+    ran = product.run("-p", f"/why bash echo {OBEYED}")
+
+    assert ran.exit_code == 0 and "<U+202E>" in ran.stdout
+    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(ran.stdout + ran.stderr)
+
+
+def test_json_is_exactly_one_object_with_every_key(product: Product) -> None:
+    product.will(Say(text="ok"))
+
+    ran = product.ask("x")
+
+    assert ran.stdout.count("\n") == 1
+    assert set(ran.json) == RESULT_KEYS
+    assert ran.json["subtype"] == "success"
+    assert ran.json["is_error"] is False
+    assert ran.json["exit_code"] == 0
+    assert ran.json["num_turns"] == 1
+    assert ran.json["result"] == "ok"
+    assert ran.json["duration_ms"] >= ran.json["duration_api_ms"] >= 0
+    assert ran.json["permission_denials"] == []
+
+
+def test_claude_lines_come_in_their_order(product: Product) -> None:
+    product.file("a.txt", "one\n")
+    product.will(Say(text="Reading.", calls=[("read", {"path": "a.txt"})]), Say(text="It is one."))
+
+    lines = product.run("-p", "--output-format", "stream-json", "x").lines
+
+    kinds = [
+        (line["type"], [block["type"] for block in line.get("message", {}).get("content", [])])
+        for line in lines
+    ]
+    assert kinds == [
+        ("system", []),
+        ("assistant", ["text", "tool_use"]),
+        ("user", ["tool_result"]),
+        ("assistant", ["text"]),
+        ("result", []),
+    ]
+    assert lines[0]["subtype"] == "init"
+    assert {"cwd", "model", "tools", "permissionMode", "slash_commands"} <= set(lines[0])
+    call = lines[1]["message"]["content"][1]
+    assert (call["name"], call["input"]) == ("read", {"path": "a.txt"})
+    assert lines[2]["message"]["content"][0]["tool_use_id"] == call["id"]
+    assert {line["session_id"] for line in lines} == {product.journals[0].stem}
+    assert set(lines[-1]) == RESULT_KEYS
+
+
+def test_native_lines_are_numbered_events(product: Product) -> None:
+    product.file("a.txt", "one\n")
+    product.will(Say(calls=[("read", {"path": "a.txt"})]), Say(text="It is one."))
+
+    lines = product.run(
+        "-p", "--output-format", "stream-json", "--event-format", "native", "x"
+    ).lines
+
+    assert [line["seq"] for line in lines] == list(range(len(lines)))
+    types = [line["type"] for line in lines]
+    assert types[:3] == ["agent_start", "turn_start", "message_start"]
+    assert types[-2:] == ["agent_end", "result"]
+    assert "message_update" not in types
+    started = next(line for line in lines if line["type"] == "tool_execution_start")
+    assert (started["tool_name"], started["args"]) == ("read", {"path": "a.txt"})
+    ended = next(line for line in lines if line["type"] == "tool_execution_end")
+    assert ended["tool_call_id"] == started["tool_call_id"]
+    assert ended["duration_ms"] >= 0
+    results = [
+        line["message"]
+        for line in lines
+        if line["type"] == "message_end" and line["message"]["role"] == "toolResult"
+    ]
+    assert [(r["tool_name"], r["is_error"]) for r in results] == [("read", False)]
+    assert all(line["cost_usd"] is not None for line in lines if line["type"] == "usage")
+
+
+def test_a_stored_event_carries_the_number_of_its_record(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    lines = product.run(
+        "-p", "--output-format", "stream-json", "--event-format", "native", "ping"
+    ).lines
+
+    stored = [json.loads(line) for line in product.journals[0].read_text().splitlines()]
+    types = {record["seq"]: record["type"] for record in stored}
+    ends = [line for line in lines if line["type"] == "message_end"]
+    assert [types[line["journal_seq"]] for line in ends] == ["message", "message"]
+
+
+@pytest.mark.parametrize("shape", ["claude", "native"])
+def test_partial_messages_put_together_are_the_answer(product: Product, shape: str) -> None:
+    product.will(Say(text="a longer answer", delta_chars=3))
+
+    lines = product.run(
+        *("-p", "--output-format", "stream-json", "--event-format", shape),
+        *("--include-partial-messages", "x"),
+    ).lines
+
+    if shape == "claude":
+        events = [line["event"] for line in lines if line["type"] == "stream_event"]
+        pieces = [e["delta"]["text"] for e in events if e["type"] == "content_block_delta"]
+        assert events[0]["type"] == "message_start"
+        assert events[-1]["type"] == "message_stop"
+    else:
+        pieces = [line["delta"] for line in lines if line["type"] == "message_update"]
+    assert len([piece for piece in pieces if piece]) == 5
+    assert "".join(pieces) == "a longer answer"
+
+
+def test_the_answer_goes_into_a_file_as_well(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.ask("-o", "answer.txt", "ping")
+
+    assert (product.project / "answer.txt").read_text() == "pong\n"
+    assert ran.json["result"] == "pong"
+
+
+def test_a_file_that_cannot_be_written_is_told(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    (product.project / "answer.txt").symlink_to("/proc/self/nothing")
+    ran = product.run("-p", "-o", "answer.txt", "ping")
+
+    assert ran.stdout == "pong\n"
+    assert "answer.txt was not written" in ran.stderr
+    assert ran.exit_code == 1
+
+
+def test_a_file_in_no_folder_is_refused_before_anything_runs(product: Product) -> None:
+    ran = product.run("-p", "-o", "missing/answer.txt", "ping")
+
+    assert ran.exit_code == 2
+    assert "missing" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_lines_are_utf8_and_lone_surrogates_do_not_break_them(product: Product) -> None:
+    product.will(Say(text="naïve 雪 \u2028 end"))
+
+    ran = product.run("-p", "--output-format", "stream-json", "x")
+
+    assert ran.lines[-1]["result"] == "naïve 雪 \u2028 end"
+    assert "雪" in ran.stdout
+
+
+@pytest.mark.parametrize("shape", ["claude", "native"])
+def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(
+    product: Product, shape: str
+) -> None:
+    marker = product.base / "done"
+    held = Held(reply=Say(calls=[("bash", {"command": f"echo {'x' * 3000}; touch {marker}"})]))
+    product.will(held, *[Say(text="y" * 3000)] * 2)
+    process = product.start(
+        *("-p", "--yolo", "--output-format", "stream-json", "--event-format", shape, "x")
+    )
+    product.service.wait_for(1)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["session_id"]
+    process.stdout.close()
+    process.stdout = None
+
+    held.gate.set()
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    process.stderr.close()
+
+    assert process.wait() == 0
+    assert errors == ""
+    assert marker.exists()
+
+
+def test_piped_into_head_there_is_no_traceback(product: Product) -> None:
+    product.will(Say(text="y\n" * 50_000))
+    command = "set -o pipefail; dirge -p x 2>err.txt | head -1"
+
+    done = subprocess.run(
+        ["bash", "-c", command.replace("dirge", "python -m dirge_py")],
+        cwd=product.project,
+        env=product.environment,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stdout == "y\n"
+    assert (product.project / "err.txt").read_text() == ""
+
+
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output: str) -> None:
+    product.will(Say(text="pong"))
+
+    with open("/dev/full", "w") as full:
+        ran = finish(product.start("-p", "--output-format", output, "x", stdout=full.fileno()))
+
+    assert ran.exit_code == 1
+    assert "could not be written: No space left on device" in ran.stderr
+
+
+def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product) -> None:
+    to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
+
+    for command in ("--help", "sessions"):
+        ran = finish(product.start_fresh(command, prefix=to_full))
+
+        assert ran.exit_code == 1
+        assert "could not be written: No space left on device" in ran.stderr
+
+
+def test_a_slow_reader_gets_everything(product: Product) -> None:
+    product.will(Say(text="z" * 400_000))
+    process = product.start("-p", "--output-format", "json", "x")
+    product.service.wait_for(1)
+
+    assert len(json.loads(finish(process).stdout)["result"]) == 400_000
+
+
+def test_what_the_harness_says_is_marked(product: Product) -> None:
+    product.will(Answered(lambda request: Say(calls=[("list_dir", {"path": "."})])))
+
+    lines = product.run("-p", "--max-turns", "1", "--output-format", "stream-json", "x").lines
+
+    synthetic = [line for line in lines if line.get("isSynthetic")]
+    assert [line["type"] for line in synthetic] == ["assistant"]

@@ -1,0 +1,299 @@
+"""`/plan` in scripts: one result for the whole plan, its exit code, and how it goes on."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.frontend.print.product import Held, Product, finish
+from tests.providers.server import Say
+
+CHECK = "python3 check.py"
+PLAN = f"""## Name
+
+The total
+
+## Steps
+
+1. Write 42 into `total.txt`.
+2. Verify: `{CHECK}`
+"""
+ALLOWED = ("--allow", f"execute:{CHECK}")
+NO_REMINDERS = "[loop.gates]\ntodo = 0\n"
+"""What goes on after a plan was stopped is an ordinary run, with a todo list that is open."""
+FINDINGS = Say(text="`check.py:1` reads `total.txt`.")
+PLANNED = Say(text=PLAN)
+SAYS_SO = Say(text="It is written.")
+RUNS = Say(calls=[("bash", {"command": CHECK})])
+
+
+def writes(content: str) -> Say:
+    return Say(calls=[("write", {"path": "total.txt", "content": f"{content}\n"})])
+
+
+def verdict(word: str, status: str, missing: str = "") -> Say:
+    item = {"requirement": "the total is 42", "status": status, "evidence": [CHECK]}
+    block = json.dumps({"verdict": word, "checklist": [item], "missing": missing})
+    return Say(text=f"I ran it.\n\n```json\n{block}\n```")
+
+
+DONE = verdict("DONE", "verified")
+NEEDS_FIX = verdict("NEEDS_FIX", "not_verified", "total.txt must hold 42")
+LOOKED = (FINDINGS, PLANNED)
+VERIFIED = (*LOOKED, writes("42"), SAYS_SO, RUNS, DONE)
+
+
+@pytest.fixture
+def product(product: Product) -> Product:
+    product.file("check.py", "assert open('total.txt').read() == '42\\n'\n")
+    return product
+
+
+def files(product: Product) -> dict[str, bytes]:
+    """The project's files, without git's own."""
+    paths = (path for path in product.project.rglob("*") if ".git" not in path.parts)
+    return {str(p.relative_to(product.project)): p.read_bytes() for p in paths if p.is_file()}
+
+
+def told(product: Product, number: int) -> str:
+    """The last thing that was said to the model in a request."""
+    return json.dumps(product.sent(number)[-1]["content"])
+
+
+def test_a_plan_that_is_verified_is_one_result_about_all_of_it(product: Product) -> None:
+    product.will(*VERIFIED)
+
+    ran = product.ask("/plan make the total 42")
+
+    result: dict[str, Any] = ran.json
+    assert (ran.exit_code, result["exit_code"], result["subtype"]) == (0, 0, "success"), ran
+    assert CHECK in result["result"] and "Verified" in result["result"]
+    assert result["num_turns"] == 2
+    assert (result["usage"]["input_tokens"], result["usage"]["output_tokens"]) == (60, 30)
+    assert 0 < result["duration_api_ms"] <= result["duration_ms"]
+    assert result["permission_denials"] == []
+    assert product.journals[0].stem == result["session_id"]
+    assert "E1: python3 check.py: passed, exit 0." in ran.stderr
+
+    status = product.run("-p", "-c", "/plan status")
+
+    assert (status.exit_code, len(product.service.requests)) == (0, 6)
+    assert "make the total 42" in status.stdout and "verified" in status.stdout
+
+
+def test_the_flag_makes_a_plan_of_the_words_and_of_what_is_piped_in(product: Product) -> None:
+    product.will(*VERIFIED)
+
+    ran = product.run("-p", "--plan", "make the total", stdin="as this says: 42")
+
+    assert ran.exit_code == 0
+    assert "Verified" in ran.stdout
+    for phase in (0, 1, 4):
+        assert "make the total\\n\\nas this says: 42" in told(product, phase)
+
+
+def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> None:
+    product.configure("[plan]\nmax_review_cycles = 1\n")
+    round_of = (writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
+    product.will(*LOOKED, *round_of, *round_of)
+
+    ran = product.ask("/plan make the total 42", "-o", str(product.base / "report.md"))
+
+    result = ran.json
+    assert (ran.exit_code, result["subtype"], result["is_error"]) == (
+        *(56, "error_verification"),
+        True,
+    )
+    assert result["error"]["hint"] == "`dirge -c -p '/plan resume'` goes on with it."
+    assert "Not verified" in result["result"]
+    assert (product.base / "report.md").read_text() == result["result"] + "\n"
+    assert len(product.service.requests) == 10
+    assert "total.txt must hold 42" in told(product, 6)
+
+
+def test_without_a_session_no_way_on_is_promised(product: Product) -> None:
+    product.configure("[plan]\nmax_review_cycles = 0\n")
+    product.will(*LOOKED, writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
+
+    ran = product.ask("--no-session", "/plan make the total 42")
+
+    assert (ran.exit_code, ran.json["session_id"]) == (56, None)
+    assert "resume" not in ran.stderr
+    assert product.journals == []
+
+
+def test_switched_off_it_answers_with_a_hint_and_asks_no_model(product: Product) -> None:
+    product.configure("[plan]\nenabled = false\n")
+
+    ran = product.run("-p", "/plan make the total 42")
+
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "[plan] enabled" in ran.stderr
+    assert product.service.requests == []
+
+
+@pytest.mark.parametrize("words", [("/plan",), ("--plan", "/plan  ")])
+def test_a_plan_of_nothing_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
+    ran = product.run("-p", *words)
+
+    assert ran.exit_code == 2
+    assert "/plan REQUEST" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_a_plan_that_nobody_accepts_waits_and_is_carried_out_later(product: Product) -> None:
+    product.configure("[plan]\nauto_accept = false\n")
+    before = files(product)
+    product.will(*LOOKED)
+
+    waits = product.ask("/plan make the total 42")
+
+    assert (waits.exit_code, waits.json["subtype"]) == (11, "awaiting_confirmation"), waits
+    assert waits.json["result"].strip() == PLAN.strip()
+    assert waits.json["continuation"] is None
+    assert "dirge -c -p '/plan accept'" in waits.stderr
+    assert files(product) == before
+
+    product.will(writes("42"), SAYS_SO, RUNS, DONE)
+    done = product.ask("-c", "/plan accept")
+
+    assert (done.exit_code, done.json["session_id"]) == (0, waits.json["session_id"])
+    assert files(product) == {**before, "total.txt": b"42\n"}
+
+
+def test_native_lines_tell_of_phases_and_evidence(product: Product) -> None:
+    product.will(*VERIFIED)
+
+    ran = product.run(
+        *("-p", "--output-format", "stream-json", "--event-format", "native"),
+        "/plan make the total 42",
+    )
+
+    lines = ran.lines
+    assert [(e["phase"], e["state"]) for e in lines if e["type"] == "phase"] == [
+        (phase, state)
+        for phase in ("explore", "plan", "implement", "review")
+        for state in ("started", "ended")
+    ]
+    [evidence] = [e for e in lines if e["type"] == "evidence"]
+    assert (evidence["command"], evidence["exit_code"], evidence["step"]) == (CHECK, 0, 1)
+    assert evidence["tree"] and evidence["output_sha256"]
+    assert [e["role"] for e in lines if e["type"] == "usage" and e["role"]] == [
+        *("explore", "plan", "review", "review"),
+    ]
+    assert "fork_event" not in {e["type"] for e in lines}
+    assert [e["seq"] for e in lines] == list(range(len(lines)))
+    assert (lines[-1]["type"], lines[-1]["exit_code"]) == ("result", 0)
+
+
+def test_the_other_shape_has_the_messages_of_the_ordinary_runs(product: Product) -> None:
+    product.will(*VERIFIED)
+
+    ran = product.run("-p", "--output-format", "stream-json", "/plan make the total 42")
+
+    assert [line["type"] for line in ran.lines] == [
+        *("system", "assistant", "user", "assistant", "user", "result"),
+    ]
+    assert ran.lines[-2]["isSynthetic"] is True  # The report, for the model.
+    assert "plan" in ran.lines[0]["slash_commands"]
+    assert "Verified" in ran.lines[-1]["result"]
+
+
+def test_a_denial_in_a_phase_that_looks_is_in_the_result(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": "touch total.txt"})]), *VERIFIED)
+
+    ran = product.ask("--yolo", "/plan make the total 42")
+
+    assert ran.exit_code == 0, ran
+    [denial] = ran.json["permission_denials"]
+    assert denial["tool_input"] == {"command": "touch total.txt"}
+    assert "denied bash" in ran.stderr
+
+
+def test_a_question_in_a_phase_that_looks_aborts_where_it_should(product: Product) -> None:
+    product.will(*LOOKED, Say(calls=[("bash", {"command": "make total"})]))
+
+    ran = product.ask("--on-ask", "abort", "/plan make the total 42")
+
+    assert (ran.exit_code, ran.json["subtype"]) == (55, "error_aborted")
+    assert len(product.service.requests) == 3
+
+
+def test_what_ended_at_a_limit_is_not_reviewed_before_somebody_goes_on_with_it(
+    product: Product,
+) -> None:
+    product.configure(NO_REMINDERS)
+    product.will(*LOOKED, writes("42"))
+
+    cut = product.ask("--max-turns", "1", "/plan make the total 42")
+
+    assert (cut.exit_code, cut.json["subtype"]) == (53, "error_max_turns"), cut
+    assert "/plan resume" in cut.json["error"]["hint"]
+    assert "review" not in cut.stderr.replace("not reviewed", "")
+
+    product.will(Say(text="Hello."))
+    assert product.ask("-c", "say hello").json["result"] == "Hello."
+
+    product.will(SAYS_SO, RUNS, DONE)
+    done = product.ask("-c", *ALLOWED, "/plan resume")
+
+    assert done.exit_code == 0, done
+    assert len(product.service.requests) == 7
+
+
+def test_a_call_that_waits_is_decided_and_then_the_plan_goes_on(product: Product) -> None:
+    product.configure(NO_REMINDERS)
+    product.will(*LOOKED, Say(calls=[("bash", {"command": "echo 42 > total.txt"})]))
+
+    waits = product.ask("--on-ask", "defer", "/plan make the total 42")
+
+    assert waits.exit_code == 11, waits
+    [call] = waits.json["pending_calls"]
+    assert call["tool_input"] == {"command": "echo 42 > total.txt"}
+
+    product.will(SAYS_SO)
+    decided = product.run("resume", waits.json["continuation"], "--confirm")
+    assert decided.exit_code == 0, decided
+
+    product.will(Say(text="Nothing is left to do."), RUNS, DONE)
+    done = product.ask("-c", *ALLOWED, "/plan resume")
+    assert done.exit_code == 0, done
+
+
+def test_a_signal_stops_a_phase_and_asks_nothing_more(product: Product) -> None:
+    held = Held(reply=FINDINGS)
+    product.will(held)
+    process = product.start("-p", "--output-format", "json", "/plan make the total 42")
+    product.service.wait_for(1)
+
+    process.send_signal(signal.SIGINT)
+    stopped = finish(process)
+    held.gate.set()
+
+    assert (stopped.exit_code, stopped.json["subtype"]) == (130, "error_aborted")
+    assert "/plan resume" in stopped.stderr
+    assert len(product.service.requests) == 1
+
+
+def test_a_folder_without_git_is_planned_in_as_well(product: Product, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "check.py").write_text((product.project / "check.py").read_text())
+    product.will(*VERIFIED)
+
+    ran = product.ask("/plan make the total 42", cwd=folder)
+
+    assert ran.exit_code == 0, ran
+    assert (folder / "total.txt").read_text() == "42\n"
+
+
+def test_a_call_of_the_review_cannot_wait_and_says_what_to_do(product: Product) -> None:
+    asks = Say(calls=[("bash", {"command": "curl http://example.org"})])
+    product.will(*LOOKED, SAYS_SO, asks)
+
+    ran = product.ask("--on-ask", "defer", "/plan make the total 42")
+
+    assert (ran.exit_code, ran.json["pending_calls"], ran.json["continuation"]) == (11, [], None)
+    assert "--allow" in ran.stderr and "/plan resume" in ran.stderr

@@ -1,0 +1,200 @@
+"""`--record`: a run is written down without keys, and plays again without the service."""
+
+import json
+import os
+import signal
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.providers.replay import read_recording
+from tests.files.requirement import as_nobody, small_disk
+from tests.frontend.print.product import KEY, NO_SNAPSHOTS, Product, Ran, finish
+from tests.providers.asking import KINDS
+from tests.providers.server import Raw, Say
+from tests.ui.on_a_pty import until
+
+NATIVE = ("--output-format", "stream-json", "--event-format", "native")
+OF_ONE_RUN = frozenset(
+    {
+        "cost_usd",
+        "total_cost_usd",
+        "ts",
+        "session_id",
+        "run_id",
+        "id",
+        "tool_call_id",
+        "tool_use_id",
+        "duration_ms",
+        "duration_s",
+    }
+    | {"duration_api_ms", "key", "timestamp", "at", "elapsed_s", "ttft_ms"}
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
+
+
+def configure(product: Product, kind: str, **entry: str) -> None:
+    """One provider of that type, `fake`, and nothing else."""
+    values = {"type": kind, "model": "m", **entry}
+    lines = "".join(f'{name} = "{value}"\n' for name, value in values.items())
+    (product.config_dir / "config.toml").write_text(f"{NO_SNAPSHOTS}[providers.fake]\n{lines}")
+
+
+def comparable(value: Any) -> Any:
+    """Without what differs between any two runs."""
+    if isinstance(value, dict):
+        return {name: comparable(v) for name, v in value.items() if name not in OF_ONE_RUN}
+    return [comparable(each) for each in value] if isinstance(value, list) else value
+
+
+def told(ran: Ran) -> Sequence[Any]:
+    return [line for line in comparable(ran.lines) if line.get("type") != "system_notice"]
+
+
+def play(product: Product, file: Path, *words: str) -> Ran:
+    configure(product, "replay", script=str(file))
+    return product.run("-p", *NATIVE, *words)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recorded_run_plays_again(product: Product, kind: str) -> None:
+    configure(product, kind, base_url=product.service.url(kind), api_key_env="FAKE_KEY")
+    product.file("a.txt", "rain\n")
+    product.will(
+        Say(text="I look.", calls=[("read", {"path": "a.txt"})], delta_chars=3),
+        Raw(status=500, body="no"),
+        Say(text="half of the answer", delta_chars=3, after_bytes=900, then="reset"),
+        Say(text=f"It rains on {KEY}.", delta_chars=3),
+    )
+    file = product.base / "run.jsonl"
+
+    ran = product.run("-p", *NATIVE, "--record", str(file), "what is the weather?")
+    asked = len(product.service.requests)
+    played = play(product, file, "what is the weather?")
+
+    assert (ran.exit_code, played.exit_code) == (0, 0)
+    assert asked == len(product.service.requests) == len(read_recording(str(file)))
+    assert told(played) == json.loads(json.dumps(told(ran)).replace(KEY, "[redacted]"))
+    assert KEY not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert ran.stderr.count(str(file)) == 1
+
+
+def test_a_prompt_goes_another_way_than_the_recording(product: Product) -> None:
+    product.will(Say(calls=[("list_dir", {"path": "."})]), Say(text="ok"))
+    file = product.base / "run.jsonl"
+    product.run("-p", "--record", str(file), "x")
+
+    played = play(product, file, "something else")
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:2]))
+    again = play(product, file, "x")
+
+    assert played.lines[-1]["result"] == "ok"
+    assert again.exit_code != 0
+
+
+def test_a_file_that_exists_is_not_written_over(product: Product) -> None:
+    file = product.file("run.jsonl", "mine")
+
+    ran = product.run("-p", "--record", "run.jsonl", "x")
+
+    assert ran.exit_code == 2
+    assert f"{file}: there is such a file already" in ran.stderr
+    assert file.read_text() == "mine"
+    assert product.service.requests == []
+
+
+def test_a_start_that_fails_leaves_no_file_in_the_way_of_the_next(product: Product) -> None:
+    product.will(Say(text="ok"))
+    words = ("-p", "--record", "run.jsonl", "x")
+
+    failed = [
+        product.run(*words, env={"FAKE_KEY": ""}),
+        product.run("--allow", "nonsense", *words),
+    ]
+    ran = product.run(*words)
+
+    assert [each.exit_code for each in failed] == [2, 2]
+    assert ran.stdout == "ok\n"
+
+
+def test_a_folder_that_cannot_be_written_ends_the_start(
+    open_tmp_path: Path, product: Product
+) -> None:
+    nobody = as_nobody()
+    closed = product.base / "closed"
+    closed.mkdir()
+    product.state_dir.mkdir()
+    os.chown(product.state_dir, 65534, 65534)
+
+    file = closed / "run.jsonl"
+    ran = product.run_apart("-p", "--no-session", "--record", str(file), "x", prefix=nobody)
+
+    assert ran.exit_code == 2
+    assert f"{file}: the file cannot be made: Permission denied" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_a_disk_that_gets_full_ends_the_recording_and_not_the_run(product: Product) -> None:
+    product.will(Say(calls=[("list_dir", {"path": "."})]), Say(text="done"))
+    with small_disk(product.base / "small", "size=8k") as folder:
+        file = folder / "run.jsonl"
+        ran = product.run("-p", "--record", str(file), "x")
+
+        again = product.run("-p", "--record", str(folder / "other.jsonl"), "x")
+
+        assert (ran.exit_code, ran.stdout) == (0, "done\n")
+        assert (again.exit_code, os.listdir(folder)) == (2, ["run.jsonl"])
+        assert ran.stderr.count("cannot be written: No space left on device") == 1
+        assert file.stat().st_size <= 8192
+
+
+def test_a_killed_run_leaves_a_recording_that_plays(product: Product) -> None:
+    product.will(
+        Say(calls=[("list_dir", {"path": "."})]),
+        Say(text="one two three four five", delta_chars=4, after_bytes=1500, then="stall"),
+    )
+    file = product.base / "run.jsonl"
+    killed = product.start("-p", "--record", str(file), "x")
+    # The line of a request may be torn yet when its beginning can be read; that of the head of
+    # the answer comes after it.
+    until(lambda: file.exists() and file.read_text().count('"status":200') == 2)
+    killed.send_signal(signal.SIGKILL)
+    finish(killed)
+
+    first, second = read_recording(str(file))
+    assert (first.end, second.end) == ("complete", "cut")
+    assert "list_dir" in play(product, file, "x").stdout
+
+
+def test_turns_and_lines_are_recorded_too(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"), Say(text="three"))
+    turn = product.run("turn", "--session", "s", "--record", "turn.jsonl", "x")
+    line = product.run("--line", "--record", "line.jsonl", stdin="y\n/clear\nz\n")
+
+    assert (turn.exit_code, line.exit_code) == (0, 0)
+    answers = {
+        name: [exchange.status for exchange in read_recording(str(product.project / name))]
+        for name in ("turn.jsonl", "line.jsonl")
+    }
+    # Two sessions of one start are one recording, which is told of once.
+    assert answers == {"turn.jsonl": [200], "line.jsonl": [200, 200]}
+    assert (line.stdout + line.stderr).count("without keys") == 1
+
+
+@pytest.mark.parametrize("content", ["nonsense\n", '{"dirge_recording": 9}\n'])
+def test_a_file_that_cannot_be_played_is_told(product: Product, content: str) -> None:
+    file = product.file("run.jsonl", content)
+
+    ran = play(product, file, "x")
+
+    assert ran.exit_code != 0
+    assert f"{file}, line 1: " in ran.stderr

@@ -1,0 +1,182 @@
+"""Commands of the whole program, shut in."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from dirge_py.processes.sandbox.probe import find_sandbox
+from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
+from tests.files.requirement import lacking
+from tests.frontend.print.product import Product
+from tests.providers.server import Say
+
+
+@pytest.fixture(autouse=True)
+def _works(tmp_path: Path) -> None:
+    (tmp_path / "probe").mkdir()
+    room = SandboxProfile(roots=(str(tmp_path / "probe"),), home=str(tmp_path / "home"))
+    found = find_sandbox(room)
+    if not isinstance(found, Sandbox):
+        lacking("a working sandbox")
+    found.close()
+
+
+def bash(command: str) -> Say:
+    return Say(calls=[("bash", {"command": command})])
+
+
+def test_test_runners_run_without_a_question_inside(product: Product) -> None:
+    product.file("test_it.py", "def test_it():\n    assert True\n")
+    product.will(bash("python -m pytest -q -p no:xdist"), Say(text="done"))
+
+    ran = product.ask("--sandbox", "required", "x")
+
+    assert ran.exit_code == 0
+    assert ran.json["permission_denials"] == []
+    assert "1 passed" in product.sent()[-1]["content"]
+
+
+def test_without_a_sandbox_they_ask(product: Product) -> None:
+    product.will(bash("python -m pytest -q"), Say(text="done"))
+
+    assert product.ask("x").json["permission_denials"]
+
+
+def test_what_was_allowed_is_still_shut_in(product: Product) -> None:
+    (product.home / ".ssh").mkdir()
+    (product.home / ".ssh/id").write_text("canary-ssh")
+    command = f"cat ~/.ssh/id {product.config_dir}/config.toml; touch .git/hooks/pre-commit; ls"
+    product.will(bash(command), Say(text="done"))
+
+    ran = product.ask("--sandbox", "required", "--yolo", "x")
+
+    assert ran.exit_code == 0
+    assert "canary-ssh" not in product.sent_text()
+    assert "api_key_env" not in product.sent_text()
+    assert not (product.project / ".git/hooks/pre-commit").exists()
+    assert [path.name for path in product.project.iterdir()] == [".git"]
+
+
+def test_a_link_made_inside_leads_no_write_out(product: Product) -> None:
+    theirs = product.home / "theirs.txt"
+    theirs.write_text("theirs")
+    product.file(
+        "test_it.py",
+        f"import os\ndef test_it():\n    os.symlink({str(theirs)!r}, 'way.txt')\n"
+        f"    os.symlink({str(product.home)!r}, 'way')\n",
+    )
+    writes = [("write", {"path": path, "content": "x"}) for path in ("way.txt", "way/new.txt")]
+    command = "python -m pytest -q -p no:xdist -p no:cacheprovider"
+    product.will(bash(command), Say(calls=writes), Say(text="done"))
+
+    ran = product.ask("--sandbox", "required", "--accept-all", "--allow", "edit:**", "x")
+
+    assert "1 passed" in product.sent(1)[-1]["content"]
+    assert (product.project / "way.txt").is_symlink()
+    assert "has not been read" in product.sent(2)[-2]["content"]
+    assert [denied["tool_name"] for denied in ran.json["permission_denials"]] == ["write"]
+    assert (theirs.read_text(), (product.home / "new.txt").exists()) == ("theirs", False)
+
+
+def test_required_without_one_does_not_start(product: Product) -> None:
+    ran = product.ask("--sandbox", "required", "x", cwd=product.home)
+
+    assert ran.exit_code == 2
+    assert "home folder" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_preferred_without_one_says_so_and_asks_as_ever(product: Product) -> None:
+    product.will(bash("python -m pytest -q"), Say(text="done"))
+
+    ran = product.ask("--sandbox", "preferred", "x", cwd=product.home)
+
+    assert ran.exit_code == 0
+    assert "without a sandbox" in ran.stderr
+    assert ran.json["permission_denials"]
+
+
+@pytest.mark.parametrize("words", [["--sandbox", "fix it"], ["--sandbox", "requird", "x"]])
+def test_a_mode_that_does_not_exist_is_an_error(product: Product, words: list[str]) -> None:
+    ran = product.ask(*words)
+
+    assert ran.exit_code == 2
+    assert "required" in ran.stderr
+    assert product.service.requests == []
+
+
+@pytest.mark.parametrize("mode", ["preferred", "required"])
+def test_a_host_that_is_none_stops_the_start_in_either_mode(product: Product, mode: str) -> None:
+    product.configure(f'[sandbox]\nmode = "{mode}"\nhosts = ["http://x"]\n')
+
+    ran = product.run("-p", "x")
+
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "`hosts` under `[sandbox]`: 'http://x' is no host" in ran.stderr
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"answer of the server")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """`host:port` of a server on the loopback of this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
+
+
+FETCH = (
+    "env -u NO_PROXY -u no_proxy"
+    " python -c 'import urllib.request as u; print(u.urlopen(\"http://{}/\").read())'"
+)
+"""The address is one of this machine, which the proxy of the sandbox is not asked for."""
+
+
+def told_about(product: Product, server: str, *options: str) -> str:
+    """What the model reads after a command asked that server for something."""
+    product.will(bash(FETCH.format(server)), Say(text="done"))
+    assert product.ask(*options, "x").exit_code == 0
+    return str(product.sent()[-1]["content"])
+
+
+@pytest.mark.parametrize("mode", ["preferred", "required"])
+def test_yolo_opens_no_network_inside_a_sandbox(product: Product, server: str, mode: str) -> None:
+    told = told_about(product, server, "--sandbox", mode, "--yolo")
+
+    assert "answer of the server" not in told
+    assert "Connection refused" in told
+
+
+def test_what_opens_the_network_inside_a_sandbox_does_so_under_yolo(
+    product: Product, server: str
+) -> None:
+    inside = ("--sandbox", "required", "--yolo")
+
+    assert "answer of the server" in told_about(product, server, *inside, "--allow", "network:*")
+    product.configure("[sandbox]\nnetwork = true\n")
+    assert "answer of the server" in told_about(product, server, *inside)
+
+
+def test_listed_hosts_are_all_that_yolo_reaches_inside_a_sandbox(
+    product: Product, server: str
+) -> None:
+    product.configure(f'[sandbox]\nhosts = ["{server}"]\n')
+    inside = ("--sandbox", "required", "--yolo")
+
+    assert "answer of the server" in told_about(product, server, *inside)
+    port = server.partition(":")[2]
+    assert "answer of the server" not in told_about(product, f"localhost:{port}", *inside)

@@ -1,0 +1,212 @@
+"""Sessions from the command line: going on, branching off, keeping nothing."""
+
+import os
+import signal
+import threading
+from typing import Any
+
+from tests.frontend.print.product import Held, Product, finish
+from tests.frontend.print.test_outcomes import wait_for_pid
+from tests.providers.server import Say
+
+
+def prompts(product: Product, number: int = -1) -> list[str]:
+    """What the person had said, as of one request."""
+    return [m["content"] for m in product.sent(number) if m["role"] == "user"]
+
+
+def test_continue_sends_what_was_said_before(product: Product) -> None:
+    product.will(Say(text="Noted."), Say(text="Blue."))
+    first = product.ask("My colour is blue.").json
+
+    second = product.ask("-c", "Which is it?").json
+
+    assert second["session_id"] == first["session_id"]
+    assert prompts(product) == ["My colour is blue.", "Which is it?"]
+    assert product.sent()[-2] == {"role": "assistant", "content": "Noted."}
+
+
+def test_continue_without_a_session_starts_afresh_and_says_so(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.ask("-c", "ping")
+
+    assert ran.exit_code == 0
+    assert "no session of this project yet" in ran.stderr
+    assert ran.json["session_id"] == product.journals[0].stem
+
+
+def test_continue_means_the_newest_session_of_this_project(product: Product) -> None:
+    other = product.base / "other"
+    other.mkdir()
+    product.will(Say(text="a"), Say(text="b"), Say(text="c"))
+    here = product.ask("here").json["session_id"]
+    product.ask("there", cwd=other)
+
+    assert product.ask("-c", "again").json["session_id"] == here
+
+
+def test_resume_takes_the_beginning_of_an_id(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+    product.run("-p", "--session", "alpha-1", "first")
+
+    ran = product.ask("-r", "alph", "second")
+
+    assert ran.json["session_id"] == "alpha-1"
+    assert prompts(product) == ["first", "second"]
+
+
+def test_resuming_an_unknown_session_says_so(product: Product) -> None:
+    ran = product.ask("-r", "nope", "x")
+
+    assert ran.exit_code == 1
+    assert "no session 'nope'" in ran.stderr
+    assert ran.json["is_error"] is True
+    assert ran.json["exit_code"] == 1
+    assert ran.json["session_id"] is None
+    assert product.service.requests == []
+
+
+def test_a_named_session_is_made_then_reopened(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+
+    ids = [product.ask("--session", "my-run_1", word).json["session_id"] for word in ("a", "b")]
+
+    assert ids == ["my-run_1", "my-run_1"]
+    assert [path.stem for path in product.journals] == ["my-run_1"]
+    assert prompts(product) == ["a", "b"]
+
+
+def test_an_id_that_is_a_path_is_refused(product: Product) -> None:
+    ran = product.run("-p", "--session", "../evil", "x")
+
+    assert ran.exit_code == 2
+    assert "../evil" in ran.stderr
+    assert not (product.state_dir / "sessions" / "evil.jsonl").exists()
+
+
+def test_a_fork_leaves_its_origin_as_it_was(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+    first = product.ask("first").json["session_id"]
+    (origin,) = product.journals
+    before = origin.read_bytes()
+
+    second = product.ask("-c", "--fork-session", "second").json["session_id"]
+
+    assert second != first
+    assert prompts(product) == ["first", "second"]
+    assert origin.read_bytes() == before
+
+
+def test_no_session_keeps_nothing(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.ask("--no-session", "ping")
+
+    assert ran.json["session_id"] is None
+    assert product.journals == []
+    assert not product.state_dir.exists()
+
+
+def test_the_second_writer_of_a_session_is_told(product: Product) -> None:
+    gate = threading.Event()
+    product.will(Held(reply=Say(text="one"), gate=gate))
+    first = product.start("-p", "--session", "shared", "first")
+    product.service.wait_for(1)
+
+    second = product.ask("--session", "shared", "second")
+    gate.set()
+
+    assert second.exit_code == 1
+    assert "in use" in second.stderr or "another" in second.stderr
+    assert second.json["is_error"] is True
+    assert finish(first).stdout == "one\n"
+    assert len(product.service.requests) == 1
+
+
+def test_a_resumed_session_keeps_its_model(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"), Say(text="three"))
+    product.ask("-m", "fake/gpt-4.1", "first")
+
+    assert product.ask("-c", "second").json["model"] == "gpt-4.1"
+    assert product.ask("-c", "-m", "fake/gpt-4o", "third").json["model"] == "gpt-4o"
+
+
+def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product: Product) -> None:
+    command = "echo x >> runs; echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
+    product.will(Say(calls=[("bash", {"command": command})]), Say(text="going on"))
+    process = product.start("-p", "--yolo", "x")
+    child = wait_for_pid(product.project / "pid", process)
+    process.kill()
+    process.communicate()
+    os.kill(child, signal.SIGKILL)
+
+    ran = product.run_forked("-p", "--continue", "--yolo", "and now?")
+
+    assert (ran.exit_code, ran.stdout) == (0, "going on\n")
+    assert (product.project / "runs").read_text() == "x\n"
+    [told] = [message["content"] for message in product.sent() if message["role"] == "tool"]
+    assert "outcome is unknown" in told
+
+
+def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
+    product.configure(wire="anthropic", model="claude-sonnet-4-5")
+    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="no then"), Say(text="yes"))
+    assert product.run_forked("-p", "go").exit_code == 0
+
+    ran = product.run_forked("-p", "-c", "again")
+
+    assert ran.exit_code == 0
+    for request in (1, 2):
+        [result] = [
+            block
+            for message in product.sent(request)
+            for block in message["content"]
+            if isinstance(block, dict) and block["type"] == "tool_result"
+        ]
+        assert result["is_error"] is True
+
+
+def test_a86_the_second_process_sends_all_that_the_first_one_had(product: Product) -> None:
+    product.configure(wire="anthropic", model="claude-sonnet-4-5")
+    product.file("note.txt", "remember\n")
+    call = ("bash", {"command": "echo ran >> ran.txt"})
+    thought = Say(thinking="hm", signature="sig-1", calls=[("read", {"path": "note.txt"}), call])
+    product.will(thought, Say(text="first answer"), Say(text="second answer"))
+    product.run_forked("-p", "--yolo", "--thinking", "high", "first")
+    before = product.sent()
+
+    product.run_forked("-p", "-c", "--yolo", "--thinking", "high", "second")
+
+    sent = [bare(message) for message in product.sent()]
+    assert sent[: len(before)] == [bare(message) for message in before]
+    assert {"type": "thinking", "thinking": "hm", "signature": "sig-1"} in sent[1]["content"]
+    assert (product.project / "ran.txt").read_text() == "ran\n"
+    assert [m["role"] for m in sent] == ["user", "assistant", "user", "assistant", "user"]
+
+
+def bare(message: dict[str, Any]) -> dict[str, Any]:
+    """The message without marks of what the service may cache."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    kept = [{k: v for k, v in block.items() if k != "cache_control"} for block in content]
+    return {**message, "content": kept}
+
+
+def test_a_killed_program_leaves_a_session_that_goes_on(product: Product) -> None:
+    command = "echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
+    product.will(Say(calls=[("bash", {"command": command})]), Say(text="going on"))
+    process = product.start("-p", "--yolo", "--session", "mine", "x")
+    child = wait_for_pid(product.project / "pid", process)
+
+    process.kill()
+    process.communicate()
+    os.kill(child, signal.SIGKILL)
+    ran = product.ask("--session", "mine", "and now?")
+
+    assert ran.exit_code == 0
+    assert "interrupted" in ran.stderr
+    told = [message for message in product.sent() if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in told] == ["call_0"]
+    assert prompts(product) == ["x", "and now?"]

@@ -1,0 +1,192 @@
+"""`--input-format stream-json`: prompts as lines, and steering while a run goes on."""
+
+import json
+import subprocess
+import threading
+from typing import Any
+
+import pytest
+
+from tests.frontend.print.product import Held, Product, finish
+from tests.providers.server import Raw, Say
+
+FLAGS = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
+
+
+def line(content: Any) -> str:
+    return json.dumps({"type": "user", "message": {"role": "user", "content": content}}) + "\n"
+
+
+def results(lines: list[Any]) -> list[Any]:
+    return [one for one in lines if one["type"] == "result"]
+
+
+class Dialogue:
+    """A process that is spoken to line by line."""
+
+    def __init__(self, product: Product, *flags: str) -> None:
+        self.process = product.start(*FLAGS, *flags, stdin=subprocess.PIPE)
+        self.lines: list[Any] = []
+
+    def tell(self, content: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line(content))
+        self.process.stdin.flush()
+
+    def read_until(self, kind: str) -> Any:
+        assert self.process.stdout is not None
+        while text := self.process.stdout.readline():
+            self.lines.append(json.loads(text))
+            if self.lines[-1]["type"] == kind:
+                return self.lines[-1]
+        raise AssertionError(f"no {kind} came")
+
+    def end(self) -> int:
+        ran = finish(self.process)
+        self.lines += ran.lines
+        return ran.exit_code
+
+
+def test_one_prompt_after_the_other_has_one_result_each(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+    dialogue = Dialogue(product)
+
+    dialogue.tell("first")
+    first = dialogue.read_until("result")
+    dialogue.tell([{"type": "text", "text": "second"}])
+    second = dialogue.read_until("result")
+
+    assert dialogue.end() == 0
+    assert (first["result"], second["result"]) == ("one", "two")
+    assert first["session_id"] == second["session_id"]
+    assert [one["type"] for one in dialogue.lines].count("system") == 1
+    assert [m["content"] for m in product.sent() if m["role"] == "user"] == ["first", "second"]
+
+
+def test_a_line_during_a_run_steers_it_between_two_calls(product: Product) -> None:
+    held = Held(reply=Say(calls=[("list_dir", {"path": "."})]))
+    product.will(held, Say(calls=[("list_dir", {"path": "."})]), Say(text="done"))
+    dialogue = Dialogue(product)
+    dialogue.tell("first")
+    product.service.wait_for(1)
+
+    dialogue.tell("rather look at CI")
+    held.gate.set()
+    result = dialogue.read_until("result")
+
+    assert dialogue.end() == 0
+    assert result["num_turns"] == 3
+    assert len(results(dialogue.lines)) == 1
+    roles = [m["role"] for m in product.sent(1) if m["role"] != "system"]
+    assert roles == ["user", "assistant", "tool", "user"]
+    assert "rather look at CI" in product.sent(1)[-1]["content"]
+
+
+def test_what_comes_too_late_to_steer_is_answered_in_a_run_of_its_own(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+
+    ran = product.run(*FLAGS, stdin=line("first") + line("second"))
+
+    assert ran.exit_code == 0
+    said = [m["content"] for m in product.sent() if m["role"] == "user"]
+    assert "first" in said[0] and any("second" in text for text in said)
+
+
+def test_the_end_of_input_lets_the_run_finish(product: Product) -> None:
+    gate = threading.Event()
+    product.will(Held(reply=Say(text="pong"), gate=gate))
+    dialogue = Dialogue(product)
+    dialogue.tell("ping")
+    assert dialogue.process.stdin is not None
+    dialogue.process.stdin.close()
+    dialogue.process.stdin = None
+    product.service.wait_for(1)
+
+    gate.set()
+
+    assert dialogue.end() == 0
+    assert [one["result"] for one in results(dialogue.lines)] == ["pong"]
+
+
+def test_a_bad_line_is_told_and_the_rest_goes_on(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.run(*FLAGS, stdin='{"type":\nnonsense\n[]\n' + line("ping"))
+
+    assert ran.exit_code == 1
+    assert ran.stderr.count("a line of stdin was skipped") == 3
+    assert [one["result"] for one in results(ran.lines)] == ["pong"]
+
+
+def test_no_line_at_all_is_wrong_usage(product: Product) -> None:
+    ran = product.run(*FLAGS, stdin="")
+
+    assert ran.exit_code == 2
+    assert "no message" in ran.stderr
+
+
+def test_a_line_longer_than_a_pipe_arrives_whole(product: Product) -> None:
+    product.will(Say(text="ok"))
+
+    finish(product.start(*FLAGS, stdin=subprocess.PIPE), line("x" * 300_000))
+
+    assert len(product.sent()[-1]["content"]) == 300_000
+
+
+def test_steering_that_a_failed_run_never_took_is_told(product: Product) -> None:
+    held = Held(reply=Raw(status=401, body='{"error":{"message":"no"}}'))
+    product.will(held)
+    process = product.start(*FLAGS, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(line("first"))
+    process.stdin.flush()
+    product.service.wait_for(1)
+    process.stdin.write(line("and this"))
+    process.stdin.flush()
+
+    held.gate.set()
+    ran = finish(process)
+
+    assert ran.exit_code == 1
+    assert "and this" in ran.stderr
+
+
+def test_words_together_with_lines_are_refused(product: Product) -> None:
+    ran = product.run(*FLAGS, "some words", stdin=line("ping"))
+
+    assert ran.exit_code == 2
+    assert "stream-json" in ran.stderr
+
+
+def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="never mind then"))
+    dialogue = Dialogue(product, "--on-ask", "defer")
+
+    dialogue.tell("build it")
+    waiting = dialogue.read_until("result")
+    dialogue.tell("never mind")
+    passed = dialogue.read_until("result")
+
+    assert (waiting["exit_code"], passed["exit_code"]) == (11, 0)
+    assert dialogue.end() == 11
+    roles = [message["role"] for message in product.sent() if message["role"] != "system"]
+    assert roles == ["user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_stdin_that_holds_no_lines_is_wrong_usage(product: Product, is_closed: bool) -> None:
+    closed = ["bash", "-c", 'exec "$@" <&-', "bash"]
+
+    ran = finish(product.start_fresh(*FLAGS, prefix=closed) if is_closed else product.start(*FLAGS))
+
+    assert ran.exit_code == 2
+    assert "no message" in ran.stderr
+
+
+def test_a_line_that_nests_too_deep_is_a_bad_line(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.run(*FLAGS, stdin="[" * 200_000 + "\n" + line("ping"))
+
+    assert ran.exit_code == 1
+    assert results(ran.lines)[0]["result"] == "pong"

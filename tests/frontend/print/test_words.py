@@ -1,0 +1,54 @@
+"""What was asked for: the words, what was piped in, and `--plan`."""
+
+from pathlib import Path
+
+import pytest
+
+from dirge_py.context.attachments import mentions
+from dirge_py.frontend.print.print_mode import Prompt
+from dirge_py.slash.registry import TypedCommand
+
+
+@pytest.mark.parametrize(
+    ("prompt", "typed"),
+    [
+        (Prompt(words="add paging"), "/plan add paging"),
+        (Prompt(words="/plan add paging"), "/plan add paging"),
+        (Prompt(words="/planning is odd"), "/plan /planning is odd"),
+        (Prompt(piped="add paging"), "/plan"),
+        (Prompt(piped="/plan add paging"), "/plan"),
+    ],
+)
+def test_every_prompt_is_a_request_with_the_flag(prompt: Prompt, typed: str) -> None:
+    assert prompt.as_plan().text == typed
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "expected"),
+    [
+        ("plan", "add paging", "add paging\n\nlike this"),
+        ("plan", "", "like this"),
+        ("plan", "resume", "resume"),
+        ("compact", "the files", "the files"),
+    ],
+)
+def test_only_a_request_gets_what_is_piped_in(name: str, args: str, expected: str) -> None:
+    prompt = Prompt(words=f"/{name} {args}", piped="like this")
+
+    assert prompt.arguments(TypedCommand(name=name, args=args, command=None)) == expected
+
+
+@pytest.mark.parametrize("word", ["accept", "resume", "drop", "stop", "status"])
+def test_a_word_that_is_piped_in_is_no_word_of_the_command(word: str) -> None:
+    prompt = Prompt(piped=f"{word}\n").as_plan()
+
+    assert prompt.arguments(TypedCommand(name="plan", args="", command=None)) == f'"{word}"'
+
+
+def test_no_file_is_named_by_what_is_piped_in_behind_a_request(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    prompt = Prompt(words="/plan as @a.txt says", piped="see @a.txt (@a.txt) me@a.txt")
+    args = prompt.arguments(TypedCommand(name="plan", args="as @a.txt says", command=None))
+
+    assert args == "as @a.txt says\n\nsee \\@a.txt (\\@a.txt) me@a.txt"
+    assert [written for written, _ in mentions(args, tmp_path)] == ["a.txt"]

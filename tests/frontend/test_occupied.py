@@ -1,0 +1,145 @@
+"""What becomes of what is typed while somebody else has the conversation to themselves."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.providers.scripted import Reply
+from dirge_py.sdk.options import SessionChoice
+from dirge_py.types.events import AgentStart
+from dirge_py.types.outcomes import Cancelled
+from tests.conversation.room import Room, when
+from tests.frontend.worker import PROMPT, Front, Worker
+
+
+async def until(holds: Callable[[], object]) -> None:
+    never = asyncio.get_running_loop().create_future()
+    for _ in range(2000):
+        if holds():
+            return
+        await asyncio.wait([never], timeout=0.005)
+    raise AssertionError("never came true")
+
+
+@asynccontextmanager
+async def at_work(room: Room) -> AsyncIterator[tuple[Front, Worker, Conversation]]:
+    """`/work` was typed, and is being prepared."""
+    worker = Worker()
+    front = Front(worker.command())
+    conversation = room.build(room.person, SessionChoice())
+    front.talk.adopt(conversation, lambda event: None)
+    front.type("/work")
+    await until(lambda: conversation.exclusive_owner)
+    try:
+        yield front, worker, conversation
+    finally:
+        await front.talk.close()
+
+
+async def test_what_is_typed_before_its_run_enters_that_run(room: Room) -> None:
+    room.model.will_say("done").will_say("and that")
+    async with at_work(room) as (front, worker, _):
+        assert front.talk.state == "working"
+        await front.type("mind the gap")
+        assert front.queue == [("next_run", "mind the gap")]
+        worker.prepared.set()
+        await until(lambda: not front.talk.waiting)
+        worker.looked.set()
+        await until(lambda: front.talk.state == "ready")
+
+    assert room.heard(0)[0] == PROMPT
+    assert room.heard(0)[1].endswith("mind the gap")
+    assert front.given_back == []
+
+
+async def test_what_is_typed_during_its_run_steers_that_run(room: Room) -> None:
+    gate = asyncio.Event()
+    room.model.will(Reply(text="done", hold=gate.wait)).will_say("and that")
+    async with at_work(room) as (front, worker, conversation):
+        worker.prepared.set()
+        await until(lambda: conversation.is_running and front.talk.is_running)
+        await front.type("and the edges")
+        assert front.queue == [("steering", "and the edges")]
+        gate.set()
+        await until(lambda: not conversation.is_running)
+        assert front.talk.state == "working"
+        worker.looked.set()
+        await until(lambda: front.talk.state == "ready")
+
+    assert room.heard(-1)[1].endswith("and the edges")
+
+
+async def test_what_waits_to_the_end_is_sent_then(room: Room) -> None:
+    room.model.will_say("done").will_say("thanks")
+    async with at_work(room) as (front, worker, conversation):
+        worker.prepared.set()
+        await until(lambda: conversation.messages and not conversation.is_running)
+        await front.type("thank you")
+        assert front.queue == [("next_run", "thank you")]
+        worker.looked.set()
+        await until(lambda: len(room.model.seen) == 2 and front.talk.state == "ready")
+
+    assert room.heard(-1) == [PROMPT, "thank you"]
+    assert front.queue == []
+
+
+async def test_an_interruption_reaches_whoever_prepares_and_gives_back_what_waits(
+    room: Room,
+) -> None:
+    async with at_work(room) as (front, worker, _):
+        await front.type("mind the gap")
+        worker.packed.clear()
+        assert front.talk.interrupt()
+        assert front.talk.state == "interrupting"
+        await front.type("typed while it leaves")
+        worker.packed.set()
+        await until(lambda: len(front.given_back) == 2)
+
+    assert worker.stopped == ["user"]
+    assert front.given_back == ["mind the gap", "typed while it leaves"]
+    assert room.model.seen == []
+
+
+async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(room: Room) -> None:
+    room.model.will(Reply(text="never", hold=asyncio.Event().wait))
+    outcomes = []
+    async with at_work(room) as (front, worker, conversation):
+        worker.prepared.set()
+        await until(lambda: room.model.seen and front.talk.is_running)
+        run = conversation.run
+        assert run is not None
+        await front.type("and the edges")
+        front.talk.interrupt()
+        outcomes.append(await run)
+        await until(lambda: front.talk.state == "ready")
+
+    assert outcomes == [Cancelled(reason="user")]
+    assert front.given_back == ["and the edges"]
+    assert len(room.model.seen) == 1
+
+
+async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
+    unsent: list[str] = []
+    async with at_work(room) as (front, worker, conversation):
+
+        def stop() -> None:
+            assert conversation.run is not None
+            unsent.extend(m.text for m in conversation.run.unsent)
+            front.talk.interrupt()
+
+        conversation.subscribe(when(AgentStart, stop))
+        await front.type("and the edges")
+        worker.prepared.set()
+        await until(lambda: front.given_back and front.talk.state == "ready")
+
+    assert unsent == [PROMPT]
+    assert front.given_back == ["and the edges"]
+
+
+async def test_leaving_waits_until_it_has_put_everything_away(room: Room) -> None:
+    async with at_work(room) as (front, worker, conversation):
+        await front.talk.close()
+        assert conversation.exclusive_owner is None
+
+    assert worker.stopped == ["closed"]

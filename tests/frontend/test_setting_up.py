@@ -1,0 +1,244 @@
+"""Setting up a provider: each question, what leaving it means, and what is stored."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.frontend.setup_wizard import Ending, set_up, tidy_url, usual_name
+from dirge_py.providers.setup import ProviderSetup
+from dirge_py.slash.base import Choice, Tone
+from tests.providers.server import FakeService, Raw, Say
+
+LISTED = Raw(body='{"data": [{"id": "a"}, {"id": "b"}]}')
+REFUSED = Raw(status=401, body='{"error": {"message": "no such key"}}')
+LEAVE = None
+
+
+class Answers:
+    """A person who answers in this order: `(question, answer)`; None leaves the question.
+
+    A choice is answered by words of its line.
+    """
+
+    def __init__(self, *pairs: tuple[str, str | None]) -> None:
+        self._pairs = list(pairs)
+        self.told: list[str] = []
+
+    async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
+        if (answer := self._next(title)) is None:
+            return None
+        if not answer:
+            return current
+        fits = [c.id for c in choices if answer.lower() in f"{c.label} {c.detail}".lower()]
+        assert len(fits) == 1, f"{title} {answer}: {fits}"
+        return fits[0]
+
+    async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
+        answer = self._next(title)
+        return value if answer == "" else answer
+
+    def say(self, text: str, *, tone: Tone = "plain") -> None:
+        self.told.append(text)
+
+    def _next(self, title: str) -> str | None:
+        assert self._pairs, f"{title}: nobody expected this"
+        question, answer = self._pairs.pop(0)
+        assert question in title
+        return answer
+
+    async def set_up(self, file: Path) -> Ending:
+        ending = await set_up(self, self.say, ProviderSetup(file), "why", has_demo=True)
+        assert not self._pairs, f"not asked: {self._pairs}"
+        return ending
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DIRGE_LOCAL_SERVERS", "")
+    return tmp_path / "config.toml"
+
+
+OWN = ("Which provider", "your company")
+DONE = ("Which provider", LEAVE)
+
+
+async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORP_KEY", "sk-corp")
+    file.write_text('[providers.work]\ntype = "anthropic"\nheaders = { x-key = "old" }\n')
+    with FakeService([LISTED, Say(text="ok")]) as service:
+        url = service.openai_url
+        person = Answers(
+            OWN,
+            ("Base URL", f" {url.removeprefix('http://')}/chat/completions "),
+            ("Where is the key", "another variable"),
+            ("Variable", "$CORP_KEY"),
+            ("Which model", "b"),
+            ("A name for it, as in NAME/b", "not a name"),
+            ("A name for it", "work"),
+        )
+        assert await person.set_up(file) == "stored"
+        assert [seen.headers["authorization"] for seen in service.requests] == [
+            "Bearer sk-corp"
+        ] * 2
+    entry = load(environment={}, path=file).providers["work"]
+    assert (entry.type, entry.base_url, entry.model) == ("openai", url, "b")
+    assert (entry.api_key_env, entry.headers) == ("CORP_KEY", {})
+    assert "The settings had a provider work, which this one replaces." in person.told
+
+
+async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) -> None:
+    with FakeService([REFUSED, LISTED, Say(text="ok")]) as service:
+        person = Answers(
+            ("Which provider", "Mistral"),
+            ("Base URL", service.openai_url),
+            ("Where is the key", "type it"),
+            ("Key", "sk-wrong"),
+            ("The key was refused", ""),
+            ("Where is the key", "type it"),
+            ("Key", "sk-right"),
+            ("Which model", ""),
+        )
+        assert await person.set_up(file) == "stored"
+    assert (file.parent / "keys" / "mistral").read_text() == "sk-right\n"
+
+
+async def test_where_nobody_answers_or_only_a_website_does_another_address_is_asked_for(
+    file: Path,
+) -> None:
+    page = Raw(body="<!doctype html><p>Log in", headers={"content-type": "text/html"})
+    with FakeService([page, Raw(status=404), LISTED, Say(text="ok")]) as service:
+        person = Answers(
+            OWN,
+            ("Base URL", "https://nobody.invalid/v1"),
+            ("Where is the key", "type it"),
+            ("Key", "sk"),
+            ("Nobody answered", "another address"),
+            ("Base URL", f"http://127.0.0.1:{service.port}"),
+            ("Where is the key", "wants none"),
+            ("no address of models", "another address"),
+            ("Base URL", f"http://127.0.0.1:{service.port}"),
+            ("Where is the key", "wants none"),
+            ("no address of models", "another address"),
+            ("Base URL", ""),
+            ("Where is the key", "wants none"),
+            ("Which model", ""),
+            ("A name for it", ""),
+        )
+        assert await person.set_up(file) == "stored"
+        asked = [(seen.path, seen.headers.get("authorization")) for seen in service.requests]
+    assert "has no list of models at" in "".join(person.told)
+    assert asked[:3] == [("/models", None), ("/models", None), ("/v1/models", None)]
+    assert f'base_url = "{service.openai_url}"' in file.read_text()
+
+
+async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> None:
+    with FakeService([REFUSED, Say(text="ok")]) as service:
+        person = Answers(
+            ("Which provider", "Mistral"),
+            ("Base URL", service.openai_url),
+            ("Where is the key", "type it"),
+            ("Key", "sk"),
+            ("The key was refused", "go on"),
+            ("Model id", ""),
+        )
+        assert await person.set_up(file) == "stored"
+    assert "the key that you typed" in "".join(person.told)
+
+
+async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) -> None:
+    down = Raw(status=503, body="down")
+    with FakeService([LISTED, down, LISTED, Say(text="ok")]) as service:
+        person = Answers(
+            OWN,
+            ("Base URL", service.openai_url),
+            ("Where is the key", "wants none"),
+            ("Which model", "b"),
+            ("test request did not work", "again"),
+            ("Base URL", ""),
+            ("Where is the key", "wants none"),
+            ("Which model", ""),
+            ("A name for it", "here"),
+        )
+        assert await person.set_up(file) == "stored"
+        assert not any("authorization" in seen.headers for seen in service.requests)
+    assert file.read_text() == (
+        'provider = "here"\n\n[providers.here]\ntype = "openai"\n'
+        f'base_url = "{service.openai_url}"\nmodel = "b"\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        [],
+        [OWN, ("Base URL", LEAVE)],
+        [OWN, ("Base URL", ""), ("Base URL", LEAVE)],
+        [OWN, ("Base URL", "ftp://x"), ("Base URL", LEAVE)],
+        [OWN, ("Base URL", "https://x.example/v1"), ("Where is the key", LEAVE)],
+        [OWN, ("Base URL", "https://x.example"), ("Where is", "type it"), ("Key", LEAVE)],
+        [OWN, ("Base URL", "https://x.example"), ("Where is", "another"), ("Variable", " ")],
+        [("Which provider", "does not answer at http://127.0.0.1:1234"), ("Base URL", LEAVE)],
+        [OWN, ("Base URL", "http://x.example/v1"), ("x.example can read", LEAVE)],
+        [
+            OWN,
+            ("Base URL", "http://x.example/v1"),
+            ("x.example can read", "another address"),
+            ("Base URL", LEAVE),
+        ],
+    ],
+)
+async def test_leaving_a_question_leads_back_to_the_list_and_leaving_that_changes_nothing(
+    file: Path, questions: list[tuple[str, str | None]]
+) -> None:
+    assert await Answers(*questions, DONE).set_up(file) == "given up"
+    assert list(file.parent.iterdir()) == []
+
+
+async def test_leaving_after_a_test_that_failed_leads_back_too(file: Path) -> None:
+    with FakeService([LISTED, REFUSED]) as service:
+        person = Answers(
+            ("Which provider", "does not answer at http://127.0.0.1:1234"),
+            ("Base URL", service.openai_url),
+            ("Which model", ""),
+            ("test request did not work", LEAVE),
+            ("Which provider", "See it work"),
+        )
+        assert await person.set_up(file) == "demo"
+    assert not file.exists()
+
+
+async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that_is_meant(
+    file: Path,
+) -> None:
+    person = Answers(
+        ("Which provider", "Ollama"),
+        ("Base URL", "http://ollama.invalid:11434"),
+        ("between here and ollama.invalid can read", "all the same"),
+        ("Nobody answered", "go on"),
+        ("Model id", "qwen3"),
+        ("test request did not work", "keep"),
+    )
+    assert await person.set_up(file) == "stored"
+    entry = load(environment={}, path=file).providers["ollama"]
+    assert (entry.base_url, entry.allow_insecure) == ("http://ollama.invalid:11434", True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "url", "name"),
+    [
+        ("https://llm.corp.example/v1/", "https://llm.corp.example/v1", "corp"),
+        (" api.groq.com/openai/v1/models", "https://api.groq.com/openai/v1", "groq"),
+        ("localhost:8000/v1/chat/completions", "http://localhost:8000/v1", "local"),
+        ("http://[::1]:80/v1", "http://[::1]:80/v1", "local"),
+        ("https://10.0.0.7:8000/v1", "https://10.0.0.7:8000/v1", "server"),
+        ("gpu-box", "https://gpu-box", "gpu-box"),
+        ("", "", "server"),
+    ],
+)
+def test_what_is_pasted_becomes_a_base_url_and_a_name(typed: str, url: str, name: str) -> None:
+    assert tidy_url(typed) == url
+    assert usual_name(url) == name

@@ -1,6 +1,0 @@
-"""The fixtures that run the program from outside."""
-
-from tests.conversation.conftest import room
-from tests.headless.product import product
-
-__all__ = ["product", "room"]
