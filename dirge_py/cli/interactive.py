@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING
 
 from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings
 from dirge_py.config import paths
-from dirge_py.frontend.line.repl import LineOptions, LineSettings
-from dirge_py.frontend.line.run import run_line
 from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
 from dirge_py.providers.setup_types import SetupService
 from dirge_py.types.errors import ConfigError
@@ -35,8 +33,13 @@ if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.config.sources import LocalServer
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.frontend.line.repl import LineSettings
     from dirge_py.permission.project_trust import TrustGate
+    from dirge_py.providers.offers import SetupService
     from dirge_py.sdk.options import BuildOptions
+    from dirge_py.ui.options import UiOptions, UiSettings
+
+
 
 
 def tui_start(
@@ -46,10 +49,11 @@ def tui_start(
     prompt: str,
     pick_session: bool,
     config_file: Path | None,
-) -> UiOptions:
+) -> "UiOptions":
     """An ordinary start. `load` reads the settings; every conversation reads them anew."""
+    from dirge_py.ui.options import UiOptions
 
-    def prepare() -> UiSettings:
+    def prepare() -> "UiSettings":
         import_module("dirge_py.sdk.build")
         config = load()
         opening.look(config)
@@ -57,12 +61,12 @@ def tui_start(
 
     opening = session_openers(load, options)
 
-    def setup() -> SetupService:
+    def setup() -> "SetupService":
         from dirge_py.providers.setup import ProviderSetup
 
         return ProviderSetup(config_file)
 
-    def demo() -> UiOptions:
+    def demo() -> "UiOptions":
         from dirge_py.cli.demo.play import Demo
 
         opened = Demo()
@@ -83,8 +87,10 @@ def tui_start(
     )
 
 
-def demo_start(demo: "Demo") -> UiOptions:
+def demo_start(demo: "Demo") -> "UiOptions":
     """The demo, at a pace that can be followed."""
+    from dirge_py.ui.options import UiOptions
+
     return UiOptions(
         open_first=lambda asker: demo.conversation(asker, paced=True),
         open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
@@ -93,8 +99,10 @@ def demo_start(demo: "Demo") -> UiOptions:
     )
 
 
-def looks_of(config: "Config") -> UiSettings:
+def looks_of(config: "Config") -> "UiSettings":
     """What the screen needs to know of the settings."""
+    from dirge_py.ui.options import UiSettings
+
     ui = config.ui
     return UiSettings(
         show_thinking=ui.show_thinking,
@@ -120,6 +128,8 @@ def theme_in(file: Path) -> str:
 
     Whatever is wrong with the file is said when it is really read, after the first frame.
     """
+    from dirge_py.ui.ink import DEFAULT_THEME
+
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
         return str(table["ui"]["theme"])
@@ -129,7 +139,7 @@ def theme_in(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpeners:
-    """What a start of a front end asks for: see `talk.starting`.
+    """What a start of a front end asks for: see `frontend.session_opener`.
 
     `project` is the one around the current folder; `settings` reads the settings anew. `look`
     asks the model servers of this machine, where these settings leave nothing else.
@@ -225,10 +235,13 @@ def session_openers(
 
 def line_mode(flags: Namespace) -> int:
     """Run line mode; returns the exit code."""
+    from dirge_py.frontend.line.repl import LineOptions, LineSettings
+    from dirge_py.frontend.line.run import run_line
+
     key = key_from_stdin() if flags.api_key_stdin else None
     opening = session_openers(lambda: load_settings(flags, key), lambda: build_options(flags))
 
-    def prepare() -> LineSettings:
+    def prepare() -> "LineSettings":
         config = load_settings(flags, key)
         opening.look(config)
         return LineSettings(show_thinking=config.ui.show_thinking, aliases=config.aliases)

@@ -10,10 +10,7 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Literal
-
-from dirge_py.cli import session_output, sessions
+from dirge_py.cli import session_output
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.config.paths import state_dir
 from dirge_py.config.services import SERVICES
@@ -26,10 +23,12 @@ from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root
 from dirge_py.session.import_export.import_session import import_session, read_external
 from dirge_py.session.index.session_index import SessionIndex
-from dirge_py.session.journal import RepairReport
-from dirge_py.session.journal import repair_session as repaired
+from dirge_py.session.journal import RepairReport, repair_session as repaired
 from dirge_py.session.store import KEPT_IN_TRASH, Store, Trash
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
+from pathlib import Path
+from typing import Literal
+
 
 
 def sessions_fits(rest: Sequence[str]) -> bool:
@@ -132,17 +131,6 @@ def _store(flags: Namespace) -> Store:
 def _say(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-_DO: Mapping[str, Callable[[Namespace, Store], int]] = {
-    "list": _list,
-    "show": _show,
-    "search": _search,
-    "export": _export,
-    "repair": sessions.repair_sessions,
-    "delete": sessions.delete_sessions,
-    "import": sessions.import_sessions,
-}
 
 
 def repair_sessions(flags: Namespace, store: Store) -> int:
@@ -295,3 +283,14 @@ def _project_of(cwd: str, store: Store) -> Store:
 def _redactor() -> Callable[[str], str]:
     usual = [name for service in SERVICES for name in service.key_env]
     return Redactor(secret_values(os.environ, usual)).redact
+
+
+_DO: Mapping[str, Callable[[Namespace, Store], int]] = {
+    "list": _list,
+    "show": _show,
+    "search": _search,
+    "export": _export,
+    "repair": repair_sessions,
+    "delete": delete_sessions,
+    "import": import_sessions,
+}

@@ -1,17 +1,17 @@
 """What a slash command is given: the conversation, and the front end it was typed into."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
+from dirge_py.types.extensions import Command, Plugins
 from dirge_py.types.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.slash.registry import Registry
     from dirge_py.types.outcomes import Outcome
 
 Tone = Literal["plain", "good", "warning", "error"]
@@ -35,11 +35,28 @@ class Unsupported(DirgeError):
         )
 
 
+class CommandList(Protocol):
+    """The commands of a front end, as a command sees them; `slash.registry.Registry` is one."""
+
+    plugins: Plugins | None
+    """The plugins whose commands are among them; None: there are none."""
+
+    @property
+    def own_names(self) -> Sequence[tuple[str, str]]:
+        """What the person calls commands, and what that stands for."""
+
+    def __iter__(self) -> Iterator[Command]:
+        """Every command, by name."""
+
+    def use_plugins(self, plugins: Plugins | None) -> list[str]:
+        """Take the commands of these plugins; returns warnings about names that are taken."""
+
+
 class FrontEnd(Protocol):
     """What commands may ask of whoever draws. What a front end lacks raises `Unsupported`."""
 
     @property
-    def commands(self) -> "Registry":
+    def commands(self) -> CommandList:
         """Every command that can be typed here."""
 
     @property

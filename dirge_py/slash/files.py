@@ -7,9 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import visible
 from dirge_py.session.ids import project_root
@@ -17,9 +14,13 @@ from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
 
 _ADD = "add it"
 _MOST_OFFERED = 50
@@ -111,26 +112,6 @@ def folder_words(conversation: "Conversation") -> Sequence[str]:
     return found[:_MOST_OFFERED]
 
 
-COMMANDS = (
-    Command(
-        name="add-dir",
-        summary="work in another folder, too, until this session ends",
-        usage="[DIR]",
-        run=add_dir,
-        while_running="listing",
-        complete=folder_words,
-    ),
-    Command(
-        name="cd",
-        summary="begin a new session in another folder; alone: at home",
-        usage="[DIR]",
-        run=cd,
-        while_running="no",
-        complete=folder_words,
-    ),
-)
-
-
 _MOST_CHARS = 400_000
 _MOST_NAMED = 10
 _NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE)
@@ -185,7 +166,23 @@ def changed_files(conversation: "Conversation") -> Sequence[str]:
     return list(dict.fromkeys(filter(None, names)))
 
 
-_DIFF_COMMANDS = (
+COMMANDS = (
+    Command(
+        name="add-dir",
+        summary="work in another folder, too, until this session ends",
+        usage="[DIR]",
+        run=add_dir,
+        while_running="listing",
+        complete=folder_words,
+    ),
+    Command(
+        name="cd",
+        summary="begin a new session in another folder; alone: at home",
+        usage="[DIR]",
+        run=cd,
+        while_running="no",
+        complete=folder_words,
+    ),
     Command(
         name="diff",
         summary="what differs in the files from when this session began",

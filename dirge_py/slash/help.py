@@ -12,10 +12,6 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.lib import version
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
@@ -24,6 +20,10 @@ from dirge_py.slash.base import FrontEnd, settings_of
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings
@@ -78,14 +78,6 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     return lines
 
 
-COMMANDS = (
-    Command(name="help", summary="what can be typed here, and the keys", run=show_help),
-    Command(
-        name="quit", summary="leave; the session is kept", run=leave, aliases=("exit", "q", ":q")
-    ),
-)
-
-
 _PACKAGE = Path(version.__file__).parents[1]
 _PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
 """In an installed package, and in a checkout."""
@@ -107,17 +99,6 @@ def newest_notes(changelog: str) -> str:
     # An entry is one line here: how wide lines are is the screen's business.
     text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", told[0].strip())
     return f"dirge {version.__version__}\n\n{text}"
-
-
-_RELEASE_NOTES_COMMANDS = (
-    Command(
-        name="release-notes",
-        summary="what is new in this version",
-        run=release_notes,
-        aliases=("changelog",),
-        headless=True,
-    ),
-)
 
 
 _TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
@@ -231,7 +212,18 @@ def _without_secrets(text: str) -> str:
     return redacted.replace(home, "~") if len(home) > 1 else redacted
 
 
-_FEEDBACK_COMMANDS = (
+COMMANDS = (
+    Command(name="help", summary="what can be typed here, and the keys", run=show_help),
+    Command(
+        name="quit", summary="leave; the session is kept", run=leave, aliases=("exit", "q", ":q")
+    ),
+    Command(
+        name="release-notes",
+        summary="what is new in this version",
+        run=release_notes,
+        aliases=("changelog",),
+        headless=True,
+    ),
     Command(
         name="feedback",
         summary="write a report about a problem to a file, without secrets; nothing is sent",

@@ -4,19 +4,19 @@
 """
 
 import asyncio
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.text import format_count
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
     from dirge_py.context.prompts import PromptBook
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.llm import ModelOption, ThinkingLevel
+
+
 
 
 _AT_ONCE_S = 1.0
@@ -111,27 +111,6 @@ def levels(conversation: "Conversation") -> list[str]:
     return list(_LEVELS)
 
 
-COMMANDS = (
-    Command(
-        name="model",
-        summary="show or switch the model",
-        usage="[alias/]id[:level] | alias/",
-        run=model,
-        headless=True,
-        complete=model_names,
-    ),
-    Command(
-        name="effort",
-        summary="show or set how long the model thinks",
-        usage="[off|minimal|low|medium|high|xhigh]",
-        run=effort,
-        aliases=("thinking", "think"),
-        complete=levels,
-        headless=True,
-    ),
-)
-
-
 _NONE = "none"
 
 
@@ -169,7 +148,24 @@ def prompt_names(conversation: "Conversation") -> list[str]:
     return [*book.names, _NONE] if book is not None else []
 
 
-_PROMPT_COMMANDS = (
+COMMANDS = (
+    Command(
+        name="model",
+        summary="show or switch the model",
+        usage="[alias/]id[:level] | alias/",
+        run=model,
+        headless=True,
+        complete=model_names,
+    ),
+    Command(
+        name="effort",
+        summary="show or set how long the model thinks",
+        usage="[off|minimal|low|medium|high|xhigh]",
+        run=effort,
+        aliases=("thinking", "think"),
+        complete=levels,
+        headless=True,
+    ),
     Command(
         name="prompt",
         summary="use a prompt of yours, with the tools it denies",

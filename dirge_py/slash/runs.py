@@ -9,8 +9,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.sdk.outcome_text import why_not_done
@@ -20,10 +18,13 @@ from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.transcript import CallChoice
+
+
 
 
 async def go_on(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -48,17 +49,6 @@ async def go_on(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     conversation.continue_run(decide_calls(interruption, choices))
 
 
-COMMANDS = (
-    Command(
-        name="continue",
-        summary="carry on after a limit, an error or an interruption, with new limits",
-        run=go_on,
-        while_running="no",
-        headless=True,
-    ),
-)
-
-
 async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
         raise UsageError("/stop takes no words.", hint="A prompt during a run steers it.")
@@ -72,16 +62,6 @@ async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show("The plan is being stopped.")
     else:
         front.show("Nothing runs.")
-
-
-_STOP_COMMANDS = (
-    Command(
-        name="stop",
-        summary="let the run rest after this turn, when its calls are done",
-        run=stop,
-        while_running="yes",
-    ),
-)
 
 
 _ASKED = (
@@ -117,7 +97,25 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     front.show(f"By the way: {args}\n\n{answer.strip()}")
 
 
-_BTW_COMMANDS = (
+async def init(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    wishes = f"\n\nWhat matters to me in particular: {args}" if args else ""
+    conversation.send(f"{prompt_text('init')}{wishes}")
+
+
+COMMANDS = (
+    Command(
+        name="continue",
+        summary="carry on after a limit, an error or an interruption, with new limits",
+        run=go_on,
+        while_running="no",
+        headless=True,
+    ),
+    Command(
+        name="stop",
+        summary="let the run rest after this turn, when its calls are done",
+        run=stop,
+        while_running="yes",
+    ),
     Command(
         name="btw",
         summary="ask something about the conversation on the side, without tools or a trace in it",
@@ -125,15 +123,6 @@ _BTW_COMMANDS = (
         run=btw,
         headless=True,
     ),
-)
-
-
-async def init(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    wishes = f"\n\nWhat matters to me in particular: {args}" if args else ""
-    conversation.send(f"{prompt_text('init')}{wishes}")
-
-
-_INIT_COMMANDS = (
     Command(
         name="init",
         summary="have AGENTS.md written or improved from what the project shows",

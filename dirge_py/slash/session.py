@@ -4,9 +4,6 @@
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.paths import from_home
 from dirge_py.session.history import title_of
@@ -17,6 +14,9 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Question, QuestionOption
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
 
 if TYPE_CHECKING:
     from dirge_py.config.paths import state_dir
@@ -144,26 +144,6 @@ def session_words(conversation: "Conversation") -> list[str]:
     return [*ids, "list", "current", *(f"delete {one}" for one in ids)]
 
 
-COMMANDS = (
-    Command(
-        name="clear",
-        summary="begin a new session; this one is kept",
-        run=clear,
-        aliases=("new", "reset"),
-        while_running="no",
-    ),
-    Command(
-        name="sessions",
-        summary="go on in another session of this project, list them, or delete one",
-        usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
-        run=sessions,
-        aliases=("resume",),
-        while_running="listing",
-        complete=session_words,
-    ),
-)
-
-
 _FORMS = ("md", "html", "json")
 _ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
 
@@ -220,7 +200,23 @@ def export_forms(conversation: "Conversation") -> list[str]:
     return list(_FORMS)
 
 
-_EXPORT_COMMANDS = (
+COMMANDS = (
+    Command(
+        name="clear",
+        summary="begin a new session; this one is kept",
+        run=clear,
+        aliases=("new", "reset"),
+        while_running="no",
+    ),
+    Command(
+        name="sessions",
+        summary="go on in another session of this project, list them, or delete one",
+        usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
+        run=sessions,
+        aliases=("resume",),
+        while_running="listing",
+        complete=session_words,
+    ),
     Command(
         name="export",
         summary="write the conversation to a new file: Markdown, HTML or JSON",

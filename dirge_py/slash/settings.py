@@ -6,9 +6,6 @@
 import asyncio
 import platform
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.files.git import branch_of
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import format_usd, visible
@@ -16,6 +13,9 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import FrontEnd, HasSettings, Unsupported, settings_of
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.extensions import Command
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
@@ -79,18 +79,6 @@ async def _edit(front: FrontEnd, file: Path) -> None:
 
 def config_words(conversation: "Conversation") -> list[str]:
     return ["edit"]
-
-
-COMMANDS = (
-    Command(
-        name="config",
-        summary="what is set, and where; `edit` opens the file in your editor and checks it",
-        usage="[edit]",
-        run=config,
-        aliases=("settings",),
-        complete=config_words,
-    ),
-)
 
 
 _MOST_TOOLS = 40
@@ -172,7 +160,15 @@ def _equipment(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[
     yield "background", f"{running} commands running" if running else ""
 
 
-_STATUS_COMMANDS = (
+COMMANDS = (
+    Command(
+        name="config",
+        summary="what is set, and where; `edit` opens the file in your editor and checks it",
+        usage="[edit]",
+        run=config,
+        aliases=("settings",),
+        complete=config_words,
+    ),
     Command(
         name="status",
         summary="version, session, folders, model, mode, settings, tools and cost at a glance",

@@ -3,8 +3,6 @@
 `/todos`: what the model has set out to do.
 """
 
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import visible
 from dirge_py.session.tree import settings_at
@@ -12,6 +10,8 @@ from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import ToolResultMessage
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -79,19 +79,6 @@ def _kill_words(conversation: "Conversation") -> list[str]:
     return [f"kill {state.id}" for state in states if state.status == "running"]
 
 
-COMMANDS = (
-    Command(
-        name="tasks",
-        summary="the commands in the background; `kill ID` ends one",
-        usage="[kill ID]",
-        run=tasks,
-        aliases=("bashes", "ps"),
-        while_running="yes",
-        complete=_kill_words,
-    ),
-)
-
-
 _EMPTY = "The todo list is empty."
 
 
@@ -117,7 +104,16 @@ def _last_told(conversation: "Conversation") -> str:
     return ""
 
 
-_TODO_COMMANDS = (
+COMMANDS = (
+    Command(
+        name="tasks",
+        summary="the commands in the background; `kill ID` ends one",
+        usage="[kill ID]",
+        run=tasks,
+        aliases=("bashes", "ps"),
+        while_running="yes",
+        complete=_kill_words,
+    ),
     Command(
         name="todos",
         summary="the todo list of the model",

@@ -19,7 +19,7 @@ from tests.frontend.print.in_process import run_here
 from tests.providers.server import FakeService, Hang, Raw, Say, Seen
 from tests.repository import new_repository
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-canary-4f1d9b7a2c8e"
 PATIENCE_S = 30.0
 NO_SNAPSHOTS = "[session]\nsnapshots = false\n"

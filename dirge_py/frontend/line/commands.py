@@ -1,4 +1,4 @@
-"""`/queue`: a prompt for when the run is over; on the screen a key does it."""
+"""Slash commands of line mode alone: `/queue`, a prompt for when the run is over."""
 
 from typing import TYPE_CHECKING
 
