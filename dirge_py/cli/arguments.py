@@ -1,7 +1,4 @@
-"""The command line: flags, their help, and the words that are subcommands. Parses, does nothing.
-
-The flags of `dirge sessions`, verb by verb.
-"""
+"""The command line: flags, their help, and the words that are subcommands. Parses, does nothing."""
 
 import argparse
 import os

@@ -1,7 +1,4 @@
-"""`dirge config init|check|show|path|prompt`.
-
-Questions in a plain terminal, one line each: what `dirge config init` asks with.
-"""
+"""`dirge config init|check|show|path|prompt`; `init` asks its questions on the console."""
 
 import asyncio
 import getpass
@@ -118,7 +115,7 @@ Result = TypeVar("Result")
 
 
 class ConsolePrompter:
-    """The `talk.setting_up.Desk` of a terminal that is written on line by line."""
+    """The `setup_wizard.Prompter` of a terminal that is written on line by line."""
 
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
         """By number; words narrow the list, an empty line takes the marked one. None at Ctrl+D."""

@@ -1,7 +1,4 @@
-"""Flags that do not go together, told before anything is started or paid for.
-
-What the flags choose, as the settings and options that everything else understands.
-"""
+"""What the flags mean: which exclude each other, and the settings and options that they choose."""
 
 import os
 import sys

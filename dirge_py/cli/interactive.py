@@ -1,10 +1,8 @@
-"""What the terminal UI is started with. Nothing heavy is imported before its first frame.
+"""Starts of the two interactive front ends: the terminal UI and line mode.
 
-How a front end opens conversations: the settings read anew, the project asked about once.
-
-What line mode is started with.
-
-Whether a start is for line mode.
+Both open conversations by `session_openers`: the settings are read anew each time, the project is
+asked about once. Each front end is imported in the function that starts it, and nothing heavy
+before the first frame.
 """
 
 import os
@@ -26,7 +24,6 @@ from dirge_py.providers.setup_types import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
 from dirge_py.ui.options import UiOptions, UiSettings
-from dirge_py.ui.theme.styles import DEFAULT_THEME
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -37,9 +34,6 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.providers.offers import SetupService
     from dirge_py.sdk.options import BuildOptions
-    from dirge_py.ui.options import UiOptions, UiSettings
-
-
 
 
 def tui_start(

@@ -1,11 +1,7 @@
 """`dirge`: reads the command line, picks one front end, and turns errors into exit codes.
 
 Imports that cost something stand at the top of the branch that needs them: in this package and
-nowhere else.
-
-The three standard streams, made dependable whoever started us.
-
-`dirge turn` and `dirge resume`: a session carried on by a queue, by cron, by whoever decides.
+nowhere else. `dirge turn` and `dirge resume`, which carry a session on from outside, are here, too.
 """
 
 import errno
@@ -33,6 +29,7 @@ from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
+
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 CONFIG_VERBS = ("init", "check", "show", "path", "prompt")

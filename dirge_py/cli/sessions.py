@@ -1,15 +1,13 @@
-"""`dirge sessions`: what there is, what was said, and taking care of it.
-
-`dirge sessions repair | delete | import`: what changes something.
-
-`dirge sessions import`: one file of another program at a time.
-"""
+"""`dirge sessions list|show|search|export|repair|delete|import`."""
 
 import os
 import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
 from dirge_py.cli import session_output
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.config.paths import state_dir
@@ -23,12 +21,10 @@ from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root
 from dirge_py.session.import_export.import_session import import_session, read_external
 from dirge_py.session.index.session_index import SessionIndex
-from dirge_py.session.journal import RepairReport, repair_session as repaired
+from dirge_py.session.journal import RepairReport
+from dirge_py.session.journal import repair_session as repaired
 from dirge_py.session.store import KEPT_IN_TRASH, Store, Trash
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
-from pathlib import Path
-from typing import Literal
-
 
 
 def sessions_fits(rest: Sequence[str]) -> bool:

@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.lazy import late
 from dirge_py.plan.state import NAME
+from dirge_py.session.history import PlanRecordEvent, plan_events_in
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.history import PlanRecordEvent, plan_events_in
-else:
-    # Few sessions have any.
-    plan_events_in = late("dirge_py.session.history", "plan_events_in")
 
 
-def plan_events(conversation: "Conversation") -> "Sequence[tuple[int, PlanRecordEvent]]":
+def plan_events(conversation: "Conversation") -> Sequence[tuple[int, PlanRecordEvent]]:
     """The phases of plans, in order, each behind that many messages."""
     if conversation.session.metadata.get(NAME) is None:
         return ()  # The whole session would be read again for nothing.

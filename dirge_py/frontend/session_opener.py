@@ -1,7 +1,4 @@
-"""A session that another process writes: what a person can have of it all the same.
-
-How conversations are opened, as whoever wires hands it to a front end.
-"""
+"""How front ends open sessions: the openers, and the question about a busy one."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol

@@ -1,7 +1,4 @@
-"""The first provider: a few questions, one test request, and it is written down.
-
-The questions about one provider: its address, its key, its model, its name.
-"""
+"""The setup of a provider: its address, key, model and name, one test request, and saving it."""
 
 import os
 import re

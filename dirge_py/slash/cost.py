@@ -1,7 +1,4 @@
-"""`/cost` and `/cache`: what was asked of which model, what it cost, what came from a cache.
-
-The requests of a session, one by one: which model was asked what for, and what it cost.
-"""
+"""`/cost` and `/cache`: the requests of a session, their price and their cached part."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +17,7 @@ from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
 
 MAIN = "main"
 SUMMARY = "summarize"

@@ -1,12 +1,12 @@
-"""`/add-dir` and `/cd`: more folders to work in, and another one.
-
-`/diff`: what became of the files in this session.
-"""
+"""`/add-dir`, `/cd` and `/diff`: the folders a session works in, and what became of their files."""
 
 import os
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import visible
 from dirge_py.session.ids import project_root
@@ -14,12 +14,9 @@ from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-
 
 
 _ADD = "add it"

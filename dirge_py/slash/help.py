@@ -1,9 +1,4 @@
-"""`/help` and `/quit`.
-
-`/release-notes`: what is new in the version that runs.
-
-`/feedback`: a report about a problem, in a file that a person reads before they send it.
-"""
+"""`/help`, `/quit`, `/release-notes` and `/feedback`: usage, what is new, problem reports."""
 
 import asyncio
 import json
@@ -12,34 +7,31 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from dirge_py.lib import version
-from dirge_py.lib.lazy import late
-from dirge_py.lib.text import clean
-from dirge_py.lib.version import __version__
-from dirge_py.slash.base import FrontEnd, settings_of
-from dirge_py.types.errors import DirgeError, UsageError
-from dirge_py.types.extensions import Command
-from dirge_py.types.messages import AssistantMessage
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dirge_py.config.paths import state_dir
+from dirge_py.lib import version
+from dirge_py.lib.lazy import late
+from dirge_py.lib.redaction import Redactor
+from dirge_py.lib.text import clean
+from dirge_py.lib.version import __version__
+from dirge_py.session.import_export.export import write_new_file
+from dirge_py.slash.base import FrontEnd, settings_of
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.extensions import Command
+from dirge_py.types.messages import AssistantMessage
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings
-    from dirge_py.config.paths import state_dir
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.lib.redaction import Redactor
     from dirge_py.sdk.doctor.checks import examine
     from dirge_py.sdk.doctor.report import as_text
-    from dirge_py.session.import_export.export import write_new_file
 else:
     as_text = late("dirge_py.sdk.doctor.report", "as_text")
     changed_settings = late("dirge_py.config.commands", "changed_settings")
     examine = late("dirge_py.sdk.doctor.checks", "examine")
-    state_dir = late("dirge_py.config.paths", "state_dir")
-    Redactor = late("dirge_py.lib.redaction", "Redactor")
-    write_new_file = late("dirge_py.session.import_export.export", "write_new_file")
 
 
 _WIDEST_LEFT = 22

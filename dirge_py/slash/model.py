@@ -1,22 +1,19 @@
-"""`/model`: which model answers, and switching it.
-
-`/prompt`: prompts of one's own, kept in files, and the one in use.
-"""
+"""`/model`, `/effort` and `/prompt`: which model answers, how long it thinks, with whose prompt."""
 
 import asyncio
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.text import format_count
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
     from dirge_py.context.prompts import PromptBook
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.llm import ModelOption, ThinkingLevel
-
-
 
 
 _AT_ONCE_S = 1.0

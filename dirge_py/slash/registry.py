@@ -4,17 +4,16 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command, Plugins
-from types import ModuleType
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.slash.base import FrontEnd
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +177,12 @@ def as_prompt(line: str) -> str:
     return line[1:] if line.startswith("//") else line
 
 
-def discover(*sources: ModuleType) -> Registry:
-    """A registry of every `COMMANDS` in these modules and in those of these packages, in order."""
-    return Registry(
-        command
-        for source in sources
-        for module in _modules_in(source)
-        for command in getattr(module, "COMMANDS", ())
-    )
-
-
-def _modules_in(source: ModuleType) -> Iterator[ModuleType]:
-    """The modules of a package, in file order; a module that is no package is the only one."""
-    if not hasattr(source, "__path__"):
-        yield source
-        return
-    for found in pkgutil.iter_modules(source.__path__):
-        yield importlib.import_module(f"{source.__name__}.{found.name}")
+def discover(*packages: ModuleType) -> Registry:
+    """A registry of every `COMMANDS` exported by a module of these packages, in file order."""
+    registry = Registry()
+    for package in packages:
+        for found in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{found.name}")
+            for command in getattr(module, "COMMANDS", ()):
+                registry.add(command)
+    return registry

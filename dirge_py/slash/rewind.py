@@ -1,6 +1,6 @@
 """`/rewind`, `/undo`, `/redo` and `/retry`: going back in a session, and taking that back.
 
-What `/rewind` and its kin share: a move is previewed, asked about, and told of.
+A move is previewed, confirmed and reported; `/tree` moves in the same way.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dirge_py.session.rewind import RewindPreview, RewindResult, RewindScope, RewindTarget
     from dirge_py.session.snapshots.base import TreeChange
     from dirge_py.session.tree import RewindPoint
+
 
 _HERE = "here"
 _MOST_DIGITS = 9

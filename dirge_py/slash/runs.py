@@ -1,14 +1,9 @@
-"""`/continue`: carrying on without a new prompt.
-
-`/stop`: the run rests at its next boundary; what it does now is still done.
-
-`/btw`: a question on the side, which the conversation never hears of.
-
-`/init`: has the model write, or improve, the AGENTS.md of the project.
-"""
+"""`/continue`, `/stop`, `/btw` and `/init`: runs that no prompt begins, and side questions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.sdk.outcome_text import why_not_done
@@ -18,13 +13,10 @@ from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.transcript import CallChoice
-
-
 
 
 async def go_on(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -1,42 +1,27 @@
-"""`/clear` and `/sessions`: beginning anew, going back, and putting away.
-
-`/export` and `/rename`: the conversation as a file, and what it is called.
-"""
+"""`/clear`, `/sessions`, `/export` and `/rename`: begin, open, delete and export sessions."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from dirge_py.config.paths import state_dir
 from dirge_py.lib.lazy import late
 from dirge_py.lib.paths import from_home
 from dirge_py.session.history import title_of
 from dirge_py.session.ids import project_root
-from dirge_py.session.store import SessionSummary
+from dirge_py.session.import_export.export import ExportedSession, export_file_name, write_new_file
+from dirge_py.session.store import SessionSummary, Store, Trash
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Question, QuestionOption
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
 
 if TYPE_CHECKING:
-    from dirge_py.config.paths import state_dir
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.import_export.export import (
-        ExportedSession,
-        ExportFormat,
-        export_file_name,
-        render_export,
-        write_new_file,
-    )
-    from dirge_py.session.store import Store, Trash
+    from dirge_py.session.import_export.export import ExportFormat, render_export
 else:
-    Store = late("dirge_py.session.store", "Store")
-    Trash = late("dirge_py.session.store", "Trash")
-    state_dir = late("dirge_py.config.paths", "state_dir")
-    ExportedSession = late("dirge_py.session.import_export.export", "ExportedSession")
     render_export = late("dirge_py.session.import_export.export", "render_export")
-    export_file_name = late("dirge_py.session.import_export.export", "export_file_name")
-    write_new_file = late("dirge_py.session.import_export.export", "write_new_file")
 
 _MOST_SHOWN = 50
 _MOST_LISTED = 20

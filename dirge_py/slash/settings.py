@@ -1,11 +1,12 @@
-"""`/config`: what is set and where, and changing it.
-
-`/status`: how things stand, on one page.
-"""
+"""`/config` and `/status`: the settings file, and the state of the session on one page."""
 
 import asyncio
 import platform
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.files.atomic import atomic_write
 from dirge_py.files.git import branch_of
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import format_usd, visible
@@ -13,18 +14,13 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import FrontEnd, HasSettings, Unsupported, settings_of
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.extensions import Command
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.files.atomic import atomic_write
 else:
     changed_settings = late("dirge_py.config.commands", "changed_settings")
     config_init = late("dirge_py.config.commands", "config_init")
-    atomic_write = late("dirge_py.files.atomic", "atomic_write")
 
 _LATER = "Most of it holds from the next session on: /clear begins one."
 

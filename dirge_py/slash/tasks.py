@@ -1,24 +1,21 @@
-"""`/tasks`: the commands in the background, and ending one.
+"""`/tasks` and `/todos`: commands in the background, and the todo list of the model."""
 
-`/todos`: what the model has set out to do.
-"""
+from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import visible
 from dirge_py.session.tree import settings_at
 from dirge_py.slash.base import FrontEnd
+from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import ToolResultMessage
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.shells import Shells, ShellState
-    from dirge_py.tools.todo_list import TodoList
-else:
-    TodoList = late("dirge_py.tools.todo_list", "TodoList")
+
+
 
 _SHOWN_CHARS = 60
 

@@ -251,7 +251,7 @@ class DirgeApp(TerminalApp):
         self.transcript.redraw()
         self.standing_changed()
 
-    # -- talk.Stage
+    # -- controller.View
 
     def say(self, text: str, *, tone: Tone = "plain") -> None:
         """Write a line of our own into the transcript, behind what has happened before it."""

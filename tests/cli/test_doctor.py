@@ -6,24 +6,33 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dirge_py.cli.doctor import doctor, doctor_fits
 from dirge_py.config.schema import Config
 from dirge_py.sdk.doctor.checks import check_programs
 from dirge_py.sdk.doctor.report import as_text, exit_code, failed, passed, warn
-from dirge_py.sdk.doctor.terminal import SAMPLES, append_lines, check_terminal, check_terminal_answers, check_tmux, missing_lines, read_answers
+from dirge_py.sdk.doctor.terminal import (
+    SAMPLES,
+    append_lines,
+    check_terminal,
+    check_terminal_answers,
+    check_tmux,
+    missing_lines,
+    read_answers,
+)
 from dirge_py.types.errors import UsageError
 from dirge_py.ui.keymap import key_problems
-from hypothesis import given, strategies as st
-from pathlib import Path
 from tests.conversation.room import Room
 from tests.files.requirement import as_nobody
-from tests.frontend.print.product import KEY, Product, ROOT
+from tests.frontend.print.product import KEY, ROOT, Product
 from tests.ui.desk import desk
 from tests.ui.on_a_pty import Terminal, until
 from tests.ui.on_tmux import NEEDED, Tmux
-
-import pytest
-
 
 GOOD = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"}
 ANSWERS = (

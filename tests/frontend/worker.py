@@ -10,6 +10,7 @@ from dirge_py.types.extensions import Command
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
+
 PROMPT = "Do the work."
 
 
@@ -61,7 +62,7 @@ class Worker:
 
 
 class Front:
-    """A `talk.Stage` that keeps what it is told, and the talk that it has."""
+    """A `controller.View` that keeps what it is told, and its controller."""
 
     def __init__(self, *commands: Command) -> None:
         registry = Registry()

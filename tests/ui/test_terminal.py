@@ -207,7 +207,7 @@ def test_no_color_means_none(tmp_path: Path):
 FIRST_FRAME = """
 import sys
 from dataclasses import replace
-from dirge_py.cli.interactive import start_of
+from dirge_py.cli.interactive import tui_start
 from dirge_py.types.errors import ConfigError
 from dirge_py.ui.run import run_tui
 
@@ -215,7 +215,7 @@ def look():
     heavy = {"httpx", "pydantic", "markdown_it", "pygments", "pathspec"}
     raise ConfigError(f"loaded: {sorted(heavy & set(sys.modules))}")
 
-start = start_of(None, None, prompt="", pick_session=False, config_file=None)
+start = tui_start(None, None, prompt="", pick_session=False, config_file=None)
 run_tui(replace(start, prepare=look))
 """
 
@@ -239,13 +239,13 @@ def test_settings_that_do_not_hold_are_told_on_the_restored_screen(tmp_path: Pat
 def test_a_bug_ends_the_program_without_showing_what_it_held(tmp_path: Path):
     broken = """
 import sys
-from dirge_py.cli import main, screen
+from dirge_py.cli import interactive, main
 def prepare():
     key = "sk-" + "secret"
     return key / 2
 from dirge_py.ui.options import UiOptions
-options = UiOptions(open_first=None, open_other=None, prepare=prepare)
-screen.start_of = lambda *a, **k: options
+tui = UiOptions(open_first=None, open_other=None, prepare=prepare)
+interactive.tui_start = lambda *a, **k: tui
 sys.exit(main.run([]))
 """
     terminal = Terminal(["-c", broken], cwd=tmp_path)

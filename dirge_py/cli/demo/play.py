@@ -1,10 +1,7 @@
-"""`dirge demo`: the real program mends a real project; only the model is a script.
+"""`dirge demo`: the real program mends a copy of a bundled project; only the model is a script.
 
-The demo as plain text: what the agent says, runs and changes, as it happens.
-
-The bundled repository, copied to where it may be changed.
-
-`dirge demo --plan`: a request in four phases, whose review finds what was forgotten.
+`Demo` mends a bug, `PlanDemo` works through a plan whose review finds what was forgotten.
+`play_printed` plays either as plain text.
 """
 
 import asyncio

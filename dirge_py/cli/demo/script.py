@@ -1,8 +1,7 @@
-"""What the scripted model of the demo says. Its last words depend on what the tests really said.
+"""The scripted models of both demos.
 
-What the scripted model says while a plan is worked through.
-
-Its reviewer says what the tests said: nothing here knows how they end.
+Their last words, and the verdict of the plan's reviewer, depend on what the tests really said:
+nothing here knows how they end.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""The server itself: one page, one terminal UI for each time it is opened, all behind the gate.
+"""The web server of `dirge serve`: one page, one terminal UI each time it is opened.
 
-Who may speak to the server: whoever has the token, from a page of its own, and nobody else.
+`RequestGuard` lets in whoever has the token, from a page of its own, and nobody else.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Answers the engine's questions with lines: one at a time, by a word and Enter.
 
-A permission question as lines: the call in full, why it asks, and what each answer stores.
+`PermissionPrompt` is the text of a permission question: the call in full, why it asks, and what
+each answer stores.
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """Lines typed at a terminal: edited with prompt_toolkit, what is said meanwhile printed above.
 
-A REPL whose lines are edited at the terminal, which loads prompt_toolkit for it.
-
-What Tab completes: commands, their arguments, and the files after an `@`.
+This is the only module that imports prompt_toolkit; `edited_repl` makes a REPL that reads from it.
 """
 
 import asyncio
@@ -37,6 +35,7 @@ from dirge_py.slash.registry import Registry
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
 
 _SET_ASIDE = "\0set aside"
 _INTERRUPTED = "\0interrupted"

@@ -1,7 +1,4 @@
-"""From what happens to lines: loop events and stored messages, told from top to bottom.
-
-The phases of a plan as lines: what each is about, what its fork does, and what came of it.
-"""
+"""Renders loop events, stored messages and the phases of plans as lines."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,10 +1,7 @@
-"""Line mode itself: reads lines, sends them, tells what comes of it, and ends in good order.
+"""The REPL of line mode: reads lines, sends them, renders what comes of it, and ends in good order.
 
-What line mode is started with: callables and plain values, made by whoever wires.
-
-What slash commands may ask of line mode: text, lists to pick from, questions.
-
-From a start to a conversation, and on to others: trust, sessions in use, runs cut off.
+`LineFront` is what slash commands may ask of it, `LineSessionOpener` opens its sessions, and
+`LineOptions` is what a start of it is given.
 """
 
 import asyncio
@@ -16,7 +13,6 @@ from typing import Any, Protocol
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
-from dirge_py.frontend.line import commands
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.source import LineSource
@@ -31,10 +27,11 @@ from dirge_py.frontend.session_opener import (
 )
 from dirge_py.lib.version import __version__
 from dirge_py.session.recovery import choices_from_answers, recovery_questions
-from dirge_py.slash.base import Choice, Tone, Unsupported
+from dirge_py.slash.base import Choice, FrontEnd, Tone, Unsupported
 from dirge_py.slash.registry import Registry, discover
-from dirge_py.types.errors import SessionBusy
+from dirge_py.types.errors import SessionBusy, UsageError
 from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice
+from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
 
@@ -77,7 +74,7 @@ class MakeSource(Protocol):
 
 
 class Repl:
-    """One conversation after the other, as lines. Implements `talk.Stage`."""
+    """One conversation after the other, as lines. Implements `controller.View`."""
 
     def __init__(
         self,
@@ -92,7 +89,9 @@ class Repl:
         self.paper = paper
         self.has_keys = has_keys
         self._clock = clock
-        self.commands = discover(slash, commands)
+        self.commands = discover(slash)
+        for command in COMMANDS:
+            self.commands.add(command)
         self.front = LineFront(self, self.commands)
         self.talk = ChatController(self, self.commands, self.front)
         self.opening = LineSessionOpener(self, start)
@@ -244,7 +243,7 @@ class Repl:
         self.talk.is_asking = is_asking
         self.standing_changed()
 
-    # -- talk.Stage
+    # -- controller.View
 
     def say(self, text: str, *, tone: Tone = "plain") -> None:
         words = {"error": "Error: ", "warning": "Warning: "}.get(tone, "")
@@ -429,3 +428,21 @@ class LineSessionOpener:
         self._repl.source.remember(map(typed_text, said))
         if unsent.draft:
             self._repl.give_back(unsent.draft)
+
+
+async def queue(args: str, conversation: Conversation, front: FrontEnd) -> None:
+    """Queue a prompt for when the run is over; without one, show what waits."""
+    if not args:
+        waiting = [f"{item.kind}: {item.message.text}" for item in conversation.queued()]
+        front.show("\n".join(waiting) or "Nothing waits.")
+        return
+    if not conversation.is_running:
+        raise UsageError("/queue is for during a run.", hint="Send the words as they are.")
+    conversation.follow_up(await conversation.attach(args))
+    front.show(f"Waits until the run is over: {args}")
+
+
+COMMANDS = (
+    Command(name="queue", summary="a prompt for when the run is over", usage="[TEXT]", run=queue),
+)
+"""Commands of line mode alone: on the screen a key does this."""

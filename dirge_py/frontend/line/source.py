@@ -1,7 +1,4 @@
-"""Where lines come from: the Protocol of whoever reads them, and what ends a wait.
-
-Lines from a pipe, a file, or a terminal that edits its line itself and can do nothing more.
-"""
+"""Where lines come from: `LineSource`, and its form for pipes, files and dumb terminals."""
 
 import asyncio
 import os

@@ -1,9 +1,4 @@
-"""A slash command as the prompt of `dirge -p`.
-
-The front end that commands see in `--print`: it can show text, and nothing else.
-
-What a command comes to that takes several runs, and forks besides.
-"""
+"""A slash command as the prompt of `dirge -p`: its front end, its usage, and its result."""
 
 import time
 from collections.abc import Sequence

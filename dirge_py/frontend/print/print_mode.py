@@ -1,11 +1,4 @@
-"""`dirge --print`: run a prompt, print what came of it, and leave with its exit code.
-
-A session carried on from outside: one turn at a time, or with a decision about a call.
-
-The prompt of `dirge -p`: words of the command line, and what was piped in behind them.
-
-Who answers questions when nobody is there: the policy of `--on-ask`.
-"""
+"""`dirge -p`, `dirge turn`, `dirge resume`: run a prompt, print its result, exit with its code."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence

@@ -1,7 +1,4 @@
-"""Prints what comes of runs and commands: an answer, one object, or lines of them.
-
-Signals, and the end in good order that they bring.
-"""
+"""Prints the runs of `dirge -p`: text, one object or JSON lines; signals abort them."""
 
 import asyncio
 import sys

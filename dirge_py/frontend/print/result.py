@@ -1,7 +1,4 @@
-"""The result object: how a run ended, for machines. One table gives exit codes and subtypes.
-
-What a result says for the run that is to follow: a file to decide with, the turns so far.
-"""
+"""The result object: how a run ended, for machines. One table gives exit codes and subtypes."""
 
 import shlex
 import time

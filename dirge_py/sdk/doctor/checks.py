@@ -1,11 +1,4 @@
-"""All that is looked at, in the order in which it is told.
-
-dirge's own place: its settings, its key, its folders, the project.
-
-Files of dirge's that other users can write, and keys that they can read.
-
-The programs that dirge starts: whether they are there, and how old they are.
-"""
+"""`examine`: all checks of `dirge doctor`; here are those of settings, folders and programs."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What was found, and how it is told."""
+"""The results of checks, and their report as text and as JSON."""
 
 import json
 from collections.abc import Sequence

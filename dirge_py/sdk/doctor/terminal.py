@@ -1,9 +1,4 @@
-"""What the terminal is, by its environment and by its own answers.
-
-Asking the terminal itself what it can do, with a limit on how long it may take to answer.
-
-tmux's own settings: what it keeps from dirge, and the lines that change it.
-"""
+"""Checks of the terminal: by its environment, by its own answers, and by the settings of tmux."""
 
 import contextlib
 import os
