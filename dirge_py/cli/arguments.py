@@ -44,6 +44,26 @@ it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usa
 10 more turns wanted, 11 awaiting confirmation, 53 turn limit, 54 other limit, 55 aborted by
 --on-ask, 56 a plan ended not verified, 75 try again later, 130 and 143 interrupted.
 More: docs/cli.md."""
+_WITHOUT_CHOICE = {
+    "print": True,
+    "input_format": None,
+    "continue_": False,
+    "resume": None,
+    "fork_session": False,
+    "no_session": False,
+    "plan": False,
+}
+"""What the subcommands that carry a session on leave no choice about."""
+SESSIONS_VERBS = {
+    "list": "the sessions of this project, the last used first (also plain `dirge sessions`)",
+    "show": "one session: what is known of it, its prompts, its branches",
+    "search": "where words were said",
+    "export": "one session as Markdown, HTML or JSON",
+    "repair": "what is damaged, and mending what can be; the index is made anew",
+    "delete": "move sessions to the trash, for 7 days",
+    "import": "take over sessions of Claude Code or Codex",
+}
+_SHOWN = 20
 
 
 class Parser(argparse.ArgumentParser):
@@ -139,18 +159,6 @@ def build_resume_parser() -> Parser:
     _shared_flags(parser)
     parser.set_defaults(**_WITHOUT_CHOICE, prompt=[], session=None, on_ask="defer")
     return parser
-
-
-_WITHOUT_CHOICE = {
-    "print": True,
-    "input_format": None,
-    "continue_": False,
-    "resume": None,
-    "fork_session": False,
-    "no_session": False,
-    "plan": False,
-}
-"""What the subcommands that carry a session on leave no choice about."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -328,18 +336,6 @@ def positive_int(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)
-
-
-SESSIONS_VERBS = {
-    "list": "the sessions of this project, the last used first (also plain `dirge sessions`)",
-    "show": "one session: what is known of it, its prompts, its branches",
-    "search": "where words were said",
-    "export": "one session as Markdown, HTML or JSON",
-    "repair": "what is damaged, and mending what can be; the index is made anew",
-    "delete": "move sessions to the trash, for 7 days",
-    "import": "take over sessions of Claude Code or Codex",
-}
-_SHOWN = 20
 
 
 def build_sessions_parsers() -> Sequence[Parser]:

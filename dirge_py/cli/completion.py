@@ -25,27 +25,34 @@ from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.cli.signal import build_signal_parser
 from dirge_py.cli.trust import build_trust_parser
 
+_CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
+_FILES = {"FILE": "files", "DIR": "folders"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagSpec:
-    """One flag in its spellings, and what follows it; "" for nothing that has to."""
+    """One flag of the command line."""
 
     names: tuple[str, ...]
+    """Its spellings."""
     help: str = ""
+    """Its help text."""
     choices: tuple[str, ...] = ()
+    """The values that it takes; empty: any."""
     takes: Literal["", "text", "words", "files", "folders"] | str = ""
+    """What follows it: a kind of value, or a dynamic list; "" for nothing that has to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """Where one is: behind `dirge` (""), a subcommand, or one and its verb (`sessions show`).
-
-    `words` may stand there first.
-    """
+    """One place of the command line, with what may stand there."""
 
     name: str
+    """Empty behind `dirge`, a subcommand, or one and its verb (`sessions show`)."""
     flags: tuple[FlagSpec, ...] = ()
+    """The flags that it takes."""
     words: tuple[str, ...] = ()
+    """The words that may stand there first."""
 
 
 def bash(places: Sequence[CommandSpec]) -> str:
@@ -209,10 +216,6 @@ def _fish_offer(place: CommandSpec) -> Iterator[str]:
 def _fish_quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-_CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
-_FILES = {"FILE": "files", "DIR": "folders"}
 
 
 def completion_fits(rest: Sequence[str]) -> bool:

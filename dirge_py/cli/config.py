@@ -33,6 +33,8 @@ VERBS = {
     "path": "where the settings are",
     "prompt": "the system prompt that would be sent, with tokens per section",
 }
+_MOST_LINES = 30
+Result = TypeVar("Result")
 
 
 def build_config_parser() -> Parser:
@@ -108,10 +110,6 @@ def _prompt(path: Path | None) -> ConfigReport:
     table = [f"{tokens:>6}  {name}" for name, tokens in prompt.parts(names)]
     total = f"{estimate_text(text):>6}  together (estimated tokens)"
     return ConfigReport("\n".join([text, "", "-" * 40, *table, total]))
-
-
-_MOST_LINES = 30
-Result = TypeVar("Result")
 
 
 class ConsolePrompter:

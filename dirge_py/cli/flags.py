@@ -22,6 +22,8 @@ _HEADLESS = (
     "on_ask",
     "json_schema",
 )
+MOST_PERMISSIVE_FIRST = ("yolo", "accept", "standard", "restrictive", "plan")
+_SANDBOX_NAMES = {"bwrap": "required"}
 
 
 def check_flags(flags: Namespace) -> None:
@@ -125,9 +127,7 @@ def _check_session(flags: Namespace) -> None:
         )
 
 
-MOST_PERMISSIVE_FIRST = ("yolo", "accept", "standard", "restrictive", "plan")
 assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
-_SANDBOX_NAMES = {"bwrap": "required"}
 
 
 def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.frontend.line.repl import LineSettings
     from dirge_py.permission.project_trust import TrustGate
-    from dirge_py.providers.offers import SetupService
     from dirge_py.sdk.options import BuildOptions
 
 
@@ -122,7 +121,7 @@ def theme_in(file: Path) -> str:
 
     Whatever is wrong with the file is said when it is really read, after the first frame.
     """
-    from dirge_py.ui.ink import DEFAULT_THEME
+    from dirge_py.ui.theme.styles import DEFAULT_THEME
 
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -133,17 +132,18 @@ def theme_in(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpeners:
-    """What a start of a front end asks for: see `frontend.session_opener`.
-
-    `project` is the one around the current folder; `settings` reads the settings anew. `look`
-    asks the model servers of this machine, where these settings leave nothing else.
-    """
+    """How the front ends open sessions: see `frontend.session_opener`."""
 
     first: OpenFirst
+    """Opens the conversation that the command line asks for."""
     other: OpenOther
+    """Opens a stored session, or a new one."""
     project: "Callable[[], TrustGate]"
+    """What the project around the current folder brings along."""
     settings: "Callable[[], Config]"
+    """Reads the settings anew."""
     look: "Callable[[Config], None]"
+    """Asks the model servers of this machine, where these settings leave nothing else."""
 
 
 class _LocalServers:

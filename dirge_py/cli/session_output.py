@@ -94,11 +94,14 @@ def found_as_text(
 
 @dataclass(frozen=True, slots=True)
 class SessionDetails:
-    """One session to look at. `records` are all it has, `loaded` was made of them."""
+    """One session to show."""
 
     id: str
+    """The id of the session."""
     loaded: LoadedSession
+    """What was made of its records."""
     records: Sequence[Record]
+    """All its records, in order."""
 
     def as_text(self) -> str:
         loaded = self.loaded

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import ProjectTrust
 
 
+_STATES = {
+    "none": "it brings nothing along that dirge would load or run",
+    "restricted": "restricted, what is new or changed is not loaded",
+    "trusted": "trusted",
+}
+
+
 def build_trust_parser() -> Parser:
     """The flags of `dirge trust`."""
     parser = Parser(
@@ -94,13 +101,6 @@ def as_text(project: "ProjectTrust") -> str:
     if project.files and not project.obstacle:
         lines.append(f"{project.digest}  all of them")
     return "\n".join(lines) + "\n"
-
-
-_STATES = {
-    "none": "it brings nothing along that dirge would load or run",
-    "restricted": "restricted, what is new or changed is not loaded",
-    "trusted": "trusted",
-}
 
 
 def _accept(project: "ProjectTrust", digest: str) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dirge_py.conversation.run import Run
     from dirge_py.types.events import LoopEvent, Sink
 
+
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
 
 _logger = logging.getLogger(__name__)
@@ -27,14 +28,14 @@ _TYPED = ("steering", "follow_up")
 
 @dataclass(frozen=True, slots=True)
 class QueuedPrompt:
-    """One queued input.
-
-    `steering` enters at the next tool boundary, `follow_up` at the end, `next_run` with the next
-    run of whoever has the conversation to themselves, or behind all of them.
-    """
+    """One queued input."""
 
     kind: str
+    """`steering` enters at the next tool boundary, `follow_up` at the end of the run, `next_run`
+    with the next run of the exclusive owner, or after all of them.
+    """
     text: str
+    """The prompt as it was typed."""
 
 
 class View(Protocol):

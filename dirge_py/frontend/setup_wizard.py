@@ -21,6 +21,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 _Step = Literal["address", "key", "model", "leave"]
+Ending = Literal["stored", "demo", "given up"]
+_DEMO = "\n demo"
+"""No service is called like this."""
 
 
 class Notify(Protocol):
@@ -226,11 +229,6 @@ def usual_name(base_url: str) -> str:
         return "server"
     name = re.sub(r"[^a-z0-9-]", "", labels[-2 if len(labels) > 1 else 0])
     return name or "server"
-
-
-Ending = Literal["stored", "demo", "given up"]
-_DEMO = "\n demo"
-"""No service is called like this."""
 
 
 async def set_up(

@@ -19,11 +19,14 @@ Tone = Literal["plain", "good", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One line of a list to pick from. `id` is what the command gets back."""
+    """One line of a list to pick from."""
 
     id: str
+    """What the command gets back."""
     label: str
+    """What is shown of it."""
     detail: str = ""
+    """More about it, shown beside the label."""
 
 
 class Unsupported(DirgeError):

@@ -24,26 +24,36 @@ SUMMARY = "summarize"
 ASIDE = "asked on the side"
 _FORGOTTEN_AFTER_S = 300.0
 """Most services keep the beginning of a request for about so long after it was used."""
+_Row: TypeAlias = tuple[str, ...]
+"""The cells of a table, a name first."""
+_Line: TypeAlias = str | _Row
+_MOST_REQUESTS = 20
+_BROKEN_BELOW = 0.5
+"""A request that had less than this share from the cache, after one that had more, broke it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredRequest:
-    """One answered request. `role` is what the model was asked as; `MAIN` answers the turns.
-
-    `is_turn`: the answer is part of the conversation. `run` counts the prompts before it, from 0.
-    `cost_usd` is None where the price is unknown. `since` says what changed in the request since
-    the turn before, where the two were compared (`is_compared`), else what happened that changes
-    it; and what may have had it forgotten.
-    """
+    """One answered request."""
 
     model: str
+    """The model that answered."""
     usage: Usage
+    """The tokens of the request."""
     cost_usd: float | None
+    """The price; None where it is unknown."""
     role: str = MAIN
+    """What the model was asked as; `MAIN` answers the turns."""
     is_turn: bool = True
+    """Whether the answer is part of the conversation."""
     run: int = 0
+    """The number of prompts before it, from 0."""
     since: tuple[str, ...] = ()
+    """What changed in the request since the turn before, or happened that changes it; and what
+    may have had it forgotten.
+    """
     is_compared: bool = False
+    """Whether the request was compared with the one of the turn before."""
 
     @property
     def cached_share(self) -> float:
@@ -172,14 +182,6 @@ def _price_in(value: Any) -> float | None:
 def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     return value if isinstance(value, str) else ""
-
-
-_Row: TypeAlias = tuple[str, ...]
-"""The cells of a table, a name first."""
-_Line: TypeAlias = str | _Row
-_MOST_REQUESTS = 20
-_BROKEN_BELOW = 0.5
-"""A request that had less than this share from the cache, after one that had more, broke it."""
 
 
 async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:

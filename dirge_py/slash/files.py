@@ -24,6 +24,9 @@ _MOST_OFFERED = 50
 _OUTSIDE_THE_SANDBOX = (
     "Commands do not get it: their sandbox was made before. Start with --add-dir for that."
 )
+_MOST_CHARS = 400_000
+_MOST_NAMED = 10
+_NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE)
 
 
 async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -107,11 +110,6 @@ def folder_words(conversation: "Conversation") -> Sequence[str]:
             if not entry.name.startswith(".") and entry.is_dir()
         ]
     return found[:_MOST_OFFERED]
-
-
-_MOST_CHARS = 400_000
-_MOST_NAMED = 10
-_NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE)
 
 
 async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -35,6 +35,12 @@ else:
 
 
 _WIDEST_LEFT = 22
+_PACKAGE = Path(version.__file__).parents[1]
+_PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
+"""In an installed package, and in a checkout."""
+_TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
+_MOST_ERRORS = 20
+_READ_BYTES = 1_000_000
 
 
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -70,11 +76,6 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     return lines
 
 
-_PACKAGE = Path(version.__file__).parents[1]
-_PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
-"""In an installed package, and in a checkout."""
-
-
 async def release_notes(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     text = next((p.read_text(encoding="utf-8") for p in _PLACES if p.is_file()), "")
     if not text:
@@ -91,11 +92,6 @@ def newest_notes(changelog: str) -> str:
     # An entry is one line here: how wide lines are is the screen's business.
     text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", told[0].strip())
     return f"dirge {version.__version__}\n\n{text}"
-
-
-_TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
-_MOST_ERRORS = 20
-_READ_BYTES = 1_000_000
 
 
 async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -25,6 +25,7 @@ _LEVELS: "dict[ThinkingLevel, str]" = {
     "high": "long, for what is difficult",
     "xhigh": "as long as the model can",
 }
+_NONE = "none"
 
 
 async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -106,9 +107,6 @@ def model_names(conversation: "Conversation") -> list[str]:
 
 def levels(conversation: "Conversation") -> list[str]:
     return list(_LEVELS)
-
-
-_NONE = "none"
 
 
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TypedCommand:
-    """A line that begins like a command. `command` is None when nothing answers to `name`."""
+    """A line that begins like a command."""
 
     name: str
+    """The word behind the slash."""
     args: str
+    """What follows the name."""
     command: Command | None
+    """The command of that name; None when there is none."""
 
 
 class Registry:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 _HERE = "here"
 _MOST_DIGITS = 9
+_MOST_FILES = 20
+_MOST_OFFERED = 30
+_SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+_BOTH = "conversation and files"
+_TALK = "only the conversation"
+_FILES = "only the files"
+_GO = "go back"
+_CANCEL = "cancel"
 
 
 async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -99,47 +107,6 @@ def rewind_words(conversation: "Conversation") -> list[str]:
     """How far one can go back, by prompts."""
     prompts = conversation.timeline.prompts() if conversation.session_id else ()
     return [str(number) for number in range(1, len(prompts) + 1)]
-
-
-COMMANDS = (
-    Command(
-        name="rewind",
-        summary="go back to before an earlier prompt: conversation, files or both",
-        usage="[N]",
-        run=rewind,
-        aliases=("checkpoint",),
-        while_running="no",
-        complete=rewind_words,
-    ),
-    Command(
-        name="undo",
-        summary="go back to before the last prompt, with the files",
-        run=undo,
-        while_running="no",
-    ),
-    Command(
-        name="redo",
-        summary="take the last move within the session back",
-        run=redo,
-        while_running="no",
-    ),
-    Command(
-        name="retry",
-        summary="take the last prompt back, with the files, to send it anew",
-        run=retry,
-        while_running="no",
-    ),
-)
-
-
-_MOST_FILES = 20
-_MOST_OFFERED = 30
-_SIGNS = {"added": "+", "changed": "~", "removed": "-"}
-_BOTH = "conversation and files"
-_TALK = "only the conversation"
-_FILES = "only the files"
-_GO = "go back"
-_CANCEL = "cancel"
 
 
 async def ask_what(preview: "RewindPreview", front: FrontEnd) -> "RewindScope | None":
@@ -307,3 +274,34 @@ def _names(paths: Sequence[str]) -> str:
 def shortened(text: str) -> str:
     """A prompt on one line of a list."""
     return one_line(text, 80)
+
+
+COMMANDS = (
+    Command(
+        name="rewind",
+        summary="go back to before an earlier prompt: conversation, files or both",
+        usage="[N]",
+        run=rewind,
+        aliases=("checkpoint",),
+        while_running="no",
+        complete=rewind_words,
+    ),
+    Command(
+        name="undo",
+        summary="go back to before the last prompt, with the files",
+        run=undo,
+        while_running="no",
+    ),
+    Command(
+        name="redo",
+        summary="take the last move within the session back",
+        run=redo,
+        while_running="no",
+    ),
+    Command(
+        name="retry",
+        summary="take the last prompt back, with the files, to send it anew",
+        run=retry,
+        while_running="no",
+    ),
+)

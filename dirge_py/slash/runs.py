@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from dirge_py.session.transcript import CallChoice
 
 
+_ASKED = (
+    "A question on the side, about this conversation. Answer it briefly, from what was said and "
+    "shown so far; there are no tools for it, and the work goes on without your answer.\n\n"
+)
+
+
 async def go_on(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
         raise UsageError(
@@ -54,12 +60,6 @@ async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show("The plan is being stopped.")
     else:
         front.show("Nothing runs.")
-
-
-_ASKED = (
-    "A question on the side, about this conversation. Answer it briefly, from what was said and "
-    "shown so far; there are no tools for it, and the work goes on without your answer.\n\n"
-)
 
 
 async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:

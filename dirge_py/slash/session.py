@@ -26,6 +26,8 @@ else:
 _MOST_SHOWN = 50
 _MOST_LISTED = 20
 _DELETE = "delete it"
+_FORMS = ("md", "html", "json")
+_ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
 
 
 async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -127,10 +129,6 @@ def _begins(session_id: str, typed: str) -> bool:
 def session_words(conversation: "Conversation") -> list[str]:
     ids = [summary.id for summary in conversation.session.list_sessions()][:_MOST_SHOWN]
     return [*ids, "list", "current", *(f"delete {one}" for one in ids)]
-
-
-_FORMS = ("md", "html", "json")
-_ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
 
 
 async def export(args: str, conversation: "Conversation", front: FrontEnd) -> None:

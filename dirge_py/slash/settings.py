@@ -23,6 +23,7 @@ else:
     config_init = late("dirge_py.config.commands", "config_init")
 
 _LATER = "Most of it holds from the next session on: /clear begins one."
+_MOST_TOOLS = 40
 
 
 async def config(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -75,9 +76,6 @@ async def _edit(front: FrontEnd, file: Path) -> None:
 
 def config_words(conversation: "Conversation") -> list[str]:
     return ["edit"]
-
-
-_MOST_TOOLS = 40
 
 
 async def status(args: str, conversation: "Conversation", front: FrontEnd) -> None:

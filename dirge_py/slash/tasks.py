@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.lazy import late
 from dirge_py.lib.text import visible
 from dirge_py.session.tree import settings_at
 from dirge_py.slash.base import FrontEnd
-from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import ToolResultMessage
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from dirge_py.processes.shells import Shells, ShellState
 
 
-
 _SHOWN_CHARS = 60
+_EMPTY = "The todo list is empty."
 
 
 async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -74,9 +73,6 @@ def _kill_words(conversation: "Conversation") -> list[str]:
     shells = conversation.environment.shells
     states = shells.list() if shells is not None else ()
     return [f"kill {state.id}" for state in states if state.status == "running"]
-
-
-_EMPTY = "The todo list is empty."
 
 
 async def todos(args: str, conversation: "Conversation", front: FrontEnd) -> None:

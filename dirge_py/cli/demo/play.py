@@ -47,6 +47,10 @@ from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 
 _SCRIPTED = "A demo: the model is a script; tools, permissions, the diff and the test run are real."
+MOST_LINES = 14
+LAST_LINES = 3
+"""Of a long output these are shown as well: there commands say how they ended."""
+SAMPLE = Path(__file__).parent / "sample"
 
 
 class Demo:
@@ -133,11 +137,6 @@ async def _play_printed(demo: Demo) -> int:
     return 0 if passed else 1
 
 
-MOST_LINES = 14
-LAST_LINES = 3
-"""Of a long output these are shown as well: there commands say how they ended."""
-
-
 class DemoPrinter:
     """A sink that prints a run for people to read."""
 
@@ -194,9 +193,6 @@ def _indented(text: str) -> str:
         left_out = len(lines) - MOST_LINES
         shown = [*lines[: -LAST_LINES - left_out], f"… {left_out} more lines", *lines[-LAST_LINES:]]
     return "\n".join(f"  │ {line}" for line in shown)
-
-
-SAMPLE = Path(__file__).parent / "sample"
 
 
 def copy_sample(folder: Path, scenario: str) -> Path:

@@ -16,6 +16,70 @@ from dirge_py.types.messages import ToolResultMessage, Usage
 
 PROMPT = "The tests of this project fail. Find out why, fix it, and show me that they pass."
 TEST_COMMAND = "python3 -m unittest"
+REQUEST = (
+    "Add `top_words(text, n)` to textstats: the n most frequent words with their counts, the "
+    "most frequent first, of equally frequent ones the first in the text. Case does not matter. "
+    "Its tests are in test_top_words.py. Name it in the README, too."
+)
+QUICK_CHECK = f"{TEST_COMMAND} -k counts"
+_USAGE = Usage(input=2400, output=120, cache_read=1100)
+_CASE = "case does not matter"
+_README = "the README names it"
+_README_CHECK = "grep -q top_words README.md"
+_REQUIREMENTS = (
+    "`top_words(text, n)` gives the n most frequent words with their counts",
+    _CASE,
+    "of equally frequent words the first in the text comes first",
+    "the tests of before still pass",
+    _README,
+)
+_FINDINGS = """\
+## What is there
+
+- `textstats.py:4`: `words(text)` splits a text and takes the punctuation off. `longest_word` \
+(`:10`) and `average_length` (`:19`) build on it, and so can `top_words`.
+- `test_top_words.py`: four tests. One of them wants `("the", 3)` for "The sea, the bell, THE \
+dirge": counts are of words in lower case.
+- `README.md:3` lists the functions.
+
+## Checks
+
+`python3 -m unittest` runs all tests (`README.md:5`); nothing needs to be installed.
+
+## Risks
+
+`words` keeps the case of the text."""
+_PLAN = """\
+## Name
+
+The most frequent words
+
+## Context
+
+textstats tells about single words, but not which ones a text is made of.
+
+## Files
+
+- `textstats.py` (modified)
+- `README.md` (modified)
+
+## Steps
+
+1. Add `top_words(text: str, n: int) -> list[tuple[str, int]]` to `textstats.py`: count the \
+words in lower case. A `dict` keeps the order of the text, `sorted` is stable: ties stay in it.
+2. Name `top_words` in `README.md`.
+3. Verify: `python3 -m unittest`
+"""
+_FIRST_VERSION = '''
+
+def top_words(text: str, n: int) -> list[tuple[str, int]]:
+    """The n most frequent words of `text` with their counts, the first of several first."""
+    counts: dict[str, int] = {}
+    for word in words(text):
+        counts[word] = counts.get(word, 0) + 1
+    return sorted(counts.items(), key=lambda item: -item[1])[:n]
+'''
+_LAST_LINE = "    return sum(map(len, found)) / len(found) if found else 0.0\n"
 
 
 def demo_script(*, is_paced: bool) -> Script:
@@ -97,72 +161,6 @@ def _closing_words(context: LlmContext) -> str:
         "I changed the comparison in `longest_word`, but the tests did not pass here: see the "
         "last command above."
     )
-
-
-REQUEST = (
-    "Add `top_words(text, n)` to textstats: the n most frequent words with their counts, the "
-    "most frequent first, of equally frequent ones the first in the text. Case does not matter. "
-    "Its tests are in test_top_words.py. Name it in the README, too."
-)
-QUICK_CHECK = f"{TEST_COMMAND} -k counts"
-_USAGE = Usage(input=2400, output=120, cache_read=1100)
-_CASE = "case does not matter"
-_README = "the README names it"
-_README_CHECK = "grep -q top_words README.md"
-_REQUIREMENTS = (
-    "`top_words(text, n)` gives the n most frequent words with their counts",
-    _CASE,
-    "of equally frequent words the first in the text comes first",
-    "the tests of before still pass",
-    _README,
-)
-_FINDINGS = """\
-## What is there
-
-- `textstats.py:4`: `words(text)` splits a text and takes the punctuation off. `longest_word` \
-(`:10`) and `average_length` (`:19`) build on it, and so can `top_words`.
-- `test_top_words.py`: four tests. One of them wants `("the", 3)` for "The sea, the bell, THE \
-dirge": counts are of words in lower case.
-- `README.md:3` lists the functions.
-
-## Checks
-
-`python3 -m unittest` runs all tests (`README.md:5`); nothing needs to be installed.
-
-## Risks
-
-`words` keeps the case of the text."""
-_PLAN = """\
-## Name
-
-The most frequent words
-
-## Context
-
-textstats tells about single words, but not which ones a text is made of.
-
-## Files
-
-- `textstats.py` (modified)
-- `README.md` (modified)
-
-## Steps
-
-1. Add `top_words(text: str, n: int) -> list[tuple[str, int]]` to `textstats.py`: count the \
-words in lower case. A `dict` keeps the order of the text, `sorted` is stable: ties stay in it.
-2. Name `top_words` in `README.md`.
-3. Verify: `python3 -m unittest`
-"""
-_FIRST_VERSION = '''
-
-def top_words(text: str, n: int) -> list[tuple[str, int]]:
-    """The n most frequent words of `text` with their counts, the first of several first."""
-    counts: dict[str, int] = {}
-    for word in words(text):
-        counts[word] = counts.get(word, 0) + 1
-    return sorted(counts.items(), key=lambda item: -item[1])[:n]
-'''
-_LAST_LINE = "    return sum(map(len, found)) / len(found) if found else 0.0\n"
 
 
 class PlanScript:

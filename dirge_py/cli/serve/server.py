@@ -33,6 +33,11 @@ _HEADERS = {
 }
 """Nothing is fetched from elsewhere, and nobody frames the page."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""The hosts that are served: what is typed into the page can run commands."""
+PROTOCOL = "dirge"
+"""The WebSocket protocol that the page speaks, and that is agreed on."""
+_TOKEN_PROTOCOL = "dirge.token."
 
 
 class GuardedServer(Server):
@@ -142,13 +147,6 @@ async def _serve(server: GuardedServer, host: str, port: int, tell: Callable[[st
         for number in _ENDING_SIGNALS:
             loop.remove_signal_handler(number)
     return 0 if caught == signal.SIGINT else 128 + caught
-
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""The hosts that are served: what is typed into the page can run commands."""
-PROTOCOL = "dirge"
-"""The WebSocket protocol that the page speaks, and that is agreed on."""
-_TOKEN_PROTOCOL = "dirge.token."
 
 
 class RequestGuard:

@@ -37,14 +37,23 @@ _ANSWER_WORDS: dict[str, Literal["once", "session", "always", "wider"]] = {
     "always": "always",
     "w": "wider",
 }
+GUARD_S = 0.4
+"""An answer that comes sooner was not typed by somebody who read the question."""
+_MOST_LISTED = 30
+_HASH_SHOWN = 12
+Answer = TypeVar("Answer")
+_SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown again")
+"""No answer yet: the line only asked for the question with other rules."""
 
 
 @dataclass(slots=True)
 class PermissionPrompt:
-    """One request on its way to its answer. `is_wide`: what would be stored are the wider rules."""
+    """One permission request on its way to its answer."""
 
     request: PermissionRequest
+    """The request that is asked about."""
     is_wide: bool = False
+    """Whether the wider rules would be stored, not the exact ones."""
 
     def __post_init__(self) -> None:
         self.is_wide = not self.request.grant and bool(self.request.wider)
@@ -166,15 +175,6 @@ def _reach_lines(reach: Reach | None) -> Iterator[str]:
         yield f"   also, of this session: {'; '.join(map(visible_name, reach.also))}"
     if reach.still:
         yield f"   but not: {'; '.join(map(visible_name, reach.still))}"
-
-
-GUARD_S = 0.4
-"""An answer that comes sooner was not typed by somebody who read the question."""
-_MOST_LISTED = 30
-_HASH_SHOWN = 12
-Answer = TypeVar("Answer")
-_SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown again")
-"""No answer yet: the line only asked for the question with other rules."""
 
 
 class LineAsker:

@@ -41,6 +41,10 @@ _SET_ASIDE = "\0set aside"
 _INTERRUPTED = "\0interrupted"
 _BETWEEN_WRITES_S = 0.05
 """Each takes the line away and draws it again."""
+_FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
+_COMMAND_WORD = re.compile(r"\A/([^\s/]*)\Z")
+_ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
+_MOST = 100
 
 
 class TerminalLines:
@@ -350,12 +354,6 @@ def edited_repl(start: LineOptions, opened: ExitStack, **options: Any) -> Repl:
 
     paper = LineWriter(lambda text: lines[0].write(text), columns=lambda: lines[0].columns)
     return Repl(start, paper, make, has_keys=True)
-
-
-_FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
-_COMMAND_WORD = re.compile(r"\A/([^\s/]*)\Z")
-_ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
-_MOST = 100
 
 
 class LineCompleter(Completer):

@@ -58,6 +58,11 @@ _MEANT = {
     "timeout": "timed out",
     "suppressed": "not run",
 }
+_ENDED = {
+    "denied": "denied",
+    "timeout": "timed out",
+    "stopped": "stopped",
+}
 
 
 class LineRenderer:
@@ -264,13 +269,6 @@ def _capped(lines: Sequence[str], most: int) -> Sequence[str]:
     if hidden <= 0:
         return lines
     return [*lines[:most], f"… {hidden} more line{'s' * (hidden != 1)}"]
-
-
-_ENDED = {
-    "denied": "denied",
-    "timeout": "timed out",
-    "stopped": "stopped",
-}
 
 
 class PlanRenderer:

@@ -35,36 +35,47 @@ from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
 
+QUIT_WITHIN_S = 2.0
+"""A second Ctrl+C within this time quits."""
+KEYS = (
+    ("Enter", "send; during a run: steer it"),
+    ("Alt+Enter", "a new line"),
+    ("Tab", "complete a command or an @file"),
+    ("Up, Down, Ctrl+R", "earlier prompts"),
+    ("Ctrl+C", "clear the line, else interrupt, else quit at the second press"),
+    ("Ctrl+D", "quit, on an empty line"),
+    ("Ctrl+Z", "suspend"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSettings:
-    """What the settings say about line mode. `aliases`: own names for slash commands."""
+    """What the settings say about line mode."""
 
     show_thinking: bool = False
+    """Whether thinking is shown."""
     aliases: Mapping[str, str] = field(default_factory=dict)
+    """The person's own names for slash commands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOptions:
-    """How one start of line mode goes.
-
-    `prepare` reads the settings; then the person is asked about what `project` offers, and
-    `open_first` and later `open_other` are called. `pick_session`: show the list of sessions first
-    (`-r` without an id).
-    """
+    """How one start of line mode goes."""
 
     open_first: OpenFirst
+    """Opens the conversation that the command line asks for, after the question about trust."""
     open_other: OpenOther
+    """Opens a stored session, or a new one, later on."""
     prepare: Callable[[], LineSettings] = LineSettings
+    """Reads the settings; called first."""
     project: Callable[[], TrustGate] | None = None
+    """What the project brings along; the person is asked whether it is trusted."""
     first_prompt: str = ""
+    """The prompt to begin with, or ""."""
     pick_session: bool = False
+    """Whether the list of sessions is shown first (`-r` without an id)."""
     is_dumb: bool = False
     """The terminal can do no more than show what is written: it edits its line itself."""
-
-
-QUIT_WITHIN_S = 2.0
-"""A second Ctrl+C within this time quits."""
 
 
 class MakeSource(Protocol):
@@ -258,17 +269,6 @@ class Repl:
     def standing_changed(self) -> None:
         self._changed.set()
         self.source.refresh()
-
-
-KEYS = (
-    ("Enter", "send; during a run: steer it"),
-    ("Alt+Enter", "a new line"),
-    ("Tab", "complete a command or an @file"),
-    ("Up, Down, Ctrl+R", "earlier prompts"),
-    ("Ctrl+C", "clear the line, else interrupt, else quit at the second press"),
-    ("Ctrl+D", "quit, on an empty line"),
-    ("Ctrl+Z", "suspend"),
-)
 
 
 class LineFront:

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from dirge_py.frontend.line.writer import LineWriter
 
+_READ_BYTES = 65_536
+
 
 class AnswerInterrupted(Exception):
     """Ctrl+C while a question was open."""
@@ -61,9 +63,6 @@ class LineSource(Protocol):
 
     def stop(self) -> None:
         """Read no more: `line` and `answer` come back, with None."""
-
-
-_READ_BYTES = 65_536
 
 
 class PlainLines:

@@ -34,6 +34,8 @@ from dirge_py.types.outcomes import (
 )
 from dirge_py.types.questions import Question, QuestionAnswer
 
+_RESUME = "`dirge -c -p '/plan resume'`"
+
 
 class CommandUsage:
     """Counts as a run does for itself: `turns` of the runs, all else of their forks, too."""
@@ -77,9 +79,6 @@ class CommandUsage:
         elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._forks_api_s += time.monotonic() - self._asked_at
             self._spent.take_in(event, None)
-
-
-_RESUME = "`dirge -c -p '/plan resume'`"
 
 
 async def print_command(printer: Printer, typed: TypedCommand) -> int:

@@ -39,6 +39,13 @@ WriteLine = Callable[[str], None]
 
 FOR_SCREENS = (ForkEvent,)
 """Events that say again, to whoever draws it, what others tell here."""
+_STOP = {
+    "stop": "end_turn",
+    "toolUse": "tool_use",
+    "length": "max_tokens",
+    "compaction": "compaction",
+    "pause_turn": "pause_turn",
+}
 
 
 def one_line(value: Any) -> str:
@@ -177,15 +184,6 @@ def _assistant(message: AssistantMessage) -> dict[str, Any]:
     if message.origin == "harness":
         line["isSynthetic"] = True
     return line
-
-
-_STOP = {
-    "stop": "end_turn",
-    "toolUse": "tool_use",
-    "length": "max_tokens",
-    "compaction": "compaction",
-    "pause_turn": "pause_turn",
-}
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:

@@ -22,18 +22,20 @@ from dirge_py.types.messages import TextBlock, UserMessage, user_text
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 
 _PLAN = "plan"
+InputLine: TypeAlias = UserMessage | InvalidLine
+OnAsk = Literal["deny", "defer", "abort"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What was asked. Only the words name commands and attachments.
-
-    What is piped in is material, also where it is all there is: an issue, a diff, somebody else's
-    text. Nothing in it is a command or the name of a file to read.
-    """
+    """What was asked. Only the words name commands and attachments."""
 
     words: str = ""
+    """What was typed on the command line."""
     piped: str = ""
+    """What came on stdin: material, also where it is all there is (an issue, a diff, a text of
+    somebody else). Nothing in it is a command or the name of a file to read.
+    """
 
     @property
     def is_typed(self) -> bool:
@@ -84,9 +86,6 @@ def with_piped(message: UserMessage, piped: str) -> UserMessage:
     first, *rest = message.content
     words = first.text if isinstance(first, TextBlock) else ""
     return replace(message, content=(TextBlock(f"{words}\n\n{piped}"), *rest))
-
-
-InputLine: TypeAlias = UserMessage | InvalidLine
 
 
 async def print_prompt(printer: Printer, prompt: Prompt) -> int:
@@ -256,9 +255,6 @@ def _check_can_go_on(conversation: Conversation) -> None:
             f"Session {name} waits for a decision about {title!r}.",
             hint="Decide it with `dirge resume`, or give a prompt to go on without it.",
         )
-
-
-OnAsk = Literal["deny", "defer", "abort"]
 
 
 class PolicyAsker:

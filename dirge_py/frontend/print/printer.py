@@ -49,17 +49,20 @@ OutputFormat = Literal["text", "json", "stream-json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOptions:
-    """How to print. `output_file` gets the final text as it is; `store` what a run waits for.
-
-    With `answer` a run's answer is JSON after that schema, and nothing else is printed as text.
-    """
+    """How to print."""
 
     output: OutputFormat = "text"
+    """What is written to stdout."""
     events: EventFormat = "claude"
+    """The shape of the lines of `stream-json`."""
     partial: bool = False
+    """Whether pieces of messages are printed as they come."""
     output_file: Path | None = None
+    """The file that gets the final text as it is."""
     store: Store | None = None
+    """Where it is kept what a run waits for; None: no session is kept."""
     answer: "AnswerSchema | None" = None
+    """The schema of a run's answer, which is then JSON; nothing else is printed as text."""
 
 
 class Printer:

@@ -46,17 +46,20 @@ def exit_code_of(reason: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What an outcome means to a script. `message` is empty when it is no error.
-
-    `is_told`: a notice during the run has said as much already.
-    """
+    """What an outcome means to a script."""
 
     exit_code: int
+    """The exit code of the process."""
     subtype: str
+    """The `subtype` of the result object."""
     kind: str = ""
+    """The kind of the error; empty when it is no error."""
     message: str = ""
+    """The message of the error; empty when it is no error."""
     hint: str = ""
+    """What to do about the error, if that is known."""
     is_told: bool = False
+    """Whether a notice during the run has said as much already."""
 
     @property
     def is_error(self) -> bool:

@@ -32,6 +32,13 @@ from dirge_py.types.errors import ConfigError, DirgeError, ProcessError
 
 KeyProblems = Callable[[Config, bool], Sequence[str]]
 """What is wrong with the keys of these settings, where the kitty protocol is spoken or not."""
+_LITTLE_BYTES = 200 * 1024 * 1024
+_TOO_LITTLE_BYTES = 10 * 1024 * 1024
+_NAME = "file access"
+_ACTING = ("config.toml", "*.md", "plugins/**/*.py", "prompts/*.md", "themes/*.toml", "keys/*")
+_LIMIT_S = 2.0
+_OLDEST_GIT = (2, 25)
+_READ_ONLY = "read-only commands can't write, connect or run project files"
 
 
 def examine(
@@ -64,10 +71,6 @@ def examine(
         found += [warn("keymap", problem, "edit [keys]") for problem in problems]
         found += [] if problems else [passed("keymap", "no conflicts")]
     return found
-
-
-_LITTLE_BYTES = 200 * 1024 * 1024
-_TOO_LITTLE_BYTES = 10 * 1024 * 1024
 
 
 def check_settings(
@@ -138,10 +141,6 @@ def _trust(cwd: Path, environment: Mapping[str, str]) -> CheckResult:
             return skipped("trust", f"{project.root} brings nothing along")
 
 
-_NAME = "file access"
-_ACTING = ("config.toml", "*.md", "plugins/**/*.py", "prompts/*.md", "themes/*.toml", "keys/*")
-
-
 def check_ownership(environment: Mapping[str, str], config: Config | None) -> Iterator[CheckResult]:
     """Find files that control dirge and that other users can write, each with its fix."""
     try:
@@ -170,11 +169,6 @@ def _own_file_results(files: list[Path]) -> Iterator[CheckResult]:
 def _key_file_results(config: Config) -> Iterator[CheckResult]:
     for path, weakness in open_key_files(config):
         yield warn(_NAME, f"{path} {weakness.words}", weakness.fix)
-
-
-_LIMIT_S = 2.0
-_OLDEST_GIT = (2, 25)
-_READ_ONLY = "read-only commands can't write, connect or run project files"
 
 
 def check_programs(environment: Mapping[str, str]) -> Iterator[CheckResult]:

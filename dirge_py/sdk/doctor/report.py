@@ -12,16 +12,18 @@ State: TypeAlias = Literal["ok", "warning", "problem", "skipped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One thing that was looked at. `fix`: what to type or write, exactly; empty where all is well.
-
-    `tmux_line`: the line of `~/.tmux.conf` that is the fix.
-    """
+    """The result of one check."""
 
     name: str
+    """What was checked."""
     state: State
+    """How that stands."""
     words: str
+    """What was found."""
     fix: str = ""
+    """What to type or write, exactly; empty where all is well."""
     tmux_line: str = ""
+    """The line of `~/.tmux.conf` that is the fix."""
 
 
 def passed(name: str, words: str) -> CheckResult:

@@ -28,21 +28,26 @@ _WHAT_ARE_YOU = "\x1b[c"
 _WHERE = "\x1b[6n"
 _ANSWERED = re.compile(rb"\x1b\[\?([\d;]*)c")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
+_TMUX_LIMIT_S = 1.0
+_SLOW_ESCAPE_MS = 50
+Show = Callable[[str], str]
+"""The value of one of tmux's options; empty for one it does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalAnswers:
-    """What a terminal said of itself.
-
-    `modes`: DECRQM's numbers, 0 for unknown. `widths`: columns that the samples took. `attributes`:
-    of the primary device attributes; None when nothing was answered in time.
-    """
+    """What a terminal said of itself."""
 
     attributes: tuple[int, ...] | None
+    """Its primary device attributes; None when nothing was answered in time."""
     has_kitty_keys: bool = False
+    """Whether it speaks the kitty keyboard protocol."""
     modes: Mapping[int, int]
+    """The states of the modes by DECRQM's numbers; 0 for unknown."""
     sets_clipboard: bool = False
+    """Whether it can set the clipboard."""
     widths: Mapping[str, int]
+    """The columns that the samples took."""
 
 
 def ask_terminal(
@@ -259,19 +264,15 @@ def _widths(answers: TerminalAnswers) -> CheckResult:
     return warn("widths", "; ".join(odd), fix)
 
 
-_LIMIT_S = 1.0
-_SLOW_MS = 50
-Show = Callable[[str], str]
-"""The value of one of tmux's options; empty for one it does not have."""
-
-
 def check_tmux(environment: Mapping[str, str], show: Show | None = None) -> Iterator[CheckResult]:
     """Nothing outside of tmux."""
     if not environment.get("TMUX"):
         return
     show = show or _show_option
     try:
-        yield passed("tmux", run_program(("tmux", "-V"), limit_s=_LIMIT_S).out.decode().strip())
+        yield passed(
+            "tmux", run_program(("tmux", "-V"), limit_s=_TMUX_LIMIT_S).out.decode().strip()
+        )
         yield from _check_options(show)
     except ProcessError as error:
         yield skipped("tmux", error.message)
@@ -307,7 +308,7 @@ def _check_options(show: Show) -> Iterator[CheckResult]:
         "set -g focus-events on",
     )
     delay = show("escape-time")
-    if delay.isdecimal() and int(delay) > _SLOW_MS:
+    if delay.isdecimal() and int(delay) > _SLOW_ESCAPE_MS:
         yield _missing_line("escape-time", f"{delay} ms: every Esc waits", "set -sg escape-time 10")
     else:
         yield passed("escape-time", f"{delay or 'unknown'} ms")
@@ -374,5 +375,5 @@ def _missing_line(name: str, words: str, line: str) -> CheckResult:
 
 
 def _show_option(option: str) -> str:
-    ended = run_program(("tmux", "show", "-gv", option), limit_s=_LIMIT_S)
+    ended = run_program(("tmux", "show", "-gv", option), limit_s=_TMUX_LIMIT_S)
     return ended.out.decode(errors="replace").strip() if ended.code == 0 else ""
