@@ -49,10 +49,10 @@ def tui_start(
     def prepare() -> "UiSettings":
         import_module("dirge_py.sdk.build")
         config = load()
-        opening.look(config)
+        openers.look(config)
         return looks_of(config)
 
-    opening = session_openers(load, options)
+    openers = session_openers(load, options)
 
     def setup() -> "SetupService":
         from dirge_py.providers.setup import ProviderSetup
@@ -66,13 +66,13 @@ def tui_start(
         return replace(demo_start(opened), close=opened.close)
 
     return UiOptions(
-        open_first=opening.first,
-        open_other=opening.other,
+        open_first=openers.first,
+        open_other=openers.other,
         prepare=prepare,
-        project=opening.project,
+        project=openers.project,
         setup=setup,
         demo=demo,
-        settings=opening.settings,
+        settings=openers.settings,
         settings_file=(config_file or paths.config_file()).absolute(),
         first_prompt=prompt,
         pick_session=pick_session,
@@ -233,19 +233,19 @@ def line_mode(flags: Namespace) -> int:
     from dirge_py.frontend.line.run import run_line
 
     key = key_from_stdin() if flags.api_key_stdin else None
-    opening = session_openers(lambda: load_settings(flags, key), lambda: build_options(flags))
+    openers = session_openers(lambda: load_settings(flags, key), lambda: build_options(flags))
 
     def prepare() -> "LineSettings":
         config = load_settings(flags, key)
-        opening.look(config)
+        openers.look(config)
         return LineSettings(show_thinking=config.ui.show_thinking, aliases=config.aliases)
 
     return run_line(
         LineOptions(
-            open_first=opening.first,
-            open_other=opening.other,
+            open_first=openers.first,
+            open_other=openers.other,
             prepare=prepare,
-            project=opening.project,
+            project=openers.project,
             first_prompt=first_prompt(flags),
             pick_session=flags.resume == "",
             is_dumb=is_dumb(),

@@ -183,7 +183,7 @@ class LineAsker:
     def __init__(
         self,
         source: LineSource,
-        paper: LineWriter,
+        writer: LineWriter,
         *,
         on_stop: Callable[[], object],
         on_asking: Callable[[bool], object],
@@ -191,7 +191,7 @@ class LineAsker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
-        self._paper = paper
+        self._writer = writer
         self._on_stop = on_stop
         self._on_asking = on_asking
         self._guard_s = 0.0 if source.is_script else guard_s
@@ -226,12 +226,12 @@ class LineAsker:
         """Whether exactly these files are trusted: only by the whole word `yes`."""
         async with self._turn:
             count = f"{len(offer.files)} file{'s' * (len(offer.files) != 1)}"
-            self._paper.line(f"Question: trust this project? {visible_name(offer.project)}")
-            self._paper.line(f"{count} of it would be read as settings or instructions, or run:")
+            self._writer.line(f"Question: trust this project? {visible_name(offer.project)}")
+            self._writer.line(f"{count} of it would be read as settings or instructions, or run:")
             for file in offer.files:
                 facts = f"{file.kind}, {file.size:,} bytes, {file.sha256[:_HASH_SHOWN]}"
-                self._paper.line(f"  {visible_name(file.path)}: {facts}, {file.state}")
-            self._paper.line("Without trust none of them is used; everything else works.")
+                self._writer.line(f"  {visible_name(file.path)}: {facts}, {file.state}")
+            self._writer.line("Without trust none of them is used; everything else works.")
 
             def read(line: str) -> bool | None:
                 return {"yes": True, "n": False, "no": False}.get(line.strip().lower())
@@ -260,13 +260,13 @@ class LineAsker:
 
     async def _permission(self, asked: PermissionPrompt, place: str) -> PermissionAnswer | None:
         for line in asked.lines(place):
-            self._paper.line(line)
+            self._writer.line(line)
 
         def read(line: str) -> PermissionAnswer | None:
             answer = asked.read(line)
             if answer == "wider":
                 for shown in asked.choices():
-                    self._paper.line(shown)
+                    self._writer.line(shown)
                 return _SHOWN_AGAIN
             return answer
 
@@ -274,10 +274,10 @@ class LineAsker:
 
     async def _question(self, question: Question) -> QuestionAnswer | None:
         header = f"{visible(question.header)}. " if question.header else ""
-        self._paper.line(f"Question: {header}{visible(question.question)}")
+        self._writer.line(f"Question: {header}{visible(question.question)}")
         for number, option in enumerate(question.options, 1):
             detail = f" ({visible(option.description)})" if option.description else ""
-            self._paper.line(f"  {number}: {visible(option.label)}{detail}")
+            self._writer.line(f"  {number}: {visible(option.label)}{detail}")
         is_open = question.is_open or not question.options
         ways = ["numbers, as 1 3" if question.is_multiple else "a number"] * bool(question.options)
         ways += ["your own words"] * is_open
@@ -288,13 +288,13 @@ class LineAsker:
         )
 
     def _list(self, title: str, choices: Sequence[Choice], current: str) -> None:
-        self._paper.line(f"{title}:")
+        self._writer.line(f"{title}:")
         for number, choice in enumerate(choices[:_MOST_LISTED], 1):
             now = ", now" if choice.id == current else ""
             detail = f" ({choice.detail})" if choice.detail else ""
-            self._paper.line(f"  {number}: {choice.label}{detail}{now}")
+            self._writer.line(f"  {number}: {choice.label}{detail}{now}")
         if len(choices) > _MOST_LISTED:
-            self._paper.line(f"  {len(choices) - _MOST_LISTED} more; type words of one")
+            self._writer.line(f"  {len(choices) - _MOST_LISTED} more; type words of one")
 
     async def _read(
         self, label: str, read: Callable[[str], Answer | None], *, empty: bool = False
@@ -312,14 +312,14 @@ class LineAsker:
                 if line is None or (empty and not line.strip()):
                     return None
                 if self._clock() - shown_s < self._guard_s:
-                    self._paper.line("That came too soon to be an answer; the question stands.")
+                    self._writer.line("That came too soon to be an answer; the question stands.")
                     self._keep(line)
                     continue
                 is_rest, is_first = self._source.has_set_aside and is_first, False
                 answer = read(line)
                 if is_rest and not _changes_nothing(answer):
                     # The rest of a sentence may be a word that would be an answer.
-                    self._paper.line("You were typing when the question appeared. Answer again.")
+                    self._writer.line("You were typing when the question appeared. Answer again.")
                     self._keep(line)
                     continue
                 if answer is _SHOWN_AGAIN:
@@ -329,10 +329,10 @@ class LineAsker:
                 if self._source.is_script:
                     # A prompt, most likely: it is not lost, and nothing is allowed by it.
                     self._source.put_back(line)
-                    self._paper.line("No answer; denied.")
+                    self._writer.line("No answer; denied.")
                     return None
                 words = visible(line.strip())
-                self._paper.line(
+                self._writer.line(
                     f"{words!r} isn't an answer to this question. It is kept as a draft."
                 )
                 self._keep(line)

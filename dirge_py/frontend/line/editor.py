@@ -352,8 +352,8 @@ def edited_repl(start: LineOptions, opened: ExitStack, **options: Any) -> Repl:
         lines.append(opened.enter_context(made))
         return made
 
-    paper = LineWriter(lambda text: lines[0].write(text), columns=lambda: lines[0].columns)
-    return Repl(start, paper, make, has_keys=True)
+    writer = LineWriter(lambda text: lines[0].write(text), columns=lambda: lines[0].columns)
+    return Repl(start, writer, make, has_keys=True)
 
 
 class LineCompleter(Completer):

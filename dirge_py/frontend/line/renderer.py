@@ -69,10 +69,10 @@ class LineRenderer:
     """Tells one conversation. `clock` gives seconds."""
 
     def __init__(
-        self, paper: LineWriter, *, show_thinking: bool, clock: Callable[[], float]
+        self, writer: LineWriter, *, show_thinking: bool, clock: Callable[[], float]
     ) -> None:
-        self._paper = paper
-        self._phases = PlanRenderer(paper)
+        self._writer = writer
+        self._phases = PlanRenderer(writer)
         self._show_thinking = show_thinking
         self._clock = clock
         self._streamed: dict[int, str] = {}
@@ -109,7 +109,7 @@ class LineRenderer:
 
     def hear(self, event: LoopEvent) -> None:
         """Tell what an event says; some say nothing that a person would miss."""
-        say = self._paper.line
+        say = self._writer.line
         match event:
             case AgentStart():
                 self._is_in_run, self._began_s = True, self._clock()
@@ -157,34 +157,34 @@ class LineRenderer:
             self._tell_thinking(event.delta)
         elif event.phase == "text_delta":
             if event.index not in self._streamed:
-                self._paper.end_line()
+                self._writer.end_line()
             self._streamed[event.index] = self._streamed.get(event.index, "") + event.delta
-            self._paper.grow(event.delta)
+            self._writer.grow(event.delta)
 
     def _tell_thinking(self, text: str) -> None:
         if not self._has_thought:
-            self._paper.line("Thinking:" if self._show_thinking else "Thinking.")
+            self._writer.line("Thinking:" if self._show_thinking else "Thinking.")
             self._has_thought = True
         if self._show_thinking:
-            self._paper.grow(text)
+            self._writer.grow(text)
 
     def _end_answer(self, message: AssistantMessage) -> None:
-        self._paper.end_line()
+        self._writer.end_line()
         told = "\n".join(self._streamed.values())
         self._streamed = {}
         if message.withheld or message.origin == "harness":
             self._tell_whole(message)
         elif told != message.text:
             if told:
-                self._paper.line("What counts is this answer:")
+                self._writer.line("What counts is this answer:")
             self._tell_whole(message)
 
     def _tell_whole(self, message: AssistantMessage) -> None:
         if message.withheld:
-            self._paper.line(f"The answer was withheld by {message.withheld}.")
+            self._writer.line(f"The answer was withheld by {message.withheld}.")
         elif message.text.strip():
             source = "From dirge: " if message.origin == "harness" else ""
-            self._paper.line(source + message.text)
+            self._writer.line(source + message.text)
 
     def _tell_prompt(self, message: UserMessage) -> None:
         typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
@@ -195,14 +195,14 @@ class LineRenderer:
             "plugin": "From a plugin, to the model: ",
         }
         attached = f" (attached {', '.join(message.attached)})" if message.attached else ""
-        self._paper.line(labels.get(message.origin, "> ") + typed + attached)
+        self._writer.line(labels.get(message.origin, "> ") + typed + attached)
 
     # -- tools
 
     def _begin_call(self, call: ToolCallBlock) -> None:
         self._titles[call.id] = title_of_call(call)
         self._last_call = call.id
-        self._paper.line(f"● {self._titles[call.id]}")
+        self._writer.line(f"● {self._titles[call.id]}")
 
     def _tell_result(
         self, call_id: str, text: str, details: Mapping[str, Any], took_ms: int
@@ -210,11 +210,11 @@ class LineRenderer:
         title = self._titles.pop(call_id, "")
         notes = _notes(details, took_ms)
         if title and call_id != self._last_call:
-            self._paper.line(f"● {title}: {', '.join(notes) or 'done'}")
+            self._writer.line(f"● {title}: {', '.join(notes) or 'done'}")
         elif notes:
-            self._paper.line(f"  {', '.join(notes)}")
+            self._writer.line(f"  {', '.join(notes)}")
         for line in _result_lines(text, details):
-            self._paper.line(f"  {line}")
+            self._writer.line(f"  {line}")
 
     # -- the end
 
@@ -223,7 +223,7 @@ class LineRenderer:
         self._titles.clear()
         words, _ = describe_run_end(event)
         if words:
-            self._paper.line(words)
+            self._writer.line(words)
         answers = sum(isinstance(message, AssistantMessage) for message in event.messages)
         parts = [f"{answers} turn{'s' * (answers != 1)}", f"{self._clock() - self._began_s:.0f} s"]
         usage = self._spent.usage
@@ -233,7 +233,7 @@ class LineRenderer:
             parts.append(format_cost(None, self._spent.least_usd))
         elif self._spent.cost_usd:
             parts.append(f"${self._spent.cost_usd:.4f}")
-        self._paper.line(f"({', '.join(parts)})")
+        self._writer.line(f"({', '.join(parts)})")
 
 
 def _call_of(event: ToolExecutionStart) -> ToolCallBlock:
@@ -274,8 +274,8 @@ def _capped(lines: Sequence[str], most: int) -> Sequence[str]:
 class PlanRenderer:
     """Tells the events of plans."""
 
-    def __init__(self, paper: LineWriter) -> None:
-        self._say = paper.line
+    def __init__(self, writer: LineWriter) -> None:
+        self._say = writer.line
 
     def hear(self, event: PlanPhase | EvidenceTaken | ForkEvent) -> None:
         match event:

@@ -90,14 +90,14 @@ class Repl:
     def __init__(
         self,
         start: LineOptions,
-        paper: LineWriter,
+        writer: LineWriter,
         make_source: MakeSource,
         *,
         has_keys: bool = False,
         guard_s: float = GUARD_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.paper = paper
+        self.writer = writer
         self.has_keys = has_keys
         self._clock = clock
         self.commands = discover(slash)
@@ -105,11 +105,11 @@ class Repl:
             self.commands.add(command)
         self.front = LineFront(self, self.commands)
         self.talk = ChatController(self, self.commands, self.front)
-        self.opening = LineSessionOpener(self, start)
+        self.session_opener = LineSessionOpener(self, start)
         self.source = make_source(self)
         self.asker = LineAsker(
             self.source,
-            paper,
+            writer,
             on_stop=self.talk.interrupt,
             on_asking=self._note_asking,
             guard_s=guard_s,
@@ -117,7 +117,7 @@ class Repl:
         self.opened: Conversation | None = None
         """The conversation that was closed at the end."""
         self._show_thinking = False
-        self.story = self._new_story()
+        self.renderer = self._new_renderer()
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._exit_code: int | None = None
@@ -133,11 +133,11 @@ class Repl:
         Raises:
             DirgeError: there is no conversation to begin with.
         """
-        await self.opening.begin()
+        await self.session_opener.begin()
         while self._exit_code is None:
             if self.source.is_script:
                 await self._rested()
-                if self.paper.problem is not None:
+                if self.writer.problem is not None:
                     break  # What the rest of it asks for would be paid for, and told to nobody.
             line = await self.source.line()
             if line is None:
@@ -202,7 +202,7 @@ class Repl:
 
     def adopt(self, conversation: Conversation) -> None:
         """Go on with this conversation."""
-        self.story = self._new_story()
+        self.renderer = self._new_renderer()
         self.talk.adopt(conversation, self._hear)
 
     @property
@@ -241,14 +241,14 @@ class Repl:
     def _hear(self, event: LoopEvent) -> None:
         if isinstance(event, AgentEnd):
             self._has_failed = not isinstance(event.outcome, Done)
-        self.story.hear(event)
+        self.renderer.hear(event)
 
     def _hear_last_words(self, event: LoopEvent) -> None:
         if isinstance(event, SystemNotice):
             self.say(event.content)
 
-    def _new_story(self) -> LineRenderer:
-        return LineRenderer(self.paper, show_thinking=self._show_thinking, clock=self._clock)
+    def _new_renderer(self) -> LineRenderer:
+        return LineRenderer(self.writer, show_thinking=self._show_thinking, clock=self._clock)
 
     def _note_asking(self, is_asking: bool) -> None:
         self.talk.is_asking = is_asking
@@ -258,7 +258,7 @@ class Repl:
 
     def say(self, text: str, *, tone: Tone = "plain") -> None:
         words = {"error": "Error: ", "warning": "Warning: "}.get(tone, "")
-        self.paper.line(words + text)
+        self.writer.line(words + text)
 
     def give_back(self, text: str) -> None:
         self.source.put(text)
@@ -302,7 +302,7 @@ class LineFront:
         self._repl.give_back(text)
 
     async def open(self, session_id: str | None) -> "Conversation":
-        return await self._repl.opening.switch_to(session_id)
+        return await self._repl.session_opener.switch_to(session_id)
 
     def quit(self) -> None:
         self._repl.leave(0)
@@ -407,7 +407,7 @@ class LineSessionOpener:
         facts = f"model {conversation.settings.model}, mode {conversation.settings.mode}"
         besides = plan_events(conversation)
         if conversation.messages or besides:
-            repl.story.tell(conversation.messages, besides)
+            repl.renderer.tell(conversation.messages, besides)
             repl.say(f"Back in this session, with {facts}.")
         else:
             repl.say(f"dirge {__version__}: {facts}, in {conversation.cwd}.")

@@ -43,15 +43,15 @@ async def _run(start: LineOptions) -> int:
         finally:
             await repl.close()
         if way_back := _way_back(repl):
-            repl.paper.line(way_back)
-    if repl.source.is_script and repl.paper.problem is not None:
-        raise repl.paper.problem
+            repl.writer.line(way_back)
+    if repl.source.is_script and repl.writer.problem is not None:
+        raise repl.writer.problem
     return _HUNG_UP if repl.source.is_gone else code
 
 
 def _plain(start: LineOptions) -> Repl:
-    paper = LineWriter()
-    return Repl(start, paper, lambda repl: PlainLines(paper, label=lambda: _short(repl)))
+    writer = LineWriter()
+    return Repl(start, writer, lambda repl: PlainLines(writer, label=lambda: _short(repl)))
 
 
 def _short(repl: Repl) -> str:

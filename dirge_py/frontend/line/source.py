@@ -71,8 +71,8 @@ class PlainLines:
     A line is what ends with a newline, or with the input. Bytes that are no UTF-8 are replaced.
     """
 
-    def __init__(self, paper: LineWriter, *, label: Callable[[], str], fd: int = 0) -> None:
-        self._paper = paper
+    def __init__(self, writer: LineWriter, *, label: Callable[[], str], fd: int = 0) -> None:
+        self._writer = writer
         self._label = label
         self._fd = fd
         self.is_script = not os.isatty(fd)
@@ -102,9 +102,9 @@ class PlainLines:
             self._lacks_label = not self.is_script
         self._lacks_label = False
         if not self.is_script:
-            self._paper.typed()
+            self._writer.typed()
         elif isinstance(line, str):
-            self._paper.line(f"> {line}")
+            self._writer.line(f"> {line}")
         return line if isinstance(line, str) else None
 
     async def answer(self, label: str) -> str | None:
@@ -113,14 +113,14 @@ class PlainLines:
         self._set_aside()
         try:
             if not self.is_script:
-                self._paper.label(label)
+                self._writer.label(label)
             line = await self._next(is_answer=True)
         finally:
             self._is_free.set()
             self._is_interrupted = False
-            self._paper.typed()
+            self._writer.typed()
         if self.is_script and isinstance(line, str):
-            self._paper.line(f"{label}{line}")
+            self._writer.line(f"{label}{line}")
         return line if isinstance(line, str) else None
 
     def remember(self, prompts: Iterable[str]) -> None:
@@ -133,7 +133,7 @@ class PlainLines:
     def put(self, text: str) -> None:
         """The line cannot be changed from here: the text is shown, to be typed or copied again."""
         if text:
-            self._paper.line(f"Not sent: {text}")
+            self._writer.line(f"Not sent: {text}")
 
     @property
     def draft(self) -> str:
@@ -151,7 +151,7 @@ class PlainLines:
         """Show the label, if there is one now and was none when the line was asked for."""
         if self._lacks_label and (label := self._label()):
             self._lacks_label = False
-            self._paper.label(label)
+            self._writer.label(label)
 
     def stop(self) -> None:
         self._is_open = False

@@ -35,7 +35,7 @@ class Teletype:
         self._resumes = resumes
         self.opened: list[Conversation] = []
         self._pieces: list[str] = []
-        self.paper = LineWriter(self._pieces.append)
+        self.writer = LineWriter(self._pieces.append)
 
     def start(self, **more: Any) -> LineOptions:
         first = lambda asker: self._open(asker, self._resumes or None)  # noqa: E731
@@ -79,8 +79,8 @@ async def play(tty: Teletype, script: str, **start: Any) -> int:
     try:
         tty.repl = Repl(
             tty.start(**start),
-            tty.paper,
-            lambda repl: PlainLines(tty.paper, label=lambda: "> ", fd=reading),
+            tty.writer,
+            lambda repl: PlainLines(tty.writer, label=lambda: "> ", fd=reading),
         )
         try:
             return await tty.repl.run()
@@ -135,7 +135,7 @@ async def keyboard(tty: Teletype, *, guard_s: float = 0.0, **start: Any) -> Asyn
             )
             return opened.enter_context(lines)
 
-        tty.repl = Repl(tty.start(**start), tty.paper, make, has_keys=True, guard_s=guard_s)
+        tty.repl = Repl(tty.start(**start), tty.writer, make, has_keys=True, guard_s=guard_s)
         ended = asyncio.ensure_future(tty.repl.run())
         try:
             await tty.until(lambda: tty.opened or tty.repl.talk.is_asking or ended.done())
