@@ -59,7 +59,7 @@ def print_run(flags: Namespace) -> int:
         asked = prompt.as_plan() if flags.plan else prompt
         return _run(flags, key, lambda printer: print_prompt(printer, asked))
 
-    return _telling_errors(flags, prepared)
+    return _report_errors(flags, prepared)
 
 
 def turn_run(flags: Namespace) -> int:
@@ -70,7 +70,7 @@ def turn_run(flags: Namespace) -> int:
         prompt = _input(flags)
         return _run(flags, key, lambda printer: print_turn(printer, prompt))
 
-    return _telling_errors(flags, prepared)
+    return _report_errors(flags, prepared)
 
 
 def carry_on_run(flags: Namespace) -> int:
@@ -80,7 +80,7 @@ def carry_on_run(flags: Namespace) -> int:
         key = _key(flags)
         return _run(flags, key, lambda printer: print_interrupted(printer, flags.interrupted))
 
-    return _telling_errors(flags, prepared)
+    return _report_errors(flags, prepared)
 
 
 def resume_run(flags: Namespace, file: Path) -> int:
@@ -96,7 +96,7 @@ def resume_run(flags: Namespace, file: Path) -> int:
         )
         return _run(flags, key, lambda printer: print_decision(printer, decision), found)
 
-    return _telling_errors(flags, prepared)
+    return _report_errors(flags, prepared)
 
 
 def _run(
@@ -130,7 +130,7 @@ def _run(
     )
 
 
-def _telling_errors(flags: Namespace, run: Callable[[], int]) -> int:
+def _report_errors(flags: Namespace, run: Callable[[], int]) -> int:
     """What `run` returns; an error of a start is also told as an object, where one is expected."""
     try:
         return run()

@@ -50,7 +50,7 @@ def tui_start(
         import_module("dirge_py.sdk.build")
         config = load()
         openers.look(config)
-        return looks_of(config)
+        return looks_from(config)
 
     openers = session_openers(load, options)
 
@@ -76,7 +76,7 @@ def tui_start(
         settings_file=(config_file or paths.config_file()).absolute(),
         first_prompt=prompt,
         pick_session=pick_session,
-        theme=theme_in(config_file or paths.config_file()),
+        theme=theme_from(config_file or paths.config_file()),
     )
 
 
@@ -92,7 +92,7 @@ def demo_start(demo: "Demo") -> "UiOptions":
     )
 
 
-def looks_of(config: "Config") -> "UiSettings":
+def looks_from(config: "Config") -> "UiSettings":
     """What the screen needs to know of the settings."""
     from dirge_py.ui.options import UiSettings
 
@@ -116,7 +116,7 @@ def looks_of(config: "Config") -> "UiSettings":
     )
 
 
-def theme_in(file: Path) -> str:
+def theme_from(file: Path) -> str:
     """The theme that the settings name, read without judging them: that costs a tenth of a second.
 
     Whatever is wrong with the file is said when it is really read, after the first frame.

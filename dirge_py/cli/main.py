@@ -78,9 +78,9 @@ def _dispatch(argv: list[str]) -> int:
     if first == "config" and (not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")):
         return _config(rest)
     if first == "why" and rest:
-        from dirge_py.cli.why import fits, why
+        from dirge_py.cli.why import why, why_fits
 
-        if fits(rest):
+        if why_fits(rest):
             return why(rest)
     if first == "sessions":
         from dirge_py.cli.sessions import sessions, sessions_fits

@@ -34,18 +34,18 @@ def list_as_text(
     rows = [
         [
             names[one.project, one.id],
-            _when(one.updated),
+            _local_time(one.updated),
             str(one.messages),
             _cost(one.cost_usd, known=one.usage is not None),
-            _line(one.model) or "-",
-            _line(one.title) or "-",
+            _one_line(one.model) or "-",
+            _one_line(one.title) or "-",
         ]
         for one in found
     ]
     if everywhere:
         heads.insert(5, "project")
         for row, one in zip(rows, found, strict=True):
-            row.insert(5, _line(one.project))
+            row.insert(5, _one_line(one.project))
     return _table(heads, rows, right={2, 3})
 
 
@@ -86,7 +86,7 @@ def found_as_text(
     for one in found:
         session = (one.project, one.session_id)
         if session != before:
-            lines += ["", f"{one.session_id}  {_line(titles.get(session, ''))}".rstrip()]
+            lines += ["", f"{one.session_id}  {_one_line(titles.get(session, ''))}".rstrip()]
             before = session
         lines.append(f"  {_moment(one.at)}  {one.kind:7} {_marked(one, bold=bold)}")
     return "\n".join(lines[1:]) + "\n"
@@ -117,7 +117,7 @@ class SessionDetails:
             ("forked from", loaded.forked_from),
             ("imported from", _imported_from(self.records)),
         ]
-        lines = [self.id, *(f"  {name:13} {_line(value)}" for name, value in rows if value)]
+        lines = [self.id, *(f"  {name:13} {_one_line(value)}" for name, value in rows if value)]
         lines += ["", "Prompts", *(f"  {_moment(p.at)}  {_prompt(p.text)}" for p in self._prompts)]
         tips = self._tips()
         if len(tips) > 1:
@@ -237,7 +237,7 @@ def _cost(cost_usd: float | None, *, known: bool) -> str:
     return f"${cost_usd:.2f}" if cost_usd >= 0.01 or not cost_usd else f"${cost_usd:.4f}"
 
 
-def _when(moment: datetime) -> str:
+def _local_time(moment: datetime) -> str:
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
@@ -245,15 +245,15 @@ def _moment(text: str) -> str:
     try:
         read = datetime.fromisoformat(text)
     except ValueError:
-        return _line(text)
-    return _when(read if read.tzinfo else read.replace(tzinfo=UTC))
+        return _one_line(text)
+    return _local_time(read if read.tzinfo else read.replace(tzinfo=UTC))
 
 
 def _prompt(text: str) -> str:
-    return _line(one_line(text, _PROMPT_CELLS))
+    return _one_line(one_line(text, _PROMPT_CELLS))
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 

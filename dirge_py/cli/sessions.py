@@ -52,21 +52,21 @@ def _list(flags: Namespace, store: Store) -> int:
     every = _index(store).sessions(everywhere=flags.everywhere)
     found = every[: int(flags.n)] if flags.n else every
     if flags.json:
-        _say(session_output.list_as_json(found))
+        _write(session_output.list_as_json(found))
     elif found:
         names = session_output.names_of(every)
-        _say(session_output.list_as_text(found, names, everywhere=flags.everywhere))
+        _write(session_output.list_as_text(found, names, everywhere=flags.everywhere))
     else:
         where = "" if flags.everywhere else " of this project"
-        _say(f"There are no stored sessions{where}.\n")
+        _write(f"There are no stored sessions{where}.\n")
     return 0
 
 
 def _show(flags: Namespace, store: Store) -> int:
-    session_id = store.find(_one(flags))
+    session_id = store.find(_only_word(flags))
     records = store.events_since(session_id, 0)
     shown = session_output.SessionDetails(session_id, replay(records), records)
-    _say(shown.as_json() if flags.json else shown.as_text())
+    _write(shown.as_json() if flags.json else shown.as_text())
     return 0
 
 
@@ -76,13 +76,13 @@ def _search(flags: Namespace, store: Store) -> int:
     index = _index(store)
     found = index.search(flags.words, everywhere=flags.everywhere, limit=flags.n)
     if flags.json:
-        _say(session_output.found_as_json(found))
+        _write(session_output.found_as_json(found))
     elif found:
         titles = {
             (one.project, one.id): one.title for one in index.sessions(everywhere=flags.everywhere)
         }
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        _say(session_output.found_as_text(found, titles, bold=bold))
+        _write(session_output.found_as_text(found, titles, bold=bold))
     if found:
         return 0
     words = clean(" ".join(flags.words))
@@ -94,17 +94,17 @@ def _search(flags: Namespace, store: Store) -> int:
 def _export(flags: Namespace, store: Store) -> int:
     from dirge_py.session.import_export.export import exported_session, render_export
 
-    session_id = store.find(_one(flags))
+    session_id = store.find(_only_word(flags))
     records = store.events_since(session_id, 0)
     text = render_export(exported_session(session_id, replay(records), records), flags.format)
     if flags.output_file is None:
-        _say(text)
+        _write(text)
     else:
         atomic_write(flags.output_file, text.encode("utf-8", "replace"))
     return 0
 
 
-def _one(flags: Namespace) -> str:
+def _only_word(flags: Namespace) -> str:
     if len(flags.words) != 1:
         raise UsageError(
             f"`dirge sessions {flags.verb}` takes one id.", hint="`dirge sessions` lists them."
@@ -124,7 +124,7 @@ def _store(flags: Namespace) -> Store:
     return Store(state_dir(), project_root(cwd), app_version=__version__)
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -156,12 +156,12 @@ def delete_sessions(flags: Namespace, store: Store) -> int:
     trash = Trash(state_dir())
     trash.empty_old()
     if flags.undo:
-        return _each(flags.words, lambda name: _bring_back(trash, store, name))
+        return _for_each(flags.words, lambda name: _bring_back(trash, store, name))
     ids = list(dict.fromkeys(store.find(name) for name in flags.words))
-    if not flags.yes and not _agreed(store, ids):
+    if not flags.yes and not _confirmed(store, ids):
         sys.stdout.write("Nothing was deleted.\n")
         return 1
-    return _each(ids, lambda session_id: _put_away(trash, store, session_id))
+    return _for_each(ids, lambda session_id: _put_away(trash, store, session_id))
 
 
 def import_sessions(flags: Namespace, store: Store) -> int:
@@ -173,7 +173,7 @@ def import_sessions(flags: Namespace, store: Store) -> int:
         )
     from dirge_py.cli.sessions import import_file
 
-    return _each(flags.words, lambda name: import_file(name, flags.program, store))
+    return _for_each(flags.words, lambda name: import_file(name, flags.program, store))
 
 
 def _to_repair(flags: Namespace, store: Store) -> Iterable[Path]:
@@ -215,7 +215,7 @@ def _bring_back(trash: Trash, store: Store, name: str) -> None:
     _tell(session_id, [f"is back; `dirge -r {session_id}` goes on in it"])
 
 
-def _agreed(store: Store, ids: Sequence[str]) -> bool:
+def _confirmed(store: Store, ids: Sequence[str]) -> bool:
     """Whether the person at the terminal wants them deleted."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
@@ -231,7 +231,7 @@ def _agreed(store: Store, ids: Sequence[str]) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _each(names: Iterable[str], act: Callable[[str], None]) -> int:
+def _for_each(names: Iterable[str], act: Callable[[str], None]) -> int:
     """Do it with each; what goes wrong with one is told and stops no other. The exit code."""
     exit_code = 0
     for name in names:

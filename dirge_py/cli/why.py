@@ -21,7 +21,7 @@ _NEAR = 0.75
 """How much alike two names are of which one may be the other mistyped, as difflib counts."""
 
 
-def build_parser() -> Parser:
+def build_why_parser() -> Parser:
     parser = Parser(prog="dirge why", allow_abbrev=False)
     add = parser.add_argument
     add("words", nargs="*", metavar="TOOL INPUT", help="a tool, and its first argument or JSON")
@@ -38,7 +38,7 @@ def build_parser() -> Parser:
     return parser
 
 
-def fits(rest: Sequence[str]) -> bool:
+def why_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `why` ask the engine; `why does it fail` is a prompt.
 
     Of what is nearly the name of a tool, stderr says that it was taken for a prompt.
@@ -46,7 +46,7 @@ def fits(rest: Sequence[str]) -> bool:
     if any(word in ("--jsonl", "--help", "-h") for word in rest):
         return True
     try:
-        flags = parse_words(build_parser(), rest, "words")
+        flags = parse_words(build_why_parser(), rest, "words")
     except UsageError:
         return _is_tool(rest)
     return _is_tool(flags.words)
@@ -63,7 +63,7 @@ def _is_tool(words: Sequence[str]) -> bool:
 
 def why(rest: Sequence[str]) -> int:
     """Answer one question, or with `--jsonl` one a line; returns the exit code."""
-    flags = parse_words(build_parser(), rest, "words")
+    flags = parse_words(build_why_parser(), rest, "words")
     explainer = _open(flags)
     try:
         if flags.jsonl:

@@ -41,7 +41,7 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
             hint="There are: show, restore N, --undo, and words for what to keep above all.",
         )
     else:
-        await _fold(args, conversation, front)
+        await _compact_now(args, conversation, front)
 
 
 def _is_number(text: str) -> bool:
@@ -63,7 +63,7 @@ def _undo(conversation: "Conversation", front: FrontEnd) -> None:
     if undone is None:
         front.show("There is no compaction to take back.")
         return
-    front.show(f"The last compaction was taken back. {_saved(undone)}", tone="good")
+    front.show(f"The last compaction was taken back. {_savings_text(undone)}", tone="good")
 
 
 def _show_again(number: int, conversation: "Conversation", front: FrontEnd) -> None:
@@ -72,7 +72,7 @@ def _show_again(number: int, conversation: "Conversation", front: FrontEnd) -> N
         raise UsageError(
             f"message {number} is not left out.", hint="`/compact show` lists what is."
         )
-    front.show(f"Message {number} is sent whole again. {_saved(shown)}", tone="good")
+    front.show(f"Message {number} is sent whole again. {_savings_text(shown)}", tone="good")
 
 
 def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
@@ -87,7 +87,7 @@ def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
     ]
 
 
-async def _fold(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def _compact_now(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     done: ContextCompacted | None = await conversation.compact(args)
     if done is None:
         front.show("Nothing to compact: it would not get smaller.")
@@ -97,12 +97,14 @@ async def _fold(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         if done.tokens_after >= done.tokens_before:
             front.show(f"{words} The context is unchanged.", tone="error")
             return
-        front.show(f"{words} Old tool results are cut instead. {_saved(done)}", tone="warning")
+        front.show(
+            f"{words} Old tool results are cut instead. {_savings_text(done)}", tone="warning"
+        )
         return
-    front.show(f"Compacted. {_saved(done)} The session keeps everything.", tone="good")
+    front.show(f"Compacted. {_savings_text(done)} The session keeps everything.", tone="good")
 
 
-def _saved(done: "ContextCompacted") -> str:
+def _savings_text(done: "ContextCompacted") -> str:
     return f"{done.tokens_before:,} → {done.tokens_after:,} tokens (estimated)."
 
 

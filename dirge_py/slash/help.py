@@ -44,7 +44,7 @@ _READ_BYTES = 1_000_000
 
 
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    rows = [(_typed(command), command.summary) for command in front.commands]
+    rows = [(_usage_of(command), command.summary) for command in front.commands]
     parts = ["Commands", *_aligned(rows)]
     if own := front.commands.own_names:
         parts += ["", "Own names", *_aligned(own)]
@@ -55,11 +55,11 @@ async def show_help(args: str, conversation: "Conversation", front: FrontEnd) ->
     front.show("\n".join(parts))
 
 
-async def leave(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def quit_dirge(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     front.quit()
 
 
-def _typed(command: Command) -> str:
+def _usage_of(command: Command) -> str:
     names = " ".join(f"/{name}" for name in (command.name, *command.aliases))
     return f"{names} {command.usage}".rstrip()
 
@@ -96,19 +96,19 @@ def newest_notes(changelog: str) -> str:
 
 async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     # Programs are asked, which may take a moment.
-    found = await asyncio.to_thread(_findings, conversation.cwd)
+    found = await asyncio.to_thread(_doctor_text, conversation.cwd)
     text = "\n".join(_report(args, conversation, front, found)) + "\n"
     name = f"dirge-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.md"
     path = write_new_file(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
         f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
-        f"Read it, then attach it to an issue {_where()}. Is it about what a model answered? "
+        f"Read it, then attach it to an issue {_environment_text()}. Is it about what a model answered? "
         "`dirge --record FILE` writes down what passes between them, without keys.",
         tone="good",
     )
 
 
-def _where() -> str:
+def _environment_text() -> str:
     """Where the installed package says that problems are told."""
     try:
         told = metadata("dirge-py").get_all("Project-URL") or []
@@ -119,7 +119,7 @@ def _where() -> str:
     return next((f"at {page}" for page in named), "where you have dirge from")
 
 
-def _findings(cwd: Path) -> str:
+def _doctor_text(cwd: Path) -> str:
     """What `dirge doctor` finds, as far as it can without the keyboard."""
     try:
         return as_text(examine(None, cwd=cwd, size=None, key_problems=lambda config, kitty: ()))
@@ -147,7 +147,7 @@ def _report(
     yield ""
     yield "## Settings"
     yield ""
-    yield from (f"    {line}" for line in _settings(front))
+    yield from (f"    {line}" for line in _settings_lines(front))
     yield ""
     yield "## What `dirge doctor` finds"
     yield ""
@@ -155,12 +155,12 @@ def _report(
     yield ""
     yield "## Last errors"
     yield ""
-    errors = [*_of_session(conversation), *_of_log(state_dir() / "log" / "dirge.jsonl")]
+    errors = [*_session_lines(conversation), *_log_lines(state_dir() / "log" / "dirge.jsonl")]
     told = "\n".join(errors[-_MOST_ERRORS:]) or "none"
     yield from (f"    {line}" for line in told.splitlines())
 
 
-def _settings(front: FrontEnd) -> list[str]:
+def _settings_lines(front: FrontEnd) -> list[str]:
     try:
         settings = settings_of(front)
     except DirgeError as error:
@@ -168,13 +168,13 @@ def _settings(front: FrontEnd) -> list[str]:
     return changed_settings(settings) if settings is not None else ["not known here"]
 
 
-def _of_session(conversation: "Conversation") -> Iterator[str]:
+def _session_lines(conversation: "Conversation") -> Iterator[str]:
     for message in conversation.messages:
         if isinstance(message, AssistantMessage) and message.error_message:
             yield f"{message.error_kind or 'error'}: {message.error_message}"
 
 
-def _of_log(file: Path) -> Iterator[str]:
+def _log_lines(file: Path) -> Iterator[str]:
     """Warnings and errors that the program noted of itself."""
     try:
         with file.open("rb") as log:
@@ -203,7 +203,10 @@ def _without_secrets(text: str) -> str:
 COMMANDS = (
     Command(name="help", summary="what can be typed here, and the keys", run=show_help),
     Command(
-        name="quit", summary="leave; the session is kept", run=leave, aliases=("exit", "q", ":q")
+        name="quit",
+        summary="leave; the session is kept",
+        run=quit_dirge,
+        aliases=("exit", "q", ":q"),
     ),
     Command(
         name="release-notes",

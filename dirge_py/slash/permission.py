@@ -38,14 +38,14 @@ async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
         front.show(format_log(conversation.settings.decisions))
         return
     if tool.isdigit() and not call:
-        front.show(_past(conversation, int(tool)))
+        front.show(_past_decision(conversation, int(tool)))
         return
     if not call.strip():
         raise UsageError("Which call?", hint="For example: /why bash git push")
     front.show(explain(conversation.settings.why(tool, call.strip()), tool, call.strip()))
 
 
-def _past(conversation: "Conversation", number: int) -> str:
+def _past_decision(conversation: "Conversation", number: int) -> str:
     past = conversation.settings.decisions.get(number)
     if past is None:
         raise UsageError(
@@ -59,7 +59,7 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     rest = rest.strip()
     match verb:
         case "" | "list":
-            front.show(_listed(conversation))
+            front.show(_rules_text(conversation))
         case "add" if rest:
             # Quoted as for a shell, where a `*` has to be.
             is_quoted = len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "'\""
@@ -68,10 +68,10 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             front.show(f"Allowed for this session: {rule}", tone="good")
         case "remove" if rest.isdigit() and 1 <= int(rest) <= len(conversation.settings.grants):
             conversation.settings.remove_grant(int(rest) - 1)
-            front.show(_listed(conversation))
+            front.show(_rules_text(conversation))
         case "remove":
             raise UsageError(
-                f"There is no grant {rest or 'without a number'}.", hint=_listed(conversation)
+                f"There is no grant {rest or 'without a number'}.", hint=_rules_text(conversation)
             )
         case "clear":
             conversation.settings.clear_grants()
@@ -83,7 +83,7 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             )
 
 
-def _listed(conversation: "Conversation") -> str:
+def _rules_text(conversation: "Conversation") -> str:
     if not conversation.settings.grants:
         return "Nothing is allowed for this session beyond the rules."
     rows = [f"  {number}  {grant}" for number, grant in enumerate(conversation.settings.grants, 1)]

@@ -52,7 +52,7 @@ _STANDS: dict[PlanStatus, str] = {
 _ACCEPT, _EDIT, _AGAIN, _DROP = "accept", "edit", "comment", "drop"
 
 
-class FrontDesk:
+class FrontEndApprover:
     """Puts plans to the person at a front end; where nobody sits there, they wait."""
 
     def __init__(self, front: FrontEnd, *, accepts_alone: bool) -> None:
@@ -116,28 +116,32 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
     if not verb:
         raise UsageError("Plan what?", hint=f"/plan REQUEST, or /plan {'|'.join(_VERBS)}.")
     if verb == "status":
-        front.show(_standing(conversation))
+        front.show(_status_text(conversation))
     elif verb == "stop":
         _stop(conversation, front)
     elif verb == "drop":
         _drop(conversation, front)
     elif verb in ("resume", "accept"):
         result = await resume_plan(
-            conversation, _desk(conversation, front), is_accepted=verb == "accept"
+            conversation, _approver(conversation, front), is_accepted=verb == "accept"
         )
-        _tell(result, conversation, front)
+        _show_result(result, conversation, front)
     else:
         conversation.check_idle()
         if left := notice_at_start(conversation.session.metadata.get(NAME)):
             front.show(f"{left.partition(':')[0]}; this request takes its place.")
-        _tell(await start_plan(verb, conversation, _desk(conversation, front)), conversation, front)
+        _show_result(
+            await start_plan(verb, conversation, _approver(conversation, front)),
+            conversation,
+            front,
+        )
 
 
-def _desk(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
+def _approver(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
     accept = conversation.plan_terms.auto_accept
     if accept is None and isinstance(front, ReceivesOutcome):
         accept = True  # Nobody sits there.
-    return AutoApprove() if accept else FrontDesk(front, accepts_alone=accept is None)
+    return AutoApprove() if accept else FrontEndApprover(front, accepts_alone=accept is None)
 
 
 def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -> Question:
@@ -158,12 +162,12 @@ def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -
     )
 
 
-def _tell(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -> None:
+def _show_result(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -> None:
     waits = isinstance(result.outcome, AwaitingConfirmation) and not result.outcome.call_ids
     if isinstance(front, ReceivesOutcome):
         front.take_outcome(result.outcome, result.plan if waits else result.report)
         return
-    words, tone = _words(result.outcome)
+    words, tone = _outcome_text(result.outcome)
     state = load_state(conversation.session.metadata.get(NAME))
     is_told = waits or isinstance(result.outcome, Done)
     if state is not None and state.is_resumable and not is_told:
@@ -171,7 +175,7 @@ def _tell(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -
     front.show(words, tone=tone)
 
 
-def _words(outcome: Outcome) -> tuple[str, Tone]:
+def _outcome_text(outcome: Outcome) -> tuple[str, Tone]:
     match outcome:
         case Done():
             return "The plan is done, and verified.", "good"
@@ -193,7 +197,7 @@ def _words(outcome: Outcome) -> tuple[str, Tone]:
             )
 
 
-def _standing(conversation: "Conversation") -> str:
+def _status_text(conversation: "Conversation") -> str:
     state = load_state(conversation.session.metadata.get(NAME))
     if state is None:
         return "There is no plan in this session."

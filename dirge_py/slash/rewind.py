@@ -45,7 +45,7 @@ async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> No
         return
     also = await ask_for_user_files(preview, front) if what != "conversation" else ()
     if also is not None:
-        await move(conversation, front, destination, what, also)
+        await move_to(conversation, front, destination, what, also)
 
 
 async def undo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -62,7 +62,7 @@ async def redo(args: str, conversation: "Conversation", front: FrontEnd) -> None
     preview = await conversation.timeline.preview(destination)
     also = await ask_for_user_files(preview, front) if destination.what != "conversation" else ()
     if also is not None:
-        await move(conversation, front, destination, None, also)
+        await move_to(conversation, front, destination, None, also)
 
 
 async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, why: str) -> None:
@@ -70,7 +70,7 @@ async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, 
     destination = conversation.timeline.before(why=why)
     preview = await conversation.timeline.preview(destination)
     if await confirm(preview, front):
-        await move(conversation, front, destination, None)
+        await move_to(conversation, front, destination, None)
 
 
 async def _chosen_point(
@@ -92,7 +92,7 @@ async def _chosen_point(
     for prompt in prompts:
         count = changed.get(prompt.id)
         files = "" if count is None else f", {count} file{'' if count == 1 else 's'} changed since"
-        detail = f"{when(prompt.at)}{files}"
+        detail = f"{relative_time(prompt.at)}{files}"
         choices.append(Choice(id=prompt.id, label=shortened(prompt.text), detail=detail))
     chosen = await front.pick("Go back to before", choices, current=_HERE)
     return next((prompt for prompt in prompts if prompt.id == chosen), None)
@@ -156,7 +156,7 @@ async def ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Seque
     return answers[0].chosen if answers else None
 
 
-async def move(
+async def move_to(
     conversation: "Conversation",
     front: FrontEnd,
     destination: "RewindTarget",
@@ -179,30 +179,33 @@ def preview_text(preview: "RewindPreview") -> str:
         lines.append("No file would change.")
     if preview.changes:
         lines += [f"{_count(len(preview.changes), 'file')} would be put back:"]
-        lines += _listed(preview.changes)
+        lines += _change_lines(preview.changes)
     if preview.yours:
-        lines += ["Changed by you since, and kept unless you choose them:", *_listed(preview.yours)]
+        lines += [
+            "Changed by you since, and kept unless you choose them:",
+            *_change_lines(preview.yours),
+        ]
     if preview.left_out:
         lines.append(_as_they_are(preview.left_out))
     return "\n".join(lines)
 
 
 def _as_they_are(paths: Sequence[str]) -> str:
-    return f"Too large for a snapshot or ignored then, so left as they are: {_names(paths)}"
+    return f"Too large for a snapshot or ignored then, so left as they are: {_joined_names(paths)}"
 
 
 def result_text(moved: "RewindResult") -> str:
     """What a move did, and what it did not."""
     lines = [_headline(moved)]
     if moved.done:
-        lines.append(f"{_count(len(moved.done), 'file')} put back: {_names(moved.done)}")
+        lines.append(f"{_count(len(moved.done), 'file')} put back: {_joined_names(moved.done)}")
     if moved.failed:
         lines.append(f"{_count(len(moved.failed), 'file')} could not be put back:")
         lines += [f"  {visible(path)}: {visible(why)}" for path, why in moved.failed[:_MOST_FILES]]
         if len(moved.failed) > _MOST_FILES:
             lines.append(f"  and {len(moved.failed) - _MOST_FILES} more")
     if moved.kept:
-        lines.append(f"Changed by you since, and kept: {_names(moved.kept)}")
+        lines.append(f"Changed by you since, and kept: {_joined_names(moved.kept)}")
     if moved.left_out:
         lines.append(_as_they_are(moved.left_out))
     if moved.what == "conversation" and moved.unavailable:
@@ -210,7 +213,7 @@ def result_text(moved: "RewindResult") -> str:
     return "\n".join([*lines, *moved.notices])
 
 
-def when(at: str, now: datetime | None = None) -> str:
+def relative_time(at: str, now: datetime | None = None) -> str:
     """How long ago that was (ISO 8601)."""
     try:
         seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(at)).total_seconds()
@@ -250,8 +253,10 @@ def _count(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _listed(changes: Sequence["TreeChange"]) -> list[str]:
-    lines = [f"  {_SIGNS[c.kind]} {visible(c.path)}{_lines(c)}" for c in changes[:_MOST_FILES]]
+def _change_lines(changes: Sequence["TreeChange"]) -> list[str]:
+    lines = [
+        f"  {_SIGNS[c.kind]} {visible(c.path)}{_line_counts(c)}" for c in changes[:_MOST_FILES]
+    ]
     if len(changes) > _MOST_FILES:
         lines.append(f"  and {len(changes) - _MOST_FILES} more")
     return lines
@@ -259,14 +264,14 @@ def _listed(changes: Sequence["TreeChange"]) -> list[str]:
 
 def _what_happens(change: "TreeChange") -> str:
     words = {"added": "would come back", "changed": "would change", "removed": "would be removed"}
-    return f"{words[change.kind]}{_lines(change)}"
+    return f"{words[change.kind]}{_line_counts(change)}"
 
 
-def _lines(change: "TreeChange") -> str:
+def _line_counts(change: "TreeChange") -> str:
     return "" if change.lines is None else f"  +{change.lines[0]} -{change.lines[1]}"
 
 
-def _names(paths: Sequence[str]) -> str:
+def _joined_names(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
     return ", ".join(visible(path) for path in paths[:_MOST_FILES]) + more
 

@@ -25,7 +25,7 @@ _ASKED = (
 )
 
 
-async def go_on(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def continue_run(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
         raise UsageError(
             "/continue takes no words.", hint="Send them as a prompt: it carries on, too."
@@ -98,7 +98,7 @@ COMMANDS = (
     Command(
         name="continue",
         summary="carry on after a limit, an error or an interruption, with new limits",
-        run=go_on,
+        run=continue_run,
         while_running="no",
         headless=True,
     ),

@@ -44,7 +44,7 @@ async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> 
     match verb, rest.strip():
         case ("list", "") | ("", ""):
             if verb or conversation.is_running or conversation.exclusive_owner is not None:
-                front.show("\n".join(_listed(stored, conversation)))
+                front.show("\n".join(_session_lines(stored, conversation)))
                 return
         case "current", "":
             front.show(_current(conversation))
@@ -65,7 +65,7 @@ async def _chosen(
     conversation: "Conversation",
     front: FrontEnd,
 ) -> str | None:
-    if args and any(_begins(one.id, args) for one in stored):
+    if args and any(_matches_id(one.id, args) for one in stored):
         return args
     words = args.lower().split()
     found = [one for one in stored if all(word in one.title.lower() for word in words)]
@@ -102,7 +102,7 @@ async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> N
     front.show(f"Deleted; for a week {undo}.", tone="good")
 
 
-def _listed(stored: Sequence[SessionSummary], conversation: "Conversation") -> list[str]:
+def _session_lines(stored: Sequence[SessionSummary], conversation: "Conversation") -> list[str]:
     if not stored:
         return ["There are no stored sessions of this project."]
     here = conversation.session_id
@@ -121,7 +121,7 @@ def _current(conversation: "Conversation") -> str:
     return f"{conversation.session_id}{f'  {title}' if title else ''}"
 
 
-def _begins(session_id: str, typed: str) -> bool:
+def _matches_id(session_id: str, typed: str) -> bool:
     """Whether it begins so, or what follows its date does."""
     return session_id.startswith(typed) or session_id.partition("-")[2].startswith(typed)
 

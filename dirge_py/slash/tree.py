@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.lib.text import visible
 from dirge_py.slash.base import Choice, FrontEnd
-from dirge_py.slash.rewind import ask_for_user_files, ask_what, move, shortened, when
+from dirge_py.slash.rewind import ask_for_user_files, ask_what, move_to, relative_time, shortened
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None
     timeline = conversation.timeline
     if not args:
         found = timeline.tree()
-        front.show("\n".join(drawn(found)) if found.nodes else "Nothing was said yet.")
+        front.show("\n".join(draw_tree(found)) if found.nodes else "Nothing was said yet.")
         return
     destination = timeline.node(args)
     preview = await timeline.preview(destination)
@@ -27,7 +27,7 @@ async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None
         return
     also = await ask_for_user_files(preview, front) if what != "conversation" else ()
     if also is not None:
-        await move(conversation, front, destination, what, also)
+        await move_to(conversation, front, destination, what, also)
 
 
 async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -35,12 +35,12 @@ async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None
     prompt: str | None = args
     if not args:
         choices = [
-            Choice(id=one.id, label=shortened(one.text), detail=when(one.at))
+            Choice(id=one.id, label=shortened(one.text), detail=relative_time(one.at))
             for one in timeline.prompts()
         ]
         prompt = await front.pick("A branch before", choices) if choices else ""
     if prompt is not None:
-        await move(conversation, front, timeline.before(prompt, why="fork"), "conversation")
+        await move_to(conversation, front, timeline.before(prompt, why="fork"), "conversation")
 
 
 async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -51,17 +51,17 @@ async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             Choice(
                 id=one.id,
                 label=f"{'❯' if one.is_prompt else '•'} {shortened(one.text)}",
-                detail=when(one.at),
+                detail=relative_time(one.at),
             )
             for one in timeline.points()
             if one.text.strip()
         ]
         message = await front.pick("A branch that ends at", choices) if choices else ""
     if message is not None:
-        await move(conversation, front, timeline.behind(message), "conversation")
+        await move_to(conversation, front, timeline.behind(message), "conversation")
 
 
-def drawn(found: "SessionTree") -> Iterator[str]:
+def draw_tree(found: "SessionTree") -> Iterator[str]:
     """One line per prompt and per move, ▸ where the conversation stands.
 
     The way to there is a straight line; what was left is set in, above what came instead.
@@ -82,7 +82,7 @@ def drawn(found: "SessionTree") -> Iterator[str]:
         here = "▸" if number == found.here else " "
         mark = "↩ " if node.kind == "move" else ""
         text = visible(node.text) or "…"
-        yield f"{here} {found.names[number]:<{width}}  {sign}{mark}{text}  {when(node.at)}".rstrip()
+        yield f"{here} {found.names[number]:<{width}}  {sign}{mark}{text}  {relative_time(node.at)}".rstrip()
         waiting += reversed(_set_in(node.below, main, room))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.cli.why import fits
+from dirge_py.cli.why import why_fits
 from tests.frontend.print.product import Product, finish
 
 POLICIES = {
@@ -215,7 +215,7 @@ def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> Non
 def test_of_a_tool_mistyped_it_is_said_that_it_was_taken_for_a_prompt(
     capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
-    assert not fits(words)
+    assert not why_fits(words)
     assert capsys.readouterr() == ("", said)
 
 

@@ -102,7 +102,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         arguments.build_parser(),
         arguments.build_turn_parser(),
         arguments.build_resume_parser(),
-        why.build_parser(),
+        why.build_why_parser(),
         trust.build_trust_parser(),
         doctor.build_doctor_parser(),
         config_cli.build_config_parser(),
@@ -285,7 +285,7 @@ def test_commands_in_shell_examples_parse() -> None:
         elif words[:1] == ["config"]:
             assert words[1] in config_cli.VERBS
         elif words[:1] == ["why"]:
-            assert why.fits(words[1:])
+            assert why.why_fits(words[1:])
         elif words[:1] == ["trust"]:
             trust.build_trust_parser().parse_args(words[1:])
         elif words[:1] == ["turn"]:

@@ -9,7 +9,7 @@ from dirge_py.plan.approval import Accept, DeferPlan, Reject
 from dirge_py.plan.runner import resume_plan
 from dirge_py.plan.state import PlanState, describe_progress, load_state
 from dirge_py.slash.base import Unsupported
-from dirge_py.slash.plan import FrontDesk
+from dirge_py.slash.plan import FrontEndApprover
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
 from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
@@ -45,7 +45,7 @@ class Seat(PrintFront):
 async def decided(room: Workroom, seat: Seat) -> PlanState:
     """What is kept when the plan was put to this person, who then leaves it for later."""
     room.will_look()
-    room.desk = FrontDesk(seat, accepts_alone=False)  # type: ignore[assignment]
+    room.desk = FrontEndApprover(seat, accepts_alone=False)  # type: ignore[assignment]
     async with room.open() as talk:
         result = await room.plan(talk)
         assert isinstance(result.outcome, AwaitingConfirmation)

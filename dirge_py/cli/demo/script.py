@@ -253,7 +253,7 @@ def _implementing() -> Sequence[Reply]:
         ),
         Reply(
             text="A quick look whether it counts.",
-            calls=[("bash", {"command": QUICK_CHECK}), _ticked("1", "2", "3")],
+            calls=[("bash", {"command": QUICK_CHECK}), _todo_update("1", "2", "3")],
             usage=_USAGE,
         ),
         Reply(text="`top_words` is there, and its test passes. Everything is done.", usage=_USAGE),
@@ -342,6 +342,6 @@ def _have_run(context: LlmContext) -> bool:
     return bool(results) and isinstance(results[-1].details.get("exit_code"), int)
 
 
-def _ticked(*ids: str) -> tuple[str, object]:
+def _todo_update(*ids: str) -> tuple[str, object]:
     """The call that ticks these items of the todo list off."""
     return "todo", {"merge": True, "items": [{"id": item, "status": "done"} for item in ids]}

@@ -52,7 +52,7 @@ def as_text(findings: Sequence[CheckResult]) -> str:
         lines.append(f"{each.state:<8} {each.name:<{wide}}  {clean(each.words)}")
         if each.fix:
             lines.append(f"{'':<8} {'':<{wide}}  fix: {clean(each.fix)}")
-    return "\n".join([*lines, "", _sum(findings)])
+    return "\n".join([*lines, "", _summary(findings)])
 
 
 def as_json(findings: Sequence[CheckResult]) -> str:
@@ -72,7 +72,7 @@ def exit_code(findings: Sequence[CheckResult]) -> int:
     return int(any(finding.state == "problem" for finding in findings))
 
 
-def _sum(findings: Sequence[CheckResult]) -> str:
+def _summary(findings: Sequence[CheckResult]) -> str:
     problems = sum(finding.state == "problem" for finding in findings)
     warnings = sum(finding.state == "warning" for finding in findings)
     if not problems and not warnings:

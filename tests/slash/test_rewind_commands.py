@@ -11,7 +11,7 @@ from dirge_py.frontend.print.command import PrintFront
 from dirge_py.session.tree import SessionTree, TreeNode
 from dirge_py.slash.base import Choice, Unsupported
 from dirge_py.slash.registry import discover
-from dirge_py.slash.tree import drawn
+from dirge_py.slash.tree import draw_tree
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.questions import Question, QuestionAnswer
 from tests.conversation.room import Room
@@ -204,7 +204,7 @@ def test_a_thousand_branches_are_drawn_without_running_out_of_stack_or_width() -
             nodes[node.above].below.append(number)
     names = tuple(node.id for node in nodes)
 
-    lines = list(drawn(SessionTree(nodes=tuple(nodes), here=999, names=names)))
+    lines = list(draw_tree(SessionTree(nodes=tuple(nodes), here=999, names=names)))
 
     assert len(lines) == 1000
     assert max(map(len, lines)) < 40
