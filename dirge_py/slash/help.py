@@ -7,10 +7,6 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.config.paths import state_dir
 from dirge_py.lib import version
 from dirge_py.lib.lazy import late
@@ -22,6 +18,10 @@ from dirge_py.slash.base import FrontEnd, settings_of
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings
@@ -102,13 +102,13 @@ async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> 
     path = write_new_file(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
         f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
-        f"Read it, then attach it to an issue {_environment_text()}. Is it about what a model answered? "
+        f"Read it, then attach it to an issue {_issues_page()}. Is it about what a model answered? "
         "`dirge --record FILE` writes down what passes between them, without keys.",
         tone="good",
     )
 
 
-def _environment_text() -> str:
+def _issues_page() -> str:
     """Where the installed package says that problems are told."""
     try:
         told = metadata("dirge-py").get_all("Project-URL") or []

@@ -1,16 +1,17 @@
 """`/tree`, `/fork` and `/clone`: the branches of a session."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.text import visible
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.slash.rewind import ask_for_user_files, ask_what, move_to, relative_time, shortened
 from dirge_py.types.extensions import Command
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.tree import SessionTree
+
+
 
 
 async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -82,7 +83,8 @@ def draw_tree(found: "SessionTree") -> Iterator[str]:
         here = "▸" if number == found.here else " "
         mark = "↩ " if node.kind == "move" else ""
         text = visible(node.text) or "…"
-        yield f"{here} {found.names[number]:<{width}}  {sign}{mark}{text}  {relative_time(node.at)}".rstrip()
+        age = relative_time(node.at)
+        yield f"{here} {found.names[number]:<{width}}  {sign}{mark}{text}  {age}".rstrip()
         waiting += reversed(_set_in(node.below, main, room))
 
 
