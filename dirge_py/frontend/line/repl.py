@@ -8,8 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
@@ -18,13 +16,7 @@ from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.source import LineSource
 from dirge_py.frontend.line.writer import LineWriter
 from dirge_py.frontend.replay import plan_events
-from dirge_py.frontend.session_opener import (
-    OpenFirst,
-    OpenOther,
-    TrustGate,
-    chosen_open_mode,
-    conflict_question,
-)
+from dirge_py.frontend.session_opener import OpenFirst, OpenOther, TrustGate, chosen_open_mode, conflict_question
 from dirge_py.lib.version import __version__
 from dirge_py.session.recovery import choices_from_answers, recovery_questions
 from dirge_py.slash.base import Choice, FrontEnd, Tone, Unsupported
@@ -34,6 +26,8 @@ from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
+from typing import Any, Protocol
+
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
@@ -274,7 +268,7 @@ class Repl:
 class LineFront:
     """The `slash.base.FrontEnd` of line mode. What needs a screen raises `Unsupported`."""
 
-    def __init__(self, repl: "Repl", commands: Registry) -> None:
+    def __init__(self, repl: Repl, commands: Registry) -> None:
         self._repl = repl
         self._commands = commands
 
@@ -301,7 +295,7 @@ class LineFront:
     def set_input(self, text: str) -> None:
         self._repl.give_back(text)
 
-    async def open(self, session_id: str | None) -> "Conversation":
+    async def open(self, session_id: str | None) -> Conversation:
         return await self._repl.session_opener.switch_to(session_id)
 
     def quit(self) -> None:
@@ -323,7 +317,7 @@ class LineFront:
 class LineSessionOpener:
     """Opens the conversation of a REPL, and every later one."""
 
-    def __init__(self, repl: "Repl", start: LineOptions) -> None:
+    def __init__(self, repl: Repl, start: LineOptions) -> None:
         self._repl = repl
         self._start = start
 
@@ -353,7 +347,7 @@ class LineSessionOpener:
         else:
             await self._offer_to_carry_on(conversation)
 
-    async def switch_to(self, session_id: str | None) -> "Conversation":
+    async def switch_to(self, session_id: str | None) -> Conversation:
         """Go on in another session, or a new one; the one before is closed.
 
         Where the other one is busy and the person wants nothing of it, the one before goes on.
@@ -378,13 +372,13 @@ class LineSessionOpener:
             self._repl.later(self._offer_to_carry_on(conversation))
         return conversation
 
-    async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
+    async def _open_busy(self, error: SessionBusy) -> Conversation | None:
         way = chosen_open_mode(await self._repl.asker.question([conflict_question(error)]))
         if way is None:
             return None
         return self._start.open_other(self._repl.asker, error.session_id, way)
 
-    async def _offer_to_carry_on(self, conversation: "Conversation") -> None:
+    async def _offer_to_carry_on(self, conversation: Conversation) -> None:
         """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
         interruption = conversation.interruption
         if interruption is None or self._repl.talk.conversation is not conversation:
@@ -401,7 +395,7 @@ class LineSessionOpener:
         if isinstance(event, SystemNotice):
             self._repl.say(event.content)
 
-    def _take_up(self, conversation: "Conversation") -> None:
+    def _take_up(self, conversation: Conversation) -> None:
         repl = self._repl
         repl.adopt(conversation)
         facts = f"model {conversation.settings.model}, mode {conversation.settings.mode}"
@@ -418,7 +412,7 @@ class LineSessionOpener:
         if not repl.source.is_script:
             self._give_back(conversation)
 
-    def _give_back(self, conversation: "Conversation") -> None:
+    def _give_back(self, conversation: Conversation) -> None:
         """What was typed before: earlier prompts, and what was never sent."""
         unsent = conversation.unsent
         unsent.take_over()
