@@ -1,4 +1,7 @@
-"""The conversation as the screen drives it: sending, steering, queueing, interrupting."""
+"""The controller of a chat: sends what is typed, steers, queues and interrupts runs.
+
+Both interactive front ends have one; nothing that was typed is lost.
+"""
 
 import asyncio
 import logging
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
     from dirge_py.types.events import LoopEvent, Sink
+
+
 
 
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
@@ -39,7 +44,7 @@ class QueuedPrompt:
 
 
 class View(Protocol):
-    """What the talk needs of the screen."""
+    """What the controller needs of a front end."""
 
     def say(self, text: str, *, tone: Tone = "plain") -> None: ...
     def give_back(self, text: str) -> None: ...
@@ -48,11 +53,11 @@ class View(Protocol):
 
 
 class ChatController:
-    """Holds the conversation and knows what it is doing. Whatever was typed ends up somewhere."""
+    """The conversation of a front end, its state, and what becomes of the lines typed into it."""
 
-    def __init__(self, stage: View, registry: Registry, front: FrontEnd) -> None:
+    def __init__(self, view: View, registry: Registry, front: FrontEnd) -> None:
         self.conversation: Conversation | None = None
-        self._stage = stage
+        self._view = view
         self._registry = registry
         self._front = front
         self._typed: dict[int, str] = {}
@@ -87,10 +92,10 @@ class ChatController:
     @property
     def is_busy(self) -> bool:
         """Whether a run goes on, or somebody has the conversation to themselves."""
-        return self.is_running or self._is_occupied(self.conversation)
+        return self.is_running or self._has_exclusive_owner(self.conversation)
 
     @staticmethod
-    def _is_occupied(conversation: "Conversation | None") -> bool:
+    def _has_exclusive_owner(conversation: "Conversation | None") -> bool:
         return conversation is not None and conversation.exclusive_owner is not None
 
     @property
@@ -98,7 +103,7 @@ class ChatController:
         """What is queued, as it was typed."""
         if self.conversation is None:
             return ()
-        is_between = self._is_occupied(self.conversation) and not self.is_running
+        is_between = self._has_exclusive_owner(self.conversation) and not self.is_running
         return [
             QueuedPrompt(
                 kind="next_run" if is_between and item.kind == "steering" else item.kind,
@@ -115,11 +120,11 @@ class ChatController:
         self._typed.clear()
         unsubscribe = [
             # First, so that it counts as running when the screen hears of it.
-            conversation.subscribe(lambda event: self._hear(conversation, event)),
+            conversation.subscribe(lambda event: self._on_event(conversation, event)),
             conversation.subscribe(sink),
         ]
         self._unsubscribe = lambda: [undo() for undo in unsubscribe]
-        self._stage.standing_changed()
+        self._view.standing_changed()
 
     # -- what was typed
 
@@ -135,15 +140,15 @@ class ChatController:
             else:
                 await self._prompt(conversation, as_prompt(text), how)
         except DirgeError as error:
-            self._stage.say("\n".join(p for p in (error.message, error.hint) if p), tone="error")
-            self._stage.give_back(text)
+            self._view.say("\n".join(p for p in (error.message, error.hint) if p), tone="error")
+            self._view.give_back(text)
         except Exception as error:
             # A command may come from a plugin; what it gets wrong must not end the program.
             _logger.exception("a command failed: %s", text.split()[0])
-            self._stage.say(f"It failed: {type(error).__name__}: {error}", tone="error")
-            self._stage.give_back(text)
+            self._view.say(f"It failed: {type(error).__name__}: {error}", tone="error")
+            self._view.give_back(text)
         finally:
-            self._stage.standing_changed()
+            self._view.standing_changed()
 
     async def _prompt(
         self, conversation: "Conversation", text: str, how: Literal["now", "later"]
@@ -154,7 +159,7 @@ class ChatController:
             if conversation.is_compacting:
                 # No run can start meanwhile; `_run_command` sends it when that is over.
                 how, self._has_held = "later", True
-            elif self._is_occupied(conversation):
+            elif self._has_exclusive_owner(conversation):
                 # Between its runs, nobody takes up what is queued; what is left goes its own way.
                 self._has_held = True
             elif not conversation.is_running:
@@ -174,15 +179,15 @@ class ChatController:
             if self._command is command:
                 self._command = None
         if command.cancelled():
-            self._stage.say("Interrupted.")
-        self._watch_what_began(conversation)
-        self._let_go_of_held(conversation)
+            self._view.say("Interrupted.")
+        self._watch_new_run(conversation)
+        self._release_held(conversation)
         if not command.cancelled():
             command.result()
 
-    def _let_go_of_held(self, conversation: "Conversation") -> None:
+    def _release_held(self, conversation: "Conversation") -> None:
         """Send what had to wait until a command was over; give it back if that was interrupted."""
-        if self._is_occupied(conversation) or conversation.is_compacting:
+        if self._has_exclusive_owner(conversation) or conversation.is_compacting:
             return
         if self._has_held:
             self._has_held = False
@@ -200,30 +205,28 @@ class ChatController:
 
     # -- runs
 
-    def _hear(self, conversation: "Conversation", event: "LoopEvent") -> None:
-        self._watch_what_began(conversation)
+    def _on_event(self, conversation: "Conversation", event: "LoopEvent") -> None:
+        self._watch_new_run(conversation)
         match event:
             case ForkEvent(event=AgentEnd(outcome=Cancelled())):
                 # However that was asked for, it ends what the fork was made for.
                 self._is_interrupting = True
 
-    def _watch_what_began(self, conversation: "Conversation") -> None:
-        """See to a run that was not started here: a command may have done so, or an occupant."""
+    def _watch_new_run(self, conversation: "Conversation") -> None:
+        """Watch a run that was not started here, but by a command or the exclusive owner."""
         if conversation.run is not None and conversation.run is not self._watched:
-            is_typed = not self._is_occupied(conversation)
+            is_typed = not self._has_exclusive_owner(conversation)
             self._watch(conversation, conversation.run, is_typed=is_typed)
 
     def _watch(self, conversation: "Conversation", run: "Run", *, is_typed: bool = True) -> None:
         self._runs += 1
         self._watched = run
-        ending = self._see_to_its_end(conversation, run, is_typed=is_typed)
+        ending = self._await_end(conversation, run, is_typed=is_typed)
         task = asyncio.get_running_loop().create_task(ending)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _see_to_its_end(
-        self, conversation: "Conversation", run: "Run", *, is_typed: bool
-    ) -> None:
+    async def _await_end(self, conversation: "Conversation", run: "Run", *, is_typed: bool) -> None:
         """`is_typed`: what it began with is the person's, and theirs again if it came to nothing.
 
         What they sent while it ran is theirs in any case.
@@ -233,16 +236,18 @@ class ChatController:
         finally:
             self._runs -= 1
             # Whoever started it may still have something to leave in good order.
-            self._is_interrupting = self._is_interrupting and self._is_occupied(conversation)
-        self._stage.catch_up()
+            self._is_interrupting = self._is_interrupting and self._has_exclusive_owner(
+                conversation
+            )
+        self._view.catch_up()
         if unsent := [typed_text(m) for m in run.unsent if is_typed or m.origin in _TYPED]:
-            self._stage.give_back("\n".join(unsent))
+            self._view.give_back("\n".join(unsent))
         if isinstance(outcome, Cancelled):
             self.take_queue_back()
         else:
             # Typed in the last moment, when the loop had already looked into its queues.
             self._send_late(conversation)
-        self._stage.standing_changed()
+        self._view.standing_changed()
 
     def interrupt(self) -> bool:
         """Stop the run, a compaction, else a side question; the queue goes back to the input.
@@ -255,7 +260,7 @@ class ChatController:
             self.take_queue_back()
             self._is_interrupting = True
             self.conversation.exclusive_owner.interrupt("user")
-            self._stage.standing_changed()
+            self._view.standing_changed()
             return True
         is_asking_aside = self.conversation.side_questions > 0 and not self.is_running
         if self._command is not None and (self.conversation.is_compacting or is_asking_aside):
@@ -267,14 +272,14 @@ class ChatController:
         self.take_queue_back()
         self._is_interrupting = True
         self.conversation.abort("user")
-        self._stage.standing_changed()
+        self._view.standing_changed()
         return True
 
     def take_queue_back(self) -> bool:
         """Put what is queued back into the input. False when nothing was."""
         taken = self.drop_queue()
         if taken:
-            self._stage.give_back("\n".join(taken))
+            self._view.give_back("\n".join(taken))
         return bool(taken)
 
     def drop_queue(self) -> Sequence[str]:
@@ -284,7 +289,7 @@ class ChatController:
         taken = self.conversation.take_back()
         texts = [self._typed.pop(item.id, "") or typed_text(item.message) for item in taken]
         if texts:
-            self._stage.standing_changed()
+            self._view.standing_changed()
         return texts
 
     async def close(self) -> None:
