@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dirge_py.types.events import LoopEvent, Sink
 
 
-
-
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
 
 _logger = logging.getLogger(__name__)

@@ -7,6 +7,10 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.config.paths import state_dir
 from dirge_py.lib import version
 from dirge_py.lib.lazy import late
@@ -18,10 +22,6 @@ from dirge_py.slash.base import FrontEnd, settings_of
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
-from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings

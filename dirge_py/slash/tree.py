@@ -1,17 +1,16 @@
 """`/tree`, `/fork` and `/clone`: the branches of a session."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.text import visible
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.slash.rewind import ask_for_user_files, ask_what, move_to, relative_time, shortened
 from dirge_py.types.extensions import Command
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.tree import SessionTree
-
-
 
 
 async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:

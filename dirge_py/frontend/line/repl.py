@@ -8,6 +8,8 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
+
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
@@ -16,7 +18,13 @@ from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.source import LineSource
 from dirge_py.frontend.line.writer import LineWriter
 from dirge_py.frontend.replay import plan_events
-from dirge_py.frontend.session_opener import OpenFirst, OpenOther, TrustGate, chosen_open_mode, conflict_question
+from dirge_py.frontend.session_opener import (
+    OpenFirst,
+    OpenOther,
+    TrustGate,
+    chosen_open_mode,
+    conflict_question,
+)
 from dirge_py.lib.version import __version__
 from dirge_py.session.recovery import choices_from_answers, recovery_questions
 from dirge_py.slash.base import Choice, FrontEnd, Tone, Unsupported
@@ -26,8 +34,6 @@ from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
-from typing import Any, Protocol
-
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
