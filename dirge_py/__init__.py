@@ -3,6 +3,8 @@
 The names below are loaded on first use.
 """
 
+import sys
+
 from dirge_py.lib.version import __version__
 
 # Read as true by type checkers; importing `typing` for it would cost a start more than the rest.
@@ -114,3 +116,18 @@ def __getattr__(name: str) -> object:
         value: object = getattr(import_module(_home_of[name]), name)
         return value
     raise AttributeError(f"module 'dirge_py' has no attribute {name!r}")
+
+
+class _FormerNames:
+    """Finds modules by the names they had in 0.1; asked when nobody else knows them."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        if not name.startswith("dirge_py."):
+            return None
+        from dirge_py.lib.former_names import find_spec  # noqa: PLC0415 - hardly ever needed
+
+        return find_spec(name)
+
+
+sys.meta_path.append(_FormerNames)  # type: ignore[arg-type]

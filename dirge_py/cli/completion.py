@@ -288,7 +288,7 @@ def _demo(name: str) -> Iterator[CommandSpec]:
 def _why(name: str) -> Iterator[CommandSpec]:
     # Only here: the names of the tools are a list of files.
     build = import_module("dirge_py.cli.why").build_why_parser
-    tools = import_module("dirge_py.tools.registry").names()
+    tools = import_module("dirge_py.tools.registry").tool_names()
     yield _command_spec(name, build(), words=tuple(tools))
 
 

@@ -23,7 +23,6 @@ from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
 from dirge_py.providers.setup_types import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
-from dirge_py.ui.options import UiOptions, UiSettings
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from dirge_py.frontend.line.repl import LineSettings
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
+    from dirge_py.ui.options import UiOptions, UiSettings
 
 
 def tui_start(

@@ -89,7 +89,7 @@ async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | No
     """As git tells; None outside of a checkout, or where there is no git."""
     settings = importlib.import_module("dirge_py.permission.git.repository")
     # Nobody was asked whether the repository may run anything, and `git status` might.
-    if await asyncio.to_thread(settings.hazard, os.path.realpath(cwd)):
+    if await asyncio.to_thread(settings.git_hazard, os.path.realpath(cwd)):
         branch = branch_of(cwd)
         return GitStatus(branch=branch, is_withheld=True) if branch else None
     ask = partial(programs.ask, "git", cwd=cwd, variables=settings.GIT_HARDENING)

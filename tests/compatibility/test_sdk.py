@@ -21,7 +21,7 @@ IN_WORDS = {
     "dirge_py.errors": ("ActivityFailed",),
     "dirge_py.agent_loop.hooks": ("BeforeToolCallResult", "TurnInfo"),
     "dirge_py.durable.base": ("ActivityOptions", "DurableContext", "RetryPolicy"),
-    "dirge_py.plan.approval": ("Later", "PlanAgain"),
+    "dirge_py.plan.desk": ("Later", "PlanAgain"),
 }
 """Names that the pages tell programs of, and import nowhere."""
 SURFACE = json.loads((DATA / "surface.json").read_text(encoding="utf-8"))

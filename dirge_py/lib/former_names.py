@@ -1,0 +1,88 @@
+"""Import paths of 0.1 that plugins and programs may still use; they go in the release after 0.2.
+
+`import dirge_py.messages` gives a module that looks every name up in `dirge_py.types.messages` and
+warns once. Nothing here is loaded unless an old path is imported.
+"""
+
+import warnings
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MODULES = {
+    "abort": "types.abort",
+    "agent_loop.hooks": "types.hooks",
+    "calls": "types.tools",
+    "claims": "types.tools",
+    "contributions": "types.extensions",
+    "durable": "conversation.durable",
+    "durable.base": "conversation.durable",
+    "errors": "types.errors",
+    "events": "types.events",
+    "guardrails": "extensions.guardrails",
+    "guardrails.verdict": "extensions.guardrails.checks",
+    "mailboxes": "conversation.broadcaster",
+    "memory": "extensions.memory",
+    "memory.base": "extensions.memory.provider",
+    "messages": "types.messages",
+    "outcomes": "types.outcomes",
+    "plan.desk": "plan.approval",
+    "plan_events": "types.events",
+    "questions": "types.questions",
+    "streams": "types.llm",
+    "wiring": "sdk",
+    "wiring.build": "sdk.build",
+}
+"""Old module to new one, both below `dirge_py`."""
+
+NAMES = {
+    "AcceptsAll": "AutoApprove",
+    "Action": "MemoryAction",
+    "Drop": "Reject",
+    "Edited": "ReplacePlan",
+    "KeepsAll": "DeferAll",
+    "Later": "DeferPlan",
+    "PlanAgain": "Revise",
+    "PlanDesk": "PlanApprover",
+    "Remembered": "RecalledMemory",
+    "StoreChanged": "MemoryConflict",
+}
+"""Old class name to new one, where the module of today does not have the old name."""
+
+
+class _FormerModule(ModuleType):
+    """A module under its old name; every name comes from the module of today."""
+
+    _today: ModuleType
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if hasattr(self._today, name):
+            return getattr(self._today, name)
+        return getattr(self._today, NAMES.get(name, name))
+
+
+class _Loader:
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _FormerModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        today = f"dirge_py.{MODULES[module.__name__.removeprefix('dirge_py.')]}"
+        # Importers of the old path are shown, not the import system.
+        warnings.warn(
+            f"`{module.__name__}` is now `{today}`; the old path goes in the next release.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        assert isinstance(module, _FormerModule)
+        module._today = import_module(today)
+
+
+def find_spec(name: str) -> ModuleSpec | None:
+    """How to load the module of that name; None if it never existed."""
+    if name.removeprefix("dirge_py.") not in MODULES:
+        return None
+    spec = ModuleSpec(name, _Loader())  # type: ignore[arg-type]
+    spec.submodule_search_locations = []
+    return spec
