@@ -16,23 +16,10 @@ from typing import TypeAlias
 from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.context.tokens import estimate_text
 from dirge_py.files.safe_read import read_regular
-from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.extensions import Section
 from dirge_py.types.llm import SystemText
 
 _BETWEEN = "\n\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A part of the prompt. Lower `priority` stands first; what changes least should.
-
-    `moves`: it is another one on another day, or in another folder.
-    """
-
-    name: str
-    priority: int
-    text: str
-    moves: bool = False
 
 
 PromptEdit: TypeAlias = Callable[[Sequence[Section]], Sequence[Section]]

@@ -12,7 +12,6 @@ from dirge_py.context.instructions import Instructions, TouchedFolders
 from dirge_py.context.project_files import ProjectFiles, format_project_files
 from dirge_py.context.prompt_sections import (
     PromptEdit,
-    Section,
     describe_environment,
     describe_sections,
     edit_sections,
@@ -23,6 +22,7 @@ from dirge_py.context.prompt_sections import (
 from dirge_py.context.prompts import PromptBook, prompt_section
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.extensions import Section
 
 _MOST_TEXTS_KNOWN = 8
 
@@ -65,11 +65,13 @@ class SystemPrompt:
         addition: str = "",
         edits: Sequence[PromptEdit] = (),
         recall: Callable[[], RememberedTexts] | None = None,
+        sections: Callable[[], Sequence[Section]] = tuple,
         notify: Callable[[str], None] = lambda text: None,
     ) -> None:
         """`replacement` stands for identity and way of working, `addition` comes last.
 
-        `recall` reads memory when a run begins; None: there is none. `notify` gets what is wrong
+        `recall` reads memory when a run begins; None: there is none. `sections` gives those of
+        extensions, read with it. `notify` gets what is wrong
         with memory, each thing once.
         """
         self.prompts = prompts
@@ -80,6 +82,7 @@ class SystemPrompt:
         self._cwd = cwd
         self._recall = recall
         self._notify = notify
+        self._more_sections = sections
         self._notified: set[str] = set()
         self._remembered: RememberedTexts | None = None
         self._sent: dict[str, Mapping[str, str]] = {}
@@ -134,7 +137,7 @@ class SystemPrompt:
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
         remembered = self._recalled()
-        return standard_sections(
+        standard = standard_sections(
             tool_names=tool_names,
             environment=describe_environment(self._cwd, today=datetime.date.today()),
             project_files=format_project_files(self.project_files.files),
@@ -143,6 +146,7 @@ class SystemPrompt:
             named=prompt_section(self.prompts.current),
             addition=self._addition,
         )
+        return [*standard, *self._more_sections()]
 
     def _recalled(self) -> RememberedTexts:
         """What was remembered when the run began; memory that cannot be read costs no run."""

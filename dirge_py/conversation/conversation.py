@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dirge_py.agent_loop.history import check_resumable
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
@@ -43,6 +43,7 @@ from dirge_py.types.events import (
     SystemNotice,
     UsageReported,
 )
+from dirge_py.types.extensions import Extension
 from dirge_py.types.hooks import CallDecision, Hooks
 from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Outcome
@@ -59,6 +60,8 @@ else:
 _LEAVING_S = 3.0
 """How long whoever drives a conversation may take to leave it when it is closed."""
 _logger = logging.getLogger(__name__)
+
+E = TypeVar("E", bound=Extension)
 
 
 class ExclusiveOwner(Protocol):
@@ -83,12 +86,9 @@ class Conversation:
         session = deps.session
         self.settings = ConversationSettings(deps)
         """Model, mode, grants, folders: what a person may change."""
-        self.todo = deps.todo
-        """What the model has set out to do; None where it has no such list."""
-        self.memory = deps.memory
-        """What is kept from one session to the next; None where nothing is."""
+        self.extensions = deps.extensions
+        """Its capabilities, in order."""
         self.plugins = deps.plugins
-        self.plan_terms = deps.plan_terms
         self._log = ConversationLog(session.history, session.usage, session.cost_usd)
         self.inserts = PendingInserts(deps.run.prompt_checks, self)
         self._queues = Queues(
@@ -153,6 +153,10 @@ class Conversation:
     def exclusive_owner(self, owner: ExclusiveOwner | None) -> None:
         self._owner = owner
         (self._owner_left.clear if owner is not None else self._owner_left.set)()
+
+    def extension(self, kind: type[E]) -> E | None:
+        """The extension of that class; None where the conversation has none."""
+        return self.extensions.find(kind)
 
     @property
     def notices(self) -> Sequence[str]:
@@ -400,6 +404,7 @@ class Conversation:
 
     def _start(self, order: RunRequest, by: ExclusiveOwner | None) -> Run:
         self.check_idle(by)
+        self.extensions.start()
         schema = self.settings.answer_schema
         if schema is not None:
             answer = StructuredAnswer(schema, is_native=self._deps.models.holds_schema)

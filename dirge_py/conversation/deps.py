@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
-from dirge_py.extensions.memory.provider import MemoryProvider
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.processes.shells import Shells
     from dirge_py.session.file_states import UncommittedDiff
-    from dirge_py.tools.todo_list import TodoList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,28 +54,6 @@ class ForkOptions:
     workspace: Literal["shared", "read_only", "copy"] = "shared"
     """Where it works: as the parent does; in the same folder with commands that can only read; or
     in a copy of the working tree without a network, which is removed when the fork is closed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanTerms:
-    """How `/plan` works through its phases."""
-
-    is_enabled: bool = True
-    """Whether `/plan` can be used."""
-    review_cycles: int = 2
-    """How often an implementation may be sent back by its review."""
-    auto_accept: bool | None = None
-    """Accept plans without asking; None: only where nobody can be asked."""
-    max_turns: int = 40
-    """The most turns of one phase."""
-    models: Mapping[str, str] = field(default_factory=dict)
-    """The model of each phase by its name; the main model where it is absent."""
-    cost_usd: float | None = None
-    """What the whole plan may cost; None: no limit."""
-    tokens: int | None = None
-    """How many tokens the whole plan may use; None: no limit."""
-    time_s: float | None = None
-    """How long the whole plan may take; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +242,8 @@ class ForkEnvironment:
     """Guards with a memory of their own."""
     tools: Sequence[LoopTool]
     """Tools with a state of their own."""
+    extensions: ExtensionSet = field(default_factory=ExtensionSet)
+    """What its parent's extensions gave it."""
     environment: WorkEnvironment | None = None
     """Where it works; None: as its parent does."""
     sinks: Sequence[Sink] = ()
@@ -303,14 +282,10 @@ class ConversationDeps:
     """Called when it is closed, while something can still be recorded."""
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
     """Called when it is closed and nothing can be recorded any more."""
-    todo: "TodoList | None" = None
-    """What the model has set out to do."""
-    plan_terms: PlanTerms = PlanTerms()
-    """How plans are worked through."""
+    extensions: ExtensionSet = field(default_factory=ExtensionSet)
+    """Its capabilities."""
     plugins: Plugins | None = None
     """The plugins that were loaded."""
-    memory: MemoryProvider | None = None
-    """What is kept from one session to the next."""
 
     async def forked(self, options: ForkOptions, history: Sequence[Message]) -> "ConversationDeps":
         """The parts of a conversation that differs from this one, at `history`, as `options` says.
@@ -328,7 +303,9 @@ class ConversationDeps:
         own = (
             await self.for_fork(options, model)
             if self.for_fork
-            else ForkEnvironment(configure=self.run.configure, tools=self.run.tools)
+            else ForkEnvironment(
+                configure=self.run.configure, tools=self.run.tools, extensions=self.extensions
+            )
         )
         tools = own.tools
         if options.tools is not None:
@@ -355,8 +332,6 @@ class ConversationDeps:
             ),
             sinks=own.sinks,
             on_close=own.on_close,
-            todo=self.todo if own.environment is None else None,
-            plan_terms=self.plan_terms,
+            extensions=own.extensions,
             plugins=self.plugins,
-            memory=self.memory,
         )

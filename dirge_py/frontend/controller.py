@@ -115,6 +115,7 @@ class ChatController:
         if self._unsubscribe is not None:
             self._unsubscribe()
         self.conversation = conversation
+        conversation.extensions.start()
         self._typed.clear()
         unsubscribe = [
             # First, so that it counts as running when the screen hears of it.

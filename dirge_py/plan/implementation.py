@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dirge_py.extensions.todo.extension import Todo
 from dirge_py.plan import phases
 from dirge_py.plan.evidence import EvidenceCollector
 from dirge_py.plan.phases import carry_on_prompt
@@ -145,8 +146,9 @@ def prepare_implementation(plan: "PlanDocument", conversation: "Conversation") -
     """Make the plan's steps the todo list and grant its verifications; returns what to tell."""
     told = [_LOCKED] if conversation.settings.mode == "plan" else []
     told += grant_verifications(plan, conversation)
-    if conversation.todo is not None and plan.steps:
-        conversation.todo.give(
+    todo = conversation.extension(Todo)
+    if todo is not None and plan.steps:
+        todo.list.give(
             [TodoItem(id=str(at), text=step) for at, step in enumerate(plan.steps, start=1)]
         )
     return told

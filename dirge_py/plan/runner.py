@@ -21,6 +21,7 @@ from dirge_py.plan.approval import (
 from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
+from dirge_py.plan.extension import terms_of
 from dirge_py.plan.implementation import implement
 from dirge_py.plan.phase_fork import PhaseEnded, PhaseFork, phase_failed, summary_line
 from dirge_py.plan.project_guard import ProjectChanges, ProjectGuard, ReviewerWrites
@@ -69,7 +70,7 @@ async def start_plan(request: str, conversation: "Conversation", desk: PlanAppro
     """
     if not request.strip():
         raise DirgeError("there is nothing to plan: the request is empty.")
-    terms = conversation.plan_terms
+    terms = terms_of(conversation)
     state = PlanState(request=request, cycles_left=terms.review_cycles)
     return await PlanRun(conversation, desk, state).to_its_end()
 
@@ -104,7 +105,7 @@ class PlanRun:
     def __init__(self, conversation: "Conversation", desk: PlanApprover, state: PlanState) -> None:
         self._conversation = conversation
         self._desk = desk
-        self._terms = conversation.plan_terms
+        self._terms = terms_of(conversation)
         self._state = state
         self._ledger = EvidenceLedger.load(state.evidence)
         self._attached: Sequence[UserBlock] = ()

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import PlanTerms
 from dirge_py.conversation.durable import Engine
 from dirge_py.conversation.run import Run
 from dirge_py.guards.limits import Limits
@@ -25,6 +24,7 @@ from dirge_py.permission.project_trust import inspect_project
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, PlanApprover, Reject
 from dirge_py.plan.document import PlanDocument
+from dirge_py.plan.extension import PlanTerms, terms_of
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.sdk.agent_inputs import (
     AgentInput,
@@ -82,7 +82,7 @@ async def work_through(
         ConfigError: plans are switched off, or the conversation has no rooms for their phases.
         DirgeError: it is busy.
     """
-    terms = conversation.plan_terms
+    terms = terms_of(conversation)
     if not terms.is_enabled:
         raise ConfigError("Plans are switched off.", hint="Set `enabled` in [plan] to true.")
     if conversation.environment.read_tree is None:

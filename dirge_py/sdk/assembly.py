@@ -68,6 +68,7 @@ from dirge_py.providers.catalog import (
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
+from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.waiting import ThreadState
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder
@@ -78,6 +79,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import UsageReported
+from dirge_py.types.extensions import RunContext, Section
 from dirge_py.types.hooks import Hooks, LoopConfig
 from dirge_py.types.llm import (
     LlmContext,
@@ -230,7 +232,9 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
     keep_off_the_screen()
     waiting = ThreadState(thread)
     with ExitStack() as undo:
-        conversation = Conversation(_Assembly(plan, undo).parts(thread, waiting))
+        assembly = _Assembly(plan, undo)
+        conversation = Conversation(assembly.parts(thread, waiting))
+        assembly.host.conversation = conversation
         undo.pop_all()
     waiting.look_at(conversation)
     return conversation
@@ -253,6 +257,15 @@ class _Assembly:
         self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)
         self.late_notices: list[str] = []
         self.spending = SideUsage()
+        self.host = BuildHost(
+            settings=None,
+            cwd=plan.cwd,
+            workspace=self.workspace,
+            runner=self.runner,
+            notify=self.late_notices.append,
+            redact=self.redactor.redact,
+        )
+        self.extensions = load_extensions(self.host)
 
     def parts(self, thread: str | None, waiting: ThreadState) -> ConversationDeps:
         plan = self.plan
@@ -281,13 +294,15 @@ class _Assembly:
         return ConversationDeps(
             environment=WorkEnvironment(
                 cwd=plan.cwd,
-                system_prompt=lambda names: plan.system_prompt,
+                system_prompt=lambda names: join_prompt(
+                    plan.system_prompt, self.extensions.prompt_sections()
+                ),
                 attach=_as_it_is,
                 gate=gate,
             ),
             run=RunDeps(
-                tools=bind(plan.tools),
-                stream_fn=guardrails.around_model(retrying),
+                tools=bind((*plan.tools, *self.extensions.tools())),
+                stream_fn=self.extensions.around_model(guardrails.around_model(retrying)),
                 configure=self._configure(gate, recorder, guardrails, guards, models, asset_dir),
                 bind_tools=bind,
                 prompt_checks=guardrails.prompt_checks,
@@ -298,21 +313,15 @@ class _Assembly:
                 time_limit_s=plan.limits.time_s,
                 backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
             ),
-            session=SessionDeps(
-                recorder=recorder,
-                history=loaded.messages,
-                usage=loaded.usage,
-                cost_usd=loaded.cost_usd,
-                compact=partial(guards.context.compact, emit=relay),
-                context_report=guards.context.report,
-            ),
+            session=_session_deps(recorder, loaded, guards, relay),
             models=models,
             model=model,
             thinking=level or plan.thinking,
             late_notices=self.late_notices,
             relay=relay,
-            sinks=(guards.context.sink,),
-            on_close=(guards.context.close, self._let_go(recorder)),
+            extensions=self.extensions,
+            sinks=(guards.context.sink, *self.extensions.sinks()),
+            on_close=(self.extensions.close, guards.context.close, self._let_go(recorder)),
         )
 
     def _models(self) -> tuple[Models, str, ThinkingLevel | None, StreamFn]:
@@ -388,6 +397,7 @@ class _Assembly:
                 ),
                 *guards.bundles(run.model),
                 *(hooks if isinstance(hooks, Hooks) else hooks() for hooks in plan.bundles),
+                *self.extensions.hooks(RunContext(model=run.model, is_recorded=run.is_recorded)),
                 guardrails.bundle(),
                 *run.further,
                 authorizer.bundle(),
@@ -402,6 +412,7 @@ class _Assembly:
                     # No limit but a tool's own: how long others may take nobody has said.
                     interceptors=[
                         *written,
+                        *self.extensions.interceptors(),
                         *plan.interceptors,
                         authorizer.at_start,
                         timeout_interceptor(0, {}),
@@ -422,6 +433,19 @@ class _Assembly:
             self.workspace.close()
 
         return let_go
+
+
+def _session_deps(
+    recorder: Recorder | None, loaded: LoadedSession, guards: OwnGuards, relay: EventForwarder
+) -> SessionDeps:
+    return SessionDeps(
+        recorder=recorder,
+        history=loaded.messages,
+        usage=loaded.usage,
+        cost_usd=loaded.cost_usd,
+        compact=partial(guards.context.compact, emit=relay),
+        context_report=guards.context.report,
+    )
 
 
 def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:
@@ -516,3 +540,9 @@ class OwnModels:
     def _card(self, model: str) -> ModelProfile:
         provider, _, model_id = model.partition("/")
         return find_model_profile(provider, model_id)
+
+
+def join_prompt(text: str, sections: Sequence[Section]) -> str:
+    """The system prompt of a program, with the sections of extensions behind it."""
+    ordered = sorted(sections, key=lambda section: section.priority)
+    return "\n\n".join(part for part in (text, *(each.text for each in ordered)) if part)

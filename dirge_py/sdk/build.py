@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.config.models import role_choice, unusable_roles, usable_model
+from dirge_py.config.models import unusable_roles, usable_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
@@ -29,7 +29,6 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import (
     ConversationDeps,
     EventForwarder,
-    PlanTerms,
     PromptCheck,
     RunDeps,
     SessionDeps,
@@ -42,9 +41,11 @@ from dirge_py.conversation.durable import (
     durable_stream,
 )
 from dirge_py.extensions.guardrails.hooks import Guardrails
+from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.provider import MemoryProvider
-from dirge_py.extensions.memory.store import open_memory, sync_at_run_end
+from dirge_py.extensions.memory.store import sync_at_run_end
 from dirge_py.extensions.plugins.loading import load_plugins
+from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import SideUsage
@@ -71,6 +72,7 @@ from dirge_py.sdk.environment import (
     open_room,
 )
 from dirge_py.sdk.explain import Explainer
+from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, Parent
 from dirge_py.sdk.guards import GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions
@@ -167,13 +169,17 @@ class _Builder:
             config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
         )
         self.workspace, self.runner = self.machine.workspace, self.machine.runner
-        self.memory = memory or open_memory(config, self.cwd, self.redactor.redact)
+        self.host = self._host()
+        self.extensions = load_extensions(self.host, [Memory(memory)] if memory else [])
+        remembering = self.extensions.find(Memory)
+        self.memory = remembering.provider if remembering is not None else None
         self.workshop = ToolFactory(
             config,
             cwd=self.cwd,
             machine=self.machine,
             asker=asker,
             plugins=self.plugins,
+            extensions=self.extensions,
             redact=self.redactor.redact,
             memory=self.memory,
         )
@@ -183,9 +189,20 @@ class _Builder:
             self.cwd,
             edits=self.plugins.prompt_edits,
             memory=self.memory,
+            sections=self.extensions.prompt_sections,
             notify=notify,
         )
         self.store = open_store(config, self.cwd)
+
+    def _host(self) -> BuildHost:
+        return BuildHost(
+            settings=self.config,
+            cwd=self.cwd,
+            workspace=self.workspace,
+            runner=self.runner,
+            notify=self.late_notices.append,
+            redact=self.redactor.redact,
+        )
 
     def notice(self, text: str) -> None:
         self.relay(SystemNotice(text))
@@ -193,6 +210,7 @@ class _Builder:
     def conversation(self) -> Conversation:
         room = self._room()
         conversation = Conversation(self._deps(room))
+        self.host.conversation = conversation
         restore(
             conversation,
             room.loaded,
@@ -235,14 +253,13 @@ class _Builder:
             on_close=(
                 forks.aclose,
                 self.plugins.aclose,
+                self.extensions.close,
                 *self.on_close,
                 guards.context.close,
                 self._let_go(recorder, log),
             ),
-            todo=room.todo,
-            plan_terms=plan_terms(self.config),
+            extensions=self.extensions,
             plugins=self.plugins,
-            memory=self.memory,
         )
 
     def _environment(self, room: SessionResources, forks: Forks) -> WorkEnvironment:
@@ -264,7 +281,9 @@ class _Builder:
         recorder = room.recorder
         return RunDeps(
             tools=room.toolbox.loop_tools,
-            stream_fn=self.checks.around_model(durable_stream(room.durable, self.stream_fn)),
+            stream_fn=self.extensions.around_model(
+                self.checks.around_model(durable_stream(room.durable, self.stream_fn))
+            ),
             configure=guards.configure,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             prompts=self.prompt.prompts,
@@ -306,6 +325,7 @@ class _Builder:
         return (
             *guards.sinks,
             self.plugins.on_event,
+            *self.extensions.sinks(),
             *(taking.sink for taking in room.run_snapshots),
             *((log.sink,) if log else ()),
         )
@@ -332,8 +352,13 @@ class _Builder:
                 undo=self.undo,
                 on_close=self.on_close,
                 engine=self.engine,
+                todo=self._todo(),
             )
         )
+
+    def _todo(self) -> TodoList:
+        todo = self.extensions.find(Todo)
+        return todo.list if todo is not None else TodoList()
 
     def _attacher(self, room: SessionResources) -> GuardedAttacher:
         plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
@@ -369,6 +394,7 @@ class _Builder:
                 gate=room.gate,
                 guards=guards,
                 authorizer=authorizer,
+                extensions=self.extensions,
                 asker=self.asker,
                 notify=self.notice,
             )
@@ -408,6 +434,7 @@ class _Builder:
             ),
             spending=spending,
             plugins=self.plugins,
+            extensions=self.extensions,
             write_ahead=[
                 *(taking.interceptor for taking in room.run_snapshots),
                 durable_interceptor(room.durable, is_mutating=may_change_something),
@@ -501,37 +528,9 @@ def uncommitted(
     return diff
 
 
-_PHASES_WITH_ROLES = ("explore", "plan", "review")
-
-
-def plan_terms(config: Config) -> PlanTerms:
-    """The terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
-
-    A role whose model cannot be used is left out; the person was told at the start.
-    """
-    table = config.plan
-    models = {phase: _spec(config, phase) for phase in _PHASES_WITH_ROLES}
-    return PlanTerms(
-        is_enabled=table.enabled,
-        review_cycles=table.max_review_cycles,
-        auto_accept=table.auto_accept,
-        max_turns=table.max_turns,
-        models={phase: spec for phase, spec in models.items() if spec},
-        cost_usd=config.limits.cost_usd,
-        tokens=config.limits.tokens,
-        time_s=config.limits.time_s,
-    )
-
-
 def stands(todo: TodoList, kept: SessionMetadata) -> str:
     """What a model whose context was folded must not have forgotten: its plan, and what is to do.
 
     The plan itself comes first, as the list was made of its steps.
     """
     return "\n\n".join(part for part in (describe_progress(kept.get(NAME)), todo.as_text()) if part)
-
-
-def _spec(config: Config, role: str) -> str:
-    """`alias/id:level` of the model, empty where the role has none that can be used."""
-    choice = role_choice(config, role)
-    return f"{choice.name}:{choice.level}" if choice is not None else ""

@@ -25,8 +25,9 @@ from dirge_py.context.prompts import follow_prompt
 from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.conversation.durable import DurableContext, Engine, open_durable
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.provider import MemoryProvider
-from dirge_py.extensions.plugins.loading import Plugins, plugin_tools
+from dirge_py.extensions.plugins.loading import Plugins, wanted_tools
 from dirge_py.extensions.web.access import WebAccess, search_key_variables, web_access
 from dirge_py.files.assets import AssetStore
 from dirge_py.files.workspace import Workspace
@@ -292,6 +293,7 @@ class ToolFactory:
         machine: Workplace,
         asker: Asker,
         plugins: Plugins,
+        extensions: ExtensionSet,
         redact: Redact,
         memory: MemoryProvider | None = None,
     ) -> None:
@@ -300,6 +302,7 @@ class ToolFactory:
         self._machine = machine
         self._asker = asker
         self._plugins = plugins
+        self._extensions = extensions
         self._redact = redact
         self._memory = memory
 
@@ -311,14 +314,16 @@ class ToolFactory:
             machine=machine,
             asker=self._asker,
             plugins=self._plugins,
+            extensions=self._extensions,
             redact=self._redact,
             memory=self._memory,
         )
 
     def toolbox(self, folders: SessionFolders, todo: TodoList) -> Toolbox:
         """The tools that settings, flags and plugins leave."""
-        known = [tool.name for tool in self._plugins.tools]
-        others = plugin_tools(self._config, self._plugins)
+        added = [*self._extensions.tools(), *self._plugins.tools]
+        known = [tool.name for tool in added]
+        others = wanted_tools(self._config, added)
         tools = [*chosen_tools(self._config, known), *others]
         return Toolbox(tools, self.services(folders, todo), str(self._cwd))
 
@@ -367,6 +372,7 @@ class BuildContext:
     late_notices: list[str]
     undo: ExitStack
     on_close: list[Callable[[], Awaitable[None]]]
+    todo: TodoList
     engine: Engine | None = None
 
 
@@ -406,7 +412,7 @@ def open_room(site: BuildContext) -> SessionResources:
         stored=loaded.settings.get("prompt"),
         note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
     )
-    todo = TodoList()
+    todo = site.todo
     todo.load(loaded.settings.get("todo"))
     if recorder is not None:
         todo.on_change = lambda items: recorder.note_setting("todo", items)

@@ -25,6 +25,7 @@ from dirge_py.conversation.deps import (
     TreeState,
     WorkEnvironment,
 )
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.web.access import WebAccess
 from dirge_py.files.git import make_git_folder
 from dirge_py.files.resolve import is_beneath, reason_of
@@ -94,6 +95,7 @@ class Parent:
     gate: PermissionEngine
     guards: Guards
     authorizer: Authorizer
+    extensions: ExtensionSet
     asker: Asker
     notify: Callable[[str], None]
 
@@ -369,12 +371,13 @@ class Forks:
         Raises:
             FileError: the project cannot be copied.
         """
+        extensions = self._parent.extensions.for_fork(options)
         if options.workspace == "shared":
-            return self._beside(model)
+            return self._beside(model, extensions)
         if self._rooms is None:
             self._rooms = Rooms(self._parent, self._tree())
         make = self._rooms.read_only if options.workspace == "read_only" else self._rooms.copy
-        return await make(model)
+        return await make(model, extensions)
 
     async def tree(self) -> TreeState:
         """The files of the project as they are now.
@@ -389,10 +392,11 @@ class Forks:
         if self._rooms is not None:
             await self._rooms.aclose()
 
-    def _beside(self, model: str) -> ForkEnvironment:
+    def _beside(self, model: str, extensions: ExtensionSet) -> ForkEnvironment:
         parent = self._parent
-        own = parent.guards.for_fork(model)
+        own = parent.guards.for_fork(model, extensions)
         return ForkEnvironment(
+            extensions=extensions,
             configure=own.configure,
             tools=parent.workshop.toolbox(parent.folders, TodoList()).loop_tools,
             sinks=own.sinks,
@@ -462,8 +466,8 @@ class _Workplace:
     web: WebAccess
 
 
-def fork_in(parent: Parent, place: Furnishing, model: str, undo: AsyncExitStack) -> ForkEnvironment:
-    """A fork that works there; what has to be let go of at its end is put on `undo`."""
+def _workplace(parent: Parent, place: Furnishing, undo: AsyncExitStack) -> _Workplace:
+    """Files, commands and the web of a fork; `undo` gets what ends them."""
     sandbox = place.sandbox if isinstance(place.sandbox, Sandbox) else None
     read_only = parent.machine.read_only_profile(place.workspace, sandbox)
     undo.callback(read_only.close)
@@ -475,17 +479,29 @@ def fork_in(parent: Parent, place: Furnishing, model: str, undo: AsyncExitStack)
     shells = Shells(runner)
     undo.push_async_callback(runner.shutdown)
     undo.push_async_callback(shells.shutdown)
-    machine = _Workplace(place.workspace, runner, shells, parent.machine.web)
+    return _Workplace(place.workspace, runner, shells, parent.machine.web)
+
+
+def fork_in(
+    parent: Parent,
+    place: Furnishing,
+    model: str,
+    extensions: ExtensionSet,
+    undo: AsyncExitStack,
+) -> ForkEnvironment:
+    """A fork that works there; what has to be let go of at its end is put on `undo`."""
+    machine = _workplace(parent, place, undo)
     toolbox = parent.workshop.moved(machine, cwd=place.cwd).toolbox(parent.folders, TodoList())
     authorizer = parent.authorizer.elsewhere(
         place.gate,
         place.workspace,
-        runner,
+        machine.runner,
         cwd=str(place.cwd),
         distrusted=parent.machine.workspace.roots,
     )
     guards = parent.guards.for_fork(
         model,
+        extensions,
         ForkPlace(
             permission=authorizer.bundle(),
             validate=toolbox.validate,
@@ -503,17 +519,18 @@ def fork_in(parent: Parent, place: Furnishing, model: str, undo: AsyncExitStack)
         cwd=place.cwd,
         gate=place.gate,
         isolation=place.shut_in,
-        sandbox=sandbox.kind if sandbox else "",
+        sandbox=place.sandbox.kind if isinstance(place.sandbox, Sandbox) else "",
         read_only_profile=lambda: str(parent.machine.read_only.mechanism),
         system_prompt=place.prompt.text,
         attach=guarded.attach,
         explain=explainer.decide,
-        shells=shells,
+        shells=machine.shells,
         read_tree=place.tree,
         asset_dir=parent.folders.assets,
         instruction_files=parent.prompt.project_files.paths,
     )
     return ForkEnvironment(
+        extensions=extensions,
         configure=guards.configure,
         tools=toolbox.loop_tools,
         environment=environment,
@@ -535,24 +552,27 @@ class Rooms:
         while self._open:
             await self._open.pop().aclose()
 
-    async def read_only(self, model: str) -> ForkEnvironment:
+    async def read_only(self, model: str, extensions: ExtensionSet) -> ForkEnvironment:
         """The parent's folder, to look at."""
-        return await self._opened(self._to_look, model)
+        return await self._opened(self._to_look, model, extensions)
 
-    async def copy(self, model: str) -> ForkEnvironment:
+    async def copy(self, model: str, extensions: ExtensionSet) -> ForkEnvironment:
         """A copy of the project, to work in.
 
         Raises:
             FileError: it cannot be made.
         """
-        return await self._opened(self._to_work, model)
+        return await self._opened(self._to_work, model, extensions)
 
     async def _opened(
-        self, furnish: Callable[[AsyncExitStack], Awaitable[Furnishing]], model: str
+        self,
+        furnish: Callable[[AsyncExitStack], Awaitable[Furnishing]],
+        model: str,
+        extensions: ExtensionSet,
     ) -> ForkEnvironment:
         async with AsyncExitStack() as undo:
             place = await furnish(undo)
-            made = fork_in(self._parent, place, model, undo)
+            made = fork_in(self._parent, place, model, extensions, undo)
             kept = undo.pop_all()
         self._open.add(kept)
 

@@ -12,6 +12,7 @@ from dirge_py.context.instructions import TouchedFolders
 from dirge_py.context.prompts import PromptBook
 from dirge_py.context.summary import ReadFile
 from dirge_py.conversation.deps import RunSettings
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.plugins.loading import Plugins
 from dirge_py.guards.limits import Limits, Meter, SideUsage
@@ -27,6 +28,7 @@ from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.stop_checks import GateServices, gates
+from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig
 from dirge_py.types.messages import Usage
 from dirge_py.types.tools import Interceptor, ToolValidator
@@ -52,6 +54,7 @@ class GuardParts:
     gates: GateServices
     spending: SideUsage
     plugins: Plugins
+    extensions: ExtensionSet
     write_ahead: Sequence[Interceptor] = ()
     at_start: Sequence[Interceptor] = ()
     snapshots: Sequence[Hooks] = ()
@@ -98,13 +101,20 @@ class Guards:
         self._storm.note_compaction()
         self._touched.forget()
 
-    def for_fork(self, model: str, place: ForkPlace | None = None) -> "Guards":
+    def for_fork(
+        self, model: str, extensions: ExtensionSet, place: ForkPlace | None = None
+    ) -> "Guards":
         """Guards for a conversation that was forked off: its own memory, and no gates.
 
         `place` is what differs where it works elsewhere.
         """
         services = replace(self._parts.gates, depth=DepthTracker())
-        parts = replace(self._parts, context=for_fork(self._parts.context), gates=services)
+        parts = replace(
+            self._parts,
+            context=for_fork(self._parts.context),
+            gates=services,
+            extensions=extensions,
+        )
         if place is not None:
             context = replace(parts.context, read_file=place.read_file, reread=place.reread)
             last = (*parts.last[:-1], place.permission)
@@ -136,6 +146,7 @@ class Guards:
             # What a plugin does around a call happens after the call was written down.
             interceptors=[
                 *written_ahead,
+                *self._parts.extensions.interceptors(),
                 *plugins.interceptors,
                 *self._parts.at_start,
                 around,
@@ -167,6 +178,9 @@ class Guards:
             shrink_on_overflow(self.context.shrink),
             announce_server_compaction(),
             self._escalate(run),
+            *parts.extensions.hooks(
+                RunContext(model=run.model, is_fork=self._is_fork, is_recorded=run.is_recorded)
+            ),
             *parts.plugins.bundles(),
             # A gate stays silent when anybody before it has something to say.
             *gates(loop.gates, services, is_fork=is_silent, is_reviewed=run.is_reviewed),

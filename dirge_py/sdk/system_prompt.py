@@ -19,6 +19,7 @@ from dirge_py.permission.protected import comparable_name
 from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.registry import tool_names
+from dirge_py.types.extensions import Section
 
 _NEVER_READ = frozenset((".git", ".dirge"))
 """Folders of a repository that act; nothing in them is opened before the repository is trusted."""
@@ -31,11 +32,13 @@ def make_system_prompt(
     *,
     edits: Sequence[PromptEdit] = (),
     memory: MemoryProvider | None = None,
+    sections: Callable[[], Sequence[Section]] = tuple,
     notify: Callable[[str], None] = lambda text: None,
 ) -> SystemPrompt:
     """The system prompt for work in `cwd`. `edits` come before those of `options`.
 
-    Without `memory` it is what the settings say. `notify` gets what is wrong with memory.
+    Without `memory` it is what the settings say. `sections` gives those of extensions. `notify`
+    gets what is wrong with memory.
 
     Raises:
         UsageError: `options` name a prompt that does not exist.
@@ -56,6 +59,7 @@ def make_system_prompt(
         addition=options.append_system_prompt or "",
         edits=(*edits, *options.prompt_edits),
         recall=remembering.prefetch if remembering is not None else None,
+        sections=sections,
         notify=notify,
     )
 

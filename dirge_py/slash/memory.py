@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, get_args
 
+from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.provider import (
     MemoryConflict,
     MemoryProvider,
@@ -75,9 +76,10 @@ async def _edit(provider: MemoryProvider, store: StoreName, front: FrontEnd) -> 
 
 
 def _provider(conversation: "Conversation") -> MemoryProvider:
-    if conversation.memory is None:
+    memory = conversation.extension(Memory)
+    if memory is None:
         raise UsageError("Nothing is remembered here.", hint="Set `enabled = true` under [memory].")
-    return conversation.memory
+    return memory.provider
 
 
 def _words(conversation: "Conversation") -> list[str]:

@@ -16,6 +16,7 @@ from dirge_py.plan.approval import (
     ReplacePlan,
     Revise,
 )
+from dirge_py.plan.extension import terms_of
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Tone, Unsupported
@@ -110,7 +111,7 @@ class FrontEndApprover:
 
 
 async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    if not conversation.plan_terms.is_enabled:
+    if not terms_of(conversation).is_enabled:
         raise UsageError(_OFF, hint="Set it to true, or send the request as an ordinary prompt.")
     verb = args.strip()
     if not verb:
@@ -138,7 +139,7 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
 
 
 def _approver(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
-    accept = conversation.plan_terms.auto_accept
+    accept = terms_of(conversation).auto_accept
     if accept is None and isinstance(front, ReceivesOutcome):
         accept = True  # Nobody sits there.
     return AutoApprove() if accept else FrontEndApprover(front, accepts_alone=accept is None)

@@ -56,17 +56,17 @@ class Registry:
             if self._by_name.get(command.name) is not command:
                 self.add(command)
 
-    def use_plugins(self, plugins: Plugins | None) -> list[str]:
-        """Take the commands of these plugins, in the place of those taken before.
+    def use_plugins(self, plugins: Plugins | None, extensions: Sequence[Command] = ()) -> list[str]:
+        """Take the commands of plugins and extensions, in the place of those taken before.
 
-        Returns what the person should know: a plugin's command cannot have a name that is taken.
+        Returns what the person should know: such a command cannot have a name that is taken.
         """
         for command in self._of_plugins:
             self._commands.remove(command)
             del self._by_name[command.name]
         self.plugins, self._of_plugins = plugins, []
         warnings: list[str] = []
-        for command in plugins.commands if plugins is not None else ():
+        for command in (*extensions, *(plugins.commands if plugins is not None else ())):
             if command.name in self._by_name:
                 warnings.append(f"/{command.name} of a plugin is left out: the name is taken.")
                 continue

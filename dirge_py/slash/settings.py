@@ -145,6 +145,9 @@ def _equipment(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[
     known = front.commands.plugins
     found = known.report() if known is not None else ()
     yield "plugins", ", ".join(f"{one.name} ({one.state})" for one in found)
+    for extension in conversation.extensions.all:
+        status = extension.status()
+        yield extension.name, status.text if status is not None else ""
     shells = (
         conversation.environment.shells.list()
         if conversation.environment.shells is not None

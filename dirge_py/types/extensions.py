@@ -1,13 +1,20 @@
-"""What a part of the program, or a plugin, hands over for front ends to read: plain records.
+"""The contract of a capability, and the records it hands to front ends.
 
-Nothing here acts. `slash` dispatches commands; a front end that draws reads keys and themes.
+An `Extension` is one capability (memory, a todo list, an MCP client): its tools, hooks, commands,
+prompt sections, sinks and background work in one object. `sdk/extensions.py` lists those that ship
+with dirge; every method has a default, so an extension implements what it is.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.hooks import Hooks
+from dirge_py.types.llm import StreamFn
+from dirge_py.types.tools import Interceptor
 
 CommandBody: TypeAlias = Callable[[str, Any, Any], Awaitable[None]]
 """`(args, conversation, front)`: args without the name, a `Conversation`, a `slash.base.FrontEnd`.
@@ -99,3 +106,126 @@ class Plugins(Protocol):
 
     def remove(self, name: str) -> None:
         """Take a plugin's hooks, tools and commands away. Raises UsageError: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the system prompt."""
+
+    name: str
+    """What `/context` calls it."""
+    priority: int
+    """Lower stands first; what changes least should."""
+    text: str
+    """What the model reads; an empty section is left out."""
+    moves: bool = False
+    """Whether it is another one on another day, or in another folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """The run that hooks are made for."""
+
+    model: str
+    """`alias/id`."""
+    is_fork: bool = False
+    """Whether its conversation is a fork."""
+    is_recorded: bool = True
+    """Whether its calls go to a journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionStatus:
+    """How an extension is doing, in one line for `/status`."""
+
+    text: str
+    """For people: `3 servers, 41 tools`."""
+    is_ok: bool = True
+    """Whether there is nothing that a person should see to."""
+
+
+class ExtensionHost(Protocol):
+    """What dirge offers an extension. `conversation` is None until `start`."""
+
+    @property
+    def settings(self) -> Any:
+        """The settings (`config.schema.Config`); None in a program that has none."""
+
+    @property
+    def cwd(self) -> Path:
+        """The folder of the conversation."""
+
+    @property
+    def workspace(self) -> Any:
+        """Its files (`files.workspace.Workspace`)."""
+
+    @property
+    def runner(self) -> Any:
+        """Starts commands (`processes.runner.Runner`)."""
+
+    @property
+    def conversation(self) -> Any:
+        """The conversation: submit, steer, fork."""
+
+    def notify(self, text: str) -> None:
+        """Tell the person, now or at the start."""
+
+    def redact(self, text: str) -> str:
+        """The text without secrets."""
+
+    def store(self, name: str) -> Path:
+        """A folder of its own for what it keeps; the folder is not made."""
+
+
+class Extension:
+    """A capability. Subclasses override what they are; everything else does nothing."""
+
+    name: str = ""
+    """As the settings, `/status` and messages call it."""
+    summary: str = ""
+    """One line for people."""
+
+    def tools(self) -> Sequence[Any]:
+        """The tools it offers (`tools.base.Tool`), bound like the built-in ones."""
+        return ()
+
+    def commands(self) -> Sequence[Command]:
+        """Its slash commands. A name that is taken stays with whoever has it."""
+        return ()
+
+    def key_bindings(self) -> Sequence[KeyBinding]:
+        """Keys of the screen that run its commands."""
+        return ()
+
+    def hooks(self, run: RunContext) -> Hooks | None:
+        """Its hooks, fresh for each run; None: it has none in this one."""
+        return None
+
+    def on_event(self, event: LoopEvent) -> None:
+        """Receive an event of the conversation, at once and without waiting."""
+
+    def around_tool(self) -> Interceptor | None:
+        """Wraps every tool call, after it was written to the journal; None: nothing does."""
+        return None
+
+    def around_model(self, stream_fn: StreamFn) -> StreamFn:
+        """Wrap every model call."""
+        return stream_fn
+
+    def prompt_sections(self) -> Sequence[Section]:
+        """Its part of the system prompt, read when a run begins."""
+        return ()
+
+    async def start(self, host: ExtensionHost) -> None:
+        """Begin background work. The first prompt does not wait for it."""
+
+    async def close(self) -> None:
+        """End what `start` began."""
+
+    def for_fork(self, options: Any) -> "Extension | None":
+        """What a fork (`conversation.deps.ForkOptions`) gets: the same, a narrower one, or None."""
+        return self
+
+    def status(self) -> ExtensionStatus | None:
+        """How it is doing; None: nothing to say."""
+        return None

@@ -315,9 +315,9 @@ class SessionOpener:
                     ],
                 )
             )
-        taken = app.commands.use_plugins(conversation.plugins)
+        taken = app.commands.use_plugins(conversation.plugins, conversation.extensions.commands())
         keys = conversation.plugins.keys if conversation.plugins is not None else ()
-        taken += app.keymap.use_plugins(keys)
+        taken += app.keymap.use_plugins([*conversation.extensions.key_bindings(), *keys])
         for notice in (*conversation.notices, *taken):
             app.say(notice, tone="warning")
         app.transcript.redraw()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from dirge_py.config.commands import config_show
 from dirge_py.config.load import load
 from dirge_py.config.schema import SEED_NAMES, Config, with_own_names
-from dirge_py.sdk.build import plan_terms
+from dirge_py.plan.extension import plan_terms
 from dirge_py.types.errors import ConfigError
 
 CYCLES = "phased_workflow_max_review_cycles"

@@ -1,7 +1,6 @@
 import datetime
 
 from dirge_py.context.prompt_sections import (
-    Section,
     append,
     build_prompt,
     describe_environment,
@@ -12,6 +11,7 @@ from dirge_py.context.prompt_sections import (
     tool_guidance,
 )
 from dirge_py.context.tokens import estimate_text
+from dirge_py.types.extensions import Section
 
 SECTIONS = [Section(name="b", priority=2, text="B\n"), Section(name="a", priority=1, text="A")]
 

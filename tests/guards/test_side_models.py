@@ -8,8 +8,8 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.models import role_choice, unusable_roles
 from dirge_py.guards.side_models import SideModels
+from dirge_py.plan.extension import plan_terms
 from dirge_py.providers.scripted import Reply, Script
-from dirge_py.sdk.build import plan_terms
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.events import SystemNotice, UsageReported
 from dirge_py.types.llm import StreamDone

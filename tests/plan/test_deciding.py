@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from dirge_py.extensions.todo.extension import Todo
 from dirge_py.frontend.print.command import PrintFront
 from dirge_py.plan.approval import Accept, DeferPlan, Reject
 from dirge_py.plan.runner import resume_plan
@@ -97,8 +98,9 @@ async def test_a_plan_may_have_any_number_of_steps(room: Workroom, steps: int) -
 
     async with room.open() as talk:
         assert (await room.plan(talk)).outcome == Done()
-        assert talk.todo is not None
-        assert len(talk.todo.items) == min(steps, 100)
+        todo = talk.extension(Todo)
+        assert todo is not None
+        assert len(todo.list.items) == min(steps, 100)
         assert f"Step {steps}" in str(talk.messages[0]) or not steps
 
 

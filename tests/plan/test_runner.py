@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from dirge_py.extensions.todo.extension import Todo
 from dirge_py.plan.approval import Accept, DeferPlan, Reject, Revise
 from dirge_py.plan.runner import resume_plan
 from dirge_py.testing import ScriptedModel
@@ -38,8 +39,9 @@ async def test_a_request_goes_through_its_four_phases(room: Workroom) -> None:
 
         assert (result.outcome, talk.exclusive_owner) == (Done(), None)
         assert kept(talk).status == "verified"
-        assert talk.todo is not None
-        assert [item.text for item in talk.todo.items] == [
+        todo = talk.extension(Todo)
+        assert todo is not None
+        assert [item.text for item in todo.list.items] == [
             "Write `yes` into answer.txt.",
             f"Verify: run `{CHECK}`.",
         ]

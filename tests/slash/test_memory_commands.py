@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
+from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.provider import MemoryConflict, MemoryUpdate
 from dirge_py.extensions.memory.store import FileMemory
 from dirge_py.frontend.print.command import PrintFront
@@ -47,6 +48,9 @@ class Talk:
 
     def send(self, prompt: str) -> None:
         self.sent.append(prompt)
+
+    def extension(self, kind: type[Memory]) -> Memory | None:
+        return Memory(self.memory) if self.memory is not None else None
 
 
 async def typed(line: str, talk: Talk, front: PrintFront | None = None) -> Sequence[str]:

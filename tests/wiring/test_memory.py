@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dirge_py.config.load import load
+from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.provider import MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.extensions.memory.store import open_memory, sync_at_run_end
 from dirge_py.session.ids import project_id
@@ -178,7 +179,7 @@ async def test_turned_off_there_is_neither_section_nor_tool(room: Room) -> None:
     async with room.open() as talk:
         await talk.send("1")
 
-        assert (talk.memory, "memory" in talk.tool_names) == (None, False)
+        assert (talk.extension(Memory), "memory" in talk.tool_names) == (None, False)
     assert "- kept" not in prompts(room)[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from dirge_py.agent_loop import merge
 from dirge_py.agent_loop.cancellation import GRACE_S
-from dirge_py.context.prompt_sections import Section, append, override, prepend
+from dirge_py.context.prompt_sections import append, override, prepend
 from dirge_py.context.summary import Summarise
 from dirge_py.extensions.plugins.calling import (
     PluginFailure,
@@ -28,6 +28,7 @@ from dirge_py.extensions.plugins.calling import (
 from dirge_py.extensions.plugins.registration import AROUND_TOOL, Registration
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import Section
 from dirge_py.types.hooks import HOOK_NAMES, AfterToolCallResult, Hooks, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, UserMessage, joined_text, user_text
 from dirge_py.types.outcomes import HookTerminated

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dirge_py.context.prompt_sections import PromptEdit, Section
+from dirge_py.context.prompt_sections import PromptEdit
 from dirge_py.context.summary import Summarise
 from dirge_py.extensions.plugins.api import Plugin, PluginApi
 from dirge_py.extensions.plugins.calling import call_plugin_blocking, is_async, split_stdout
@@ -31,7 +31,7 @@ from dirge_py.extensions.plugins.registration import (
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
-from dirge_py.types.extensions import Command, KeyBinding, PluginReport
+from dirge_py.types.extensions import Command, KeyBinding, PluginReport, Section
 from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, TurnInfo
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall

@@ -73,12 +73,12 @@ def load_plugins(
     )
 
 
-def plugin_tools(config: Config, host: Plugins) -> list[Tool[Any]]:
-    """The tools of plugins that `[tools]` and the flags leave."""
+def wanted_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
+    """Those of these tools that `[tools]` and the flags leave."""
     wanted, unwanted = config.tools.enabled, config.tools.disabled
     return [
         tool
-        for tool in host.tools
+        for tool in tools
         if (wanted is None or tool.name in wanted) and tool.name not in unwanted
     ]
 

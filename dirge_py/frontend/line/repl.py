@@ -412,7 +412,7 @@ class LineSessionOpener:
         else:
             repl.say(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
             repl.say("/help lists the commands and keys. A line sent during a run steers it.")
-        taken = repl.commands.use_plugins(conversation.plugins)
+        taken = repl.commands.use_plugins(conversation.plugins, conversation.extensions.commands())
         for notice in (*conversation.notices, *taken):
             repl.say(notice)
         if not repl.source.is_script:

@@ -82,7 +82,9 @@ class Printer:
         """Set by a signal: the run that goes on is the last."""
         self.tells_turns = False
         """Whether results say which turn it was, for whoever asks for one at a time."""
-        for warning in commands.use_plugins(conversation.plugins):
+        for warning in commands.use_plugins(
+            conversation.plugins, conversation.extensions.commands()
+        ):
             complain(warning)
         self._lines = _lines_for(conversation, options, self.stdout, commands)
         conversation.subscribe(self._hear)

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from dirge_py.context.prompt_sections import Section, build_prompt
+from dirge_py.context.prompt_sections import build_prompt
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Section
 from tests.agent_loop.kit import Tool
 from tests.extensions.plugins.desk import Desk, run_with
 

@@ -13,7 +13,7 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.extensions.plugins.host import PluginHost
-from dirge_py.extensions.plugins.loading import load_plugins, plugin_tools
+from dirge_py.extensions.plugins.loading import load_plugins, wanted_tools
 from dirge_py.tools.registry import tool_names
 
 NOTHING = "def register(dirge): pass\n"
@@ -126,4 +126,4 @@ def test_no_tool_can_have_the_name_of_any_built_in_one(user: Path):
 def test_the_choice_of_tools_holds_for_those_of_plugins(user: Path, tools: str, offered: list[str]):
     (user / "plugins" / "a.py").write_text(TOOL)
     config = settings(user, f"[tools]\n{tools}\n")
-    assert [tool.name for tool in plugin_tools(config, host_for(config))] == offered
+    assert [tool.name for tool in wanted_tools(config, host_for(config).tools)] == offered

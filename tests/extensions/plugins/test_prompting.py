@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dirge_py.context.prompt_sections import Section, build_prompt
+from dirge_py.context.prompt_sections import build_prompt
+from dirge_py.types.extensions import Section
 from dirge_py.types.messages import UserMessage, user_text
 from tests.extensions.plugins.desk import SHORT_S, Desk
 

@@ -1,0 +1,1 @@
+"""The todo list of a conversation."""

@@ -1,0 +1,25 @@
+"""The todo list as an extension: the list that the tool `todo` and plans write."""
+
+from typing import Any
+
+from dirge_py.tools.todo_list import TodoList
+from dirge_py.types.extensions import Extension, ExtensionHost
+
+
+class Todo(Extension):
+    """What the model has set out to do."""
+
+    name = "todo"
+    summary = "a list of what the model has set out to do"
+
+    def __init__(self, items: TodoList | None = None) -> None:
+        self.list = items or TodoList()
+        """The list; the session records its changes."""
+
+    def for_fork(self, options: Any) -> "Todo | None":
+        """A fork beside its parent shows the parent's list; one that works elsewhere has none."""
+        return self if options.workspace == "shared" else None
+
+
+def make(host: ExtensionHost) -> Todo:
+    return Todo()

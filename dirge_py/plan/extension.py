@@ -1,0 +1,83 @@
+"""`/plan` as an extension: the terms on which plans are worked through."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from dirge_py.config.models import role_choice
+from dirge_py.config.schema import Config
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.extensions import Extension, ExtensionHost
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+
+_PHASES_WITH_ROLES = ("explore", "plan", "review")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTerms:
+    """How `/plan` works through its phases."""
+
+    is_enabled: bool = True
+    """Whether `/plan` can be used."""
+    review_cycles: int = 2
+    """How often an implementation may be sent back by its review."""
+    auto_accept: bool | None = None
+    """Accept plans without asking; None: only where nobody can be asked."""
+    max_turns: int = 40
+    """The most turns of one phase."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """The model of each phase by its name; the main model where it is absent."""
+    cost_usd: float | None = None
+    """What the whole plan may cost; None: no limit."""
+    tokens: int | None = None
+    """How many tokens the whole plan may use; None: no limit."""
+    time_s: float | None = None
+    """How long the whole plan may take; None: no limit."""
+
+
+class Plan(Extension):
+    """Explore, plan, implement and review, in forks."""
+
+    name = "plan"
+    summary = "works through a request in phases: explore, plan, implement, review"
+
+    def __init__(self, terms: PlanTerms) -> None:
+        self.terms = terms
+        """What `[plan]`, `[roles]` and `[limits]` say."""
+
+
+def make(host: ExtensionHost) -> Plan:
+    return Plan(PlanTerms() if host.settings is None else plan_terms(host.settings))
+
+
+def terms_of(conversation: "Conversation") -> PlanTerms:
+    """The terms of plans in this conversation."""
+    plan = conversation.extension(Plan)
+    return plan.terms if plan is not None else PlanTerms()
+
+
+def plan_terms(config: Config) -> PlanTerms:
+    """The terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
+
+    A role whose model cannot be used is left out; the person was told at the start.
+    """
+    table = config.plan
+    models = {phase: _spec(config, phase) for phase in _PHASES_WITH_ROLES}
+    return PlanTerms(
+        is_enabled=table.enabled,
+        review_cycles=table.max_review_cycles,
+        auto_accept=table.auto_accept,
+        max_turns=table.max_turns,
+        models={phase: spec for phase, spec in models.items() if spec},
+        cost_usd=config.limits.cost_usd,
+        tokens=config.limits.tokens,
+        time_s=config.limits.time_s,
+    )
+
+
+def _spec(config: Config, role: str) -> str:
+    """`alias/id:level` of the model, empty where the role has none that can be used."""
+    choice = role_choice(config, role)
+    return f"{choice.name}:{choice.level}" if choice is not None else ""

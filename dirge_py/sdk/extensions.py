@@ -1,0 +1,90 @@
+"""The capabilities that ship with dirge, in the order in which they are asked.
+
+A new one is a folder below `extensions/` whose module `extension` has `make(host)`, and a line in
+`EXTENSIONS`.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dirge_py.config.paths import state_dir
+from dirge_py.config.schema import Config
+from dirge_py.conversation.extensions import ExtensionSet
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.runner import Runner
+from dirge_py.types.extensions import Extension, ExtensionHost
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+
+E = TypeVar("E", bound=Extension)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionEntry:
+    """One capability of the list."""
+
+    name: str
+    """As people call it."""
+    module: str
+    """The module with `make(host) -> Extension | None`; imported only where it is enabled."""
+    is_enabled: Callable[[Config | None], bool]
+    """Whether the settings want it; they are None in a program that uses dirge as a library."""
+
+
+EXTENSIONS: list[ExtensionEntry] = [
+    ExtensionEntry("todo", "dirge_py.extensions.todo.extension", lambda config: config is not None),
+    ExtensionEntry(
+        "memory",
+        "dirge_py.extensions.memory.extension",
+        lambda config: config is not None and config.memory.enabled,
+    ),
+    ExtensionEntry("plan", "dirge_py.plan.extension", lambda config: True),
+]
+"""The order is policy: of two with the same tool or command the first one keeps it."""
+
+
+class BuildHost:
+    """The `ExtensionHost` of one conversation under construction."""
+
+    def __init__(
+        self,
+        *,
+        settings: Config | None,
+        cwd: Path,
+        workspace: Workspace,
+        runner: Runner,
+        notify: Callable[[str], None],
+        redact: Callable[[str], str],
+    ) -> None:
+        self.settings = settings
+        self.cwd = cwd
+        self.workspace = workspace
+        self.runner = runner
+        self.notify = notify
+        self.redact = redact
+        self.conversation: Conversation | None = None
+
+    def store(self, name: str) -> Path:
+        """A folder of its own for what an extension keeps; it is not made."""
+        environment = self.settings.origin.environment if self.settings is not None else os.environ
+        return state_dir(environment) / "extensions" / name
+
+
+def load_extensions(host: ExtensionHost, given: Iterable[Extension] = ()) -> ExtensionSet:
+    """What the list has for these settings; one that is `given` takes the place of its kind."""
+    own = list(given)
+    loaded: list[Extension] = []
+    for entry in EXTENSIONS:
+        replaced = [each for each in own if each.name == entry.name]
+        if replaced:
+            loaded += replaced
+            own = [each for each in own if each.name != entry.name]
+        elif entry.is_enabled(host.settings):
+            made = import_module(entry.module).make(host)
+            loaded += [made] if made is not None else []
+    return ExtensionSet([*loaded, *own], host)
