@@ -1,0 +1,92 @@
+"""A capability is a folder and a line: one that was listed works in each front end."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dirge_py import Agent
+from dirge_py.conversation.deps import ForkOptions
+from dirge_py.sdk.extensions import EXTENSIONS, ExtensionEntry
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.messages import ToolResultMessage
+from tests.conversation.room import Room
+from tests.extensions import throwaway
+from tests.extensions.throwaway import Ping
+from tests.frontend.print.product import Product
+from tests.providers.server import Say
+from tests.ui.on_a_pty import Terminal
+
+LINE = ExtensionEntry("ping", "tests.extensions.throwaway", lambda config: True)
+
+
+@pytest.fixture(autouse=True)
+def listed() -> Iterator[None]:
+    """The line that whoever adds a capability writes."""
+    EXTENSIONS.append(LINE)
+    yield
+    EXTENSIONS.remove(LINE)
+    throwaway.MADE.clear()
+
+
+async def test_a_program_has_it() -> None:
+    model = ScriptedModel().will_call("ping").will_say("Done.")
+    async with Agent(stream_fn=model.stream_fn, mode="yolo") as agent:
+        await agent.run("ping")
+    [result] = [m for m in model.seen[-1].messages if isinstance(m, ToolResultMessage)]
+    assert [block.text for block in result.content] == ["pong", "hooked"]
+    assert "Answer every ping." in model.seen[0].system_prompt
+    log = throwaway.MADE[-1].log
+    assert {"started", "around model", "around ping", "agent_end", "closed"} <= {*log}
+
+
+def test_print_mode_has_it(product: Product) -> None:
+    assert product.run("-p", "/ping 1").stdout == "PONG 1\n"
+    assert "ping" in product.run("-p", "/status").stdout
+    assert "listening" in product.run("-p", "/status").stdout
+    product.will(Say(calls=[("ping", {})]), Say(text="Done."))
+    ran = product.run("-p", "--permission-mode", "yolo", "ping")
+    assert ran.stdout == "Done.\n"
+    said = product.service.requests[-1].json["messages"]
+    assert "Answer every ping." in said[0]["content"]
+    assert "hooked" in str(said[-1])
+    assert (product.state_dir / "extensions" / "ping" / "started").exists()
+    assert throwaway.MADE[-1].log[-1] == "closed"
+
+
+PROGRAM = """
+import sys
+from dirge_py.cli.main import run
+from dirge_py.sdk.extensions import EXTENSIONS, ExtensionEntry
+EXTENSIONS.append(ExtensionEntry("ping", "tests.extensions.throwaway", lambda config: True))
+sys.exit(run([]))
+"""
+
+
+def test_the_screen_has_it(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    terminal = Terminal(("-c", PROGRAM), cwd=tmp_path, DIRGE_STATE_DIR=str(state))
+    terminal.read_until("ready")
+    terminal.press("/ping 2\r")
+    terminal.read_until("PONG 2")
+    terminal.press("\x1b[20~")  # F9
+    terminal.read_until("PONG key")
+    assert (state / "extensions" / "ping" / "started").exists()
+    terminal.press("\x04")
+    terminal.finish()
+
+
+async def test_a_fork_has_what_its_rule_leaves(room: Room) -> None:
+    async with room.open() as conversation:
+        beside = await conversation.fork(ForkOptions())
+        assert beside.extension(Ping) is conversation.extension(Ping)
+        elsewhere = await conversation.fork(ForkOptions(workspace="read_only"))
+        assert elsewhere.extension(Ping) is None
+        await beside.close()
+        await elsewhere.close()
+
+
+def test_one_that_is_not_listed_is_not_loaded() -> None:
+    assert "tests.extensions.throwaway" in sys.modules
+    assert [entry.name for entry in EXTENSIONS if entry.is_enabled(None)] == ["plan", "ping"]
