@@ -36,6 +36,7 @@ from dirge_py.sdk.agent_inputs import (
     as_message,
 )
 from dirge_py.sdk.assembly import (
+    AgentPermission,
     Blueprint,
     Checks,
     Clock,
@@ -175,10 +176,9 @@ class Agent:
             bundles=tuple(bundles),
             interceptors=tuple(interceptors),
             guardrails=guardrails,
-            asker=asker,
-            allow=tuple(allow),
-            deny=tuple(deny),
-            mode=mode,
+            permission=AgentPermission(
+                asker=asker, allow=tuple(allow), deny=tuple(deny), mode=mode
+            ),
             store=store,
             clock=clock or WallClock(),
             thinking=thinking,

@@ -199,6 +199,20 @@ class WallClock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPermission:
+    """What the calls of an `Agent` may do."""
+
+    asker: Asking = "deny"
+    """Who decides about calls that ask."""
+    allow: Sequence[str] = ()
+    """Rules of calls that need no question, as `op:pattern`."""
+    deny: Sequence[str] = ()
+    """Rules of calls that never run."""
+    mode: Mode = "standard"
+    """The permission mode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
     """What an `Agent` was given; see there."""
 
@@ -209,10 +223,7 @@ class Blueprint:
     bundles: Sequence[HookSource] = ()
     interceptors: Sequence[Interceptor] = ()
     guardrails: Checks = ()
-    asker: Asking = "deny"
-    allow: Sequence[str] = ()
-    deny: Sequence[str] = ()
-    mode: Mode = "standard"
+    permission: AgentPermission = AgentPermission()
     store: Store | None = None
     clock: Clock = field(default_factory=WallClock)
     thinking: ThinkingLevel = "off"
@@ -339,11 +350,11 @@ class _Assembly:
 
     def _gate(self) -> PermissionEngine:
         plan = self.plan
-        rules = [parse_rule(rule, "allow", source="allow") for rule in plan.allow]
-        rules += [parse_rule(rule, "deny", source="deny") for rule in plan.deny]
+        rules = [parse_rule(rule, "allow", source="allow") for rule in plan.permission.allow]
+        rules += [parse_rule(rule, "deny", source="deny") for rule in plan.permission.deny]
         gate = PermissionEngine(
             self.workspace,
-            PolicySet(rules=tuple(rules), mode=plan.mode),
+            PolicySet(rules=tuple(rules), mode=plan.permission.mode),
             state_dirs=[
                 *state_folders(os.environ),
                 *([plan.store.folder] if plan.store is not None else []),
@@ -376,7 +387,7 @@ class _Assembly:
         plan = self.plan
         authorizer = Authorizer(
             gate=gate,
-            asker=as_asker(plan.asker),
+            asker=as_asker(plan.permission.asker),
             workspace=self.workspace,
             runner=self.runner,
             cwd=str(plan.cwd),

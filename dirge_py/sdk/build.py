@@ -74,7 +74,7 @@ from dirge_py.sdk.environment import (
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, Parent
-from dirge_py.sdk.guards import GuardParts, Guards
+from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.sessions import (
     changes_since,
@@ -435,15 +435,17 @@ class _Builder:
             spending=spending,
             plugins=self.plugins,
             extensions=self.extensions,
-            write_ahead=[
-                *(taking.interceptor for taking in room.run_snapshots),
-                durable_interceptor(room.durable, is_mutating=may_change_something),
-            ],
-            at_start=[authorizer.at_start],
-            snapshots=[taking.bundle() for taking in room.run_snapshots],
+            calls=CallHooks(
+                write_ahead=[
+                    *(taking.interceptor for taking in room.run_snapshots),
+                    durable_interceptor(room.durable, is_mutating=may_change_something),
+                ],
+                at_start=[authorizer.at_start],
+                snapshots=[taking.bundle() for taking in room.run_snapshots],
+                last=[redact_results(self.redactor.redact), authorizer.bundle()],
+            ),
             touched=self.prompt.touched_folders(self.late_notices.append, self.workspace),
             on_run=(self.prompt.begin_run, self.calls.begin_run),
-            last=[redact_results(self.redactor.redact), authorizer.bundle()],
             prompts=self.prompt.prompts,
         )
         return authorizer, Guards(parts, model=model)

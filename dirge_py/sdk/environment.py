@@ -56,7 +56,7 @@ from dirge_py.session.snapshots.run_snapshots import (
     open_snapshots,
 )
 from dirge_py.session.store import Store
-from dirge_py.tools.base import Redact, Tool, ToolServices
+from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.registry import discover_tools, tool_names
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
@@ -347,10 +347,12 @@ class ToolFactory:
             redact=self._redact,
             memory=self._memory,
             ask=asker.question if isinstance(asker, SupportsForms) else None,
-            command_timeout_s=config.timeouts.bash_s,
-            quiet_s=config.timeouts.quiet_s,
+            limits=ToolLimits(
+                command_timeout_s=config.timeouts.bash_s,
+                quiet_s=config.timeouts.quiet_s,
+                budget_chars=config.tools.result_budget_chars,
+            ),
             session_id=folders.session_id,
-            budget_chars=config.tools.result_budget_chars,
         )
 
 

@@ -35,33 +35,51 @@ from dirge_py.types.tools import Interceptor, ToolValidator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuardParts:
-    """What the guards of one conversation are made of.
+class CallHooks:
+    """What goes around the calls of a conversation's runs, first and last of all."""
 
-    `write_ahead` and `snapshots` are only for runs that are recorded. `at_start` go around a call
-    as the last before it begins, behind those of plugins. `last` are the bundles that
-    nothing comes after: secrets are taken out, then, as the last of them, permission has its word.
-    `touched` makes what tells of folders, once a conversation; each of `on_run` hears of every run
-    that a prompt opens.
-    """
+    write_ahead: Sequence[Interceptor] = ()
+    """Outermost around a call of a recorded run: it is in the journal before anything happens."""
+    at_start: Sequence[Interceptor] = ()
+    """Innermost around a call, behind those of plugins: the last before it begins."""
+    snapshots: Sequence[Hooks] = ()
+    """Take snapshots of the files; only for recorded runs."""
+    last: Sequence[Hooks] = ()
+    """Nothing comes after these: secrets are taken out, then permission decides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardParts:
+    """What the guards of one conversation are made of."""
 
     config: Config
+    """The settings."""
     cost_of: Callable[[Usage, str], float | None]
+    """What that usage of that model costs; None where nobody knows."""
     validate: ToolValidator
+    """Checks the arguments of calls."""
     asset_dir: str
+    """Where pictures are stored."""
     context: ContextParts
+    """What the view of the history is made of."""
     checks: Guardrails
+    """The `[[guardrail]]` tables."""
     gates: GateServices
+    """What checks whether a run may stop."""
     spending: SideUsage
+    """What models besides the main one used."""
     plugins: Plugins
+    """The plugins of the user."""
     extensions: ExtensionSet
-    write_ahead: Sequence[Interceptor] = ()
-    at_start: Sequence[Interceptor] = ()
-    snapshots: Sequence[Hooks] = ()
-    last: Sequence[Hooks] = ()
+    """The capabilities."""
+    calls: CallHooks
+    """What goes around calls, first and last."""
     touched: Callable[[], TouchedFolders]
+    """Makes what tells the model of instruction files in folders it touches."""
     prompts: PromptBook
+    """The prompts kept in files."""
     on_run: Sequence[Callable[[], None]] = ()
+    """Called when a prompt opens a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +135,9 @@ class Guards:
         )
         if place is not None:
             context = replace(parts.context, read_file=place.read_file, reread=place.reread)
-            last = (*parts.last[:-1], place.permission)
-            parts = replace(parts, context=context, last=last, validate=place.validate)
+            last = (*parts.calls.last[:-1], place.permission)
+            calls = replace(parts.calls, last=last)
+            parts = replace(parts, context=context, calls=calls, validate=place.validate)
         return Guards(parts, model=model, is_fork=True)
 
     def configure(self, run: RunSettings) -> LoopConfig:
@@ -128,7 +147,7 @@ class Guards:
             for begin in self._parts.on_run:
                 begin()
         around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
-        written_ahead = self._parts.write_ahead if run.is_recorded else ()
+        written_ahead = self._parts.calls.write_ahead if run.is_recorded else ()
         bundles = self._bundles(run)
         plugins.note_order(bundles)
         prompt = self._parts.prompts.current
@@ -148,7 +167,7 @@ class Guards:
                 *written_ahead,
                 *self._parts.extensions.interceptors(),
                 *plugins.interceptors,
-                *self._parts.at_start,
+                *self._parts.calls.at_start,
                 around,
             ],
         )
@@ -167,7 +186,7 @@ class Guards:
         )
         return [
             run.bundle,
-            *(parts.snapshots if run.is_recorded else ()),
+            *(parts.calls.snapshots if run.is_recorded else ()),
             hide_unavailable_tools(),
             meter.bundle(),
             self._storm.bundle(),
@@ -186,7 +205,7 @@ class Guards:
             *gates(loop.gates, services, is_fork=is_silent, is_reviewed=run.is_reviewed),
             parts.checks.bundle(),
             *run.further,
-            *parts.last,
+            *parts.calls.last,
         ]
 
     def _escalate(self, run: RunSettings) -> Hooks:

@@ -85,13 +85,6 @@ class MemoryStore(Protocol):
         """Make a change; gives a sentence that says what was done."""
 
 
-class Skills(Protocol):
-    """Instructions that are loaded when they are needed. Raises ToolFailed."""
-
-    def names(self) -> Sequence[str]: ...
-    async def load(self, name: str) -> str: ...
-
-
 AskPerson: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[QuestionAnswer] | None]]
 """Puts questions to the person; None if they would rather not say. Absent: nobody is there."""
 
@@ -100,6 +93,18 @@ Redact: TypeAlias = Callable[[str], str]
 
 SyntaxCheck: TypeAlias = Callable[[str, str, str], str]
 """`(path, before, after)`: what a change breaks in a file's syntax that was whole before, or ""."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """Times and sizes that tools keep to."""
+
+    command_timeout_s: float = 120.0
+    """The time limit of commands whose call names no other."""
+    quiet_s: float = 60.0
+    """How long a command may write nothing before the person is told so."""
+    budget_chars: int = 80_000
+    """About how much of a result is sent on: more than this is cut in the middle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +123,10 @@ class ToolServices:
     redact: Redact | None = None
     ask: AskPerson | None = None
     memory: MemoryStore | None = None
-    skills: Skills | None = None
-    command_timeout_s: float = 120.0
-    """The time limit of commands whose call names no other."""
-    quiet_s: float = 60.0
-    """How long a command may be without output before the person is told so."""
+    limits: ToolLimits = ToolLimits()
+    """Times and sizes that tools keep to."""
     session_id: str = ""
-    """The stored session's id; empty where none is kept."""
-    budget_chars: int = 80_000
-    """About how much of a result is sent on: more than this is cut in the middle."""
+    """The stored session's id; empty where none is stored."""
     app: Any = None
     """What the embedder gave as such."""
 
@@ -157,7 +157,7 @@ class ToolContext:
     @property
     def budget_chars(self) -> int:
         """About how much of a result is sent on: more than this is cut in the middle."""
-        return self.services.budget_chars
+        return self.services.limits.budget_chars
 
     @property
     def app(self) -> Any:

@@ -162,7 +162,7 @@ def _with_input(args: BashArgs) -> str:
 
 
 async def _finish(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:
-    timeout_s = args.timeout or ctx.services.command_timeout_s
+    timeout_s = args.timeout or ctx.services.limits.command_timeout_s
     ended = await _run(args, folder, ctx, timeout_s=timeout_s)
     if isinstance(ended, CommandResult):
         return finished_result(args.command, ended, timeout_s)
@@ -193,7 +193,7 @@ async def _run(
         on_output=show,
         outputs=services.outputs,
         stdin_text=args.input,
-        watching=WatchSettings(quiet_s=services.quiet_s, on_quiet=tell_quiet),
+        watching=WatchSettings(quiet_s=services.limits.quiet_s, on_quiet=tell_quiet),
     )
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
-from dirge_py.sdk.assembly import Blueprint, assemble
+from dirge_py.sdk.assembly import AgentPermission, Blueprint, assemble
 from dirge_py.session.codec import decode_message
 from dirge_py.session.journal import read_journal
 from dirge_py.session.recovery import decide_calls
@@ -89,7 +89,7 @@ class Life:
             stream_fn=self.model.stream_fn,
             tools=tools,
             store=self.store,
-            mode="yolo",
+            permission=AgentPermission(mode="yolo"),
             cwd=self.base,
         )
         return assemble(plan, "s")

@@ -14,7 +14,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
-from dirge_py.tools.base import ToolContext, ToolServices
+from dirge_py.tools.base import ToolContext, ToolLimits, ToolServices
 from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim, Command, LoopToolResult
@@ -221,7 +221,7 @@ async def test_a_question_that_nobody_can_answer_ends_the_command(shell):
 
 
 async def test_a_command_that_is_quiet_says_so_while_it_runs(shell):
-    impatient = replace(shell.ctx.services, quiet_s=0.1)
+    impatient = replace(shell.ctx.services, limits=ToolLimits(quiet_s=0.1))
     run = asyncio.ensure_future(
         TOOL.run(
             BashArgs(command="echo a; until [ -e gate ]; do sleep 0.01; done"),
@@ -240,7 +240,7 @@ async def test_a_command_that_is_quiet_says_so_while_it_runs(shell):
 
 
 async def test_a_call_without_a_timeout_gets_the_conversations(shell):
-    quick = replace(shell.ctx.services, command_timeout_s=0.3)
+    quick = replace(shell.ctx.services, limits=ToolLimits(command_timeout_s=0.3))
 
     result = await TOOL.run(BashArgs(command="sleep 30"), replace(shell.ctx, services=quick))
 
