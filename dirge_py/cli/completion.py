@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Literal
 
 from dirge_py.cli.arguments import SESSIONS_VERBS as SESSION_VERBS
@@ -286,10 +285,10 @@ def _demo(name: str) -> Iterator[CommandSpec]:
 
 
 def _why(name: str) -> Iterator[CommandSpec]:
-    # Only here: the names of the tools are a list of files.
-    build = import_module("dirge_py.cli.why").build_why_parser
-    tools = import_module("dirge_py.tools.registry").tool_names()
-    yield _command_spec(name, build(), words=tuple(tools))
+    from dirge_py.cli.why import build_why_parser
+    from dirge_py.tools.registry import tool_names
+
+    yield _command_spec(name, build_why_parser(), words=tuple(tool_names()))
 
 
 _PARSERS: Mapping[str, Callable[[str], Iterator[CommandSpec]]] = {
