@@ -4,13 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.argument_schema import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.model_call import Assembler, finished_blocks
 from dirge_py.agent_loop.state import RunState
-from dirge_py.lib.lazy import late
+from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.types.hooks import Context, StopRun
@@ -26,11 +25,6 @@ from dirge_py.types.llm import (
     closing,
 )
 from dirge_py.types.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
-
-if TYPE_CHECKING:
-    from dirge_py.agent_loop.text_tool_calls import with_written_calls
-else:
-    with_written_calls = late("dirge_py.agent_loop.text_tool_calls", "with_written_calls")
 
 _EVENTS_PER_BREATH = 256
 _UNCHECKED = "the run was stopped before its check finished"

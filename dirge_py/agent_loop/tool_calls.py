@@ -10,15 +10,19 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from dirge_py.agent_loop.argument_repair import (
+    RepairedArguments,
+    UnknownProperty,
+    repair_arguments,
+)
 from dirge_py.agent_loop.argument_schema import (
     cut_json,
     explain_invalid_arguments,
     nest_arguments,
     readable_path,
 )
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ModelRetry, ToolFailed
@@ -37,15 +41,6 @@ from dirge_py.types.tools import (
     claims_only,
     text_result,
 )
-
-if TYPE_CHECKING:
-    from dirge_py.agent_loop.argument_repair import (
-        RepairedArguments,
-        UnknownProperty,
-        repair_arguments,
-    )
-else:
-    repair_arguments = late("dirge_py.agent_loop.argument_repair", "repair_arguments")
 
 ABORTED = text_result(
     "Aborted while it ran. What it had done by then was not undone: look before you repeat it.",
@@ -194,7 +189,7 @@ def _fitted(
     return _repaired(call, repaired)
 
 
-def _repaired(call: ToolCall, repaired: "RepairedArguments") -> ToolCall:
+def _repaired(call: ToolCall, repaired: RepairedArguments) -> ToolCall:
     if not repaired.kinds:
         return replace(call, arguments=repaired.arguments, notes=(*call.notes, *repaired.notes))
     _logger.info(
@@ -255,9 +250,7 @@ def _broken(name: str, parsed: ParsedArguments) -> str:
     )
 
 
-def _essential_properties(
-    tool: LoopTool, repaired: "RepairedArguments"
-) -> "Sequence[UnknownProperty]":
+def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequence[UnknownProperty]:
     """What was left out of a call that does more than read, and could have been its point."""
     if not repaired.dropped or claims_only(tool, repaired.arguments, _READING):
         return ()
@@ -267,7 +260,7 @@ def _essential_properties(
     ]
 
 
-def _refused(call: ToolCall, meant: "Sequence[UnknownProperty]") -> ToolCall:
+def _refused(call: ToolCall, meant: Sequence[UnknownProperty]) -> ToolCall:
     """The call refused for properties that its tool does not have: they may have been its point."""
     told = [
         f"`{call.name}` has no property `{readable_path(one.path)}`. "

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dirge_py import slash
 from dirge_py.cli.flags import build_options, has_folder, key_from_stdin, load_settings
@@ -24,22 +24,17 @@ from dirge_py.frontend.print.print_mode import (
 from dirge_py.frontend.print.printer import Printer, PrintOptions, complain
 from dirge_py.frontend.print.result import error_object
 from dirge_py.frontend.print.stdin import read_prompt
-from dirge_py.lib.lazy import late
 from dirge_py.permission.project_trust import inspect_project
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.build import build
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice, with_project
 from dirge_py.sdk.sessions import open_store
+from dirge_py.sdk.structured import schema_of
 from dirge_py.session.recovery import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
-
-if TYPE_CHECKING:
-    from dirge_py.sdk.structured import schema_of
-else:
-    schema_of = late("dirge_py.sdk.structured", "schema_of")
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from dirge_py.config.paths import state_dir
+from dirge_py.config.project import ProjectConfig, read_project_config
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, reason_of
 from dirge_py.files.resolve import FOLDER as AS_FOLDER
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import visible
 from dirge_py.permission.rules import Rule, make_rule
@@ -36,11 +36,6 @@ from dirge_py.permission.trust import (
 )
 from dirge_py.types.errors import ConfigError, DirgeError, FileError
 from dirge_py.types.questions import ActingFile, TrustOffer
-
-if TYPE_CHECKING:
-    from dirge_py.config.project import ProjectConfig, read_project_config
-else:
-    read_project_config = late("dirge_py.config.project", "read_project_config")
 
 _MOST_FILES = 256
 _MOST_ENTRIES = 4096
@@ -229,7 +224,7 @@ class ProjectTrust:
     """Where the record of trust is looked for."""
 
     @property
-    def settings(self) -> "ProjectConfig | None":
+    def settings(self) -> ProjectConfig | None:
         """What its `config.toml` sets, if that is there and trusted.
 
         Raises:

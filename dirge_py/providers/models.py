@@ -6,7 +6,7 @@ models of `[roles] fallback`.
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast, get_args
+from typing import cast, get_args
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.access import key_place, provider_access
@@ -21,7 +21,6 @@ from dirge_py.config.models import (
 )
 from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import OFFLINE, wire_of
-from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
@@ -31,6 +30,7 @@ from dirge_py.providers.catalog import (
     with_hourly_cache_price,
 )
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.discovery import list_models
 from dirge_py.providers.fallback import FallbackChain, FallbackModel
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
@@ -47,11 +47,6 @@ from dirge_py.types.llm import (
     closing,
 )
 from dirge_py.types.messages import Usage
-
-if TYPE_CHECKING:
-    from dirge_py.providers.discovery import list_models
-else:
-    list_models = late("dirge_py.providers.discovery", "list_models")
 
 _LISTING_S = 10.0
 

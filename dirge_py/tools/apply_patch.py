@@ -1,26 +1,19 @@
 """Change several files together: create, update, delete, rename."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 
 from dirge_py.files.resolve import check_spelling
 from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.lazy import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.tools.editing.edits import TextEdit
 from dirge_py.tools.editing.file_changes import AppliedChanges, apply_changes, preview_changes
+from dirge_py.tools.editing.patch import PatchOperation, parse_patch
+from dirge_py.tools.editing.patch_plan import PatchPlan, PatchPlanner
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
-
-if TYPE_CHECKING:
-    from dirge_py.tools.editing.patch import PatchOperation, parse_patch
-    from dirge_py.tools.editing.patch_plan import PatchPlan, PatchPlanner
-else:
-    PatchOperation = late("dirge_py.tools.editing.patch", "PatchOperation")
-    parse_patch = late("dirge_py.tools.editing.patch", "parse_patch")
-    PatchPlanner = late("dirge_py.tools.editing.patch_plan", "PatchPlanner")
 
 _NAMES = {
     "type": "action",
@@ -149,18 +142,18 @@ def _paths(operations: "Sequence[PatchOperation]") -> Iterator[str]:
             yield each.new_path
 
 
-def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> "tuple[PatchPlan, AppliedChanges]":
+def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[PatchPlan, AppliedChanges]:
     plan = _plan_patch(args, ctx.files, ctx, is_call=True)
     return plan, apply_changes(plan.files, ctx)
 
 
 def _plan_patch(
     args: ApplyPatchArgs, files: CallFiles, ctx: ToolContext, *, is_call: bool
-) -> "PatchPlan":
+) -> PatchPlan:
     return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())
 
 
-def _report(plan: "PatchPlan", landed: AppliedChanges) -> str:
+def _report(plan: PatchPlan, landed: AppliedChanges) -> str:
     """A line for each operation; what the person changed is said by its diff alone."""
     if list(landed.files) != list(plan.files):
         return f"{len(landed.files)} of {len(plan.files)} files were changed."

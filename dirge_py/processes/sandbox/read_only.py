@@ -8,6 +8,8 @@ that lies in the workspace or in a home folder. It applies whatever `[sandbox]` 
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
@@ -18,9 +20,6 @@ from dirge_py.processes.sandbox.program_folders import closed_folders
 from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
-    from shutil import rmtree
-    from tempfile import mkdtemp
-
     from dirge_py.processes.sandbox.read_only_mechanisms import (
         find_mechanism,
         landlock_restrict,
@@ -32,8 +31,6 @@ else:
     find_mechanism = late(_MECHANISMS, "find_mechanism")
     landlock_restrict = late(_MECHANISMS, "landlock_restrict")
     wrapped = late(_MECHANISMS, "wrapped")
-    mkdtemp = late("tempfile", "mkdtemp")
-    rmtree = late("shutil", "rmtree")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,17 +5,11 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
-from dirge_py.lib.lazy import late
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.recording.client import RecordingClient
 from dirge_py.providers.recording.file import HttpRecording
 from dirge_py.providers.settings import Redact
-
-if TYPE_CHECKING:
-    from dirge_py.providers.recording.client import RecordingClient
-else:
-    RecordingClient = late("dirge_py.providers.recording.client", "RecordingClient")
 
 
 def recording_client(

@@ -69,9 +69,14 @@ class StaleIndex(Exception):
     """The file is not as it was left, or of another version."""
 
 
+def _sqlite() -> Any:
+    """The module `sqlite3`; only a search needs it, and a Python may be built without it."""
+    return import_module("sqlite3")
+
+
 def index_errors() -> tuple[type[Exception], ...]:
     """What says that the index cannot be trusted; everything else is a bug or the disk's."""
-    return (StaleIndex, import_module("sqlite3").Error, ValueError, TypeError, LookupError)
+    return (StaleIndex, _sqlite().Error, ValueError, TypeError, LookupError)
 
 
 @contextlib.contextmanager
@@ -83,7 +88,7 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
         OSError: the folder cannot be written.
         ImportError: this Python has no SQLite.
     """
-    sqlite: Any = import_module("sqlite3")
+    sqlite = _sqlite()
     is_new = not path.exists()
     if not is_new and _checksum_of(path) != _stored_checksum(path):
         raise StaleIndex
@@ -123,7 +128,7 @@ def _prepare(connection: "sqlite3.Connection", path: Path, *, is_new: bool) -> N
     connection.execute("PRAGMA synchronous = NORMAL")
     if is_new:
         connection.executescript(_TABLES)
-        with contextlib.suppress(import_module("sqlite3").OperationalError):
+        with contextlib.suppress(_sqlite().OperationalError):
             connection.executescript(_WORDS)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     elif connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):

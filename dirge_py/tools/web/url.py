@@ -4,17 +4,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 from urllib.parse import urljoin
 
-from dirge_py.lib.lazy import late
+from idna import encode as encode_idna
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ToolFailed
-
-if TYPE_CHECKING:
-    from idna import encode as encode_idna
-else:
-    encode_idna = late("idna", "encode")
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address
 Scheme = Literal["http", "https"]
