@@ -93,16 +93,10 @@ def main_model(config: Config) -> ModelChoice:
     )
 
 
-def role_model(config: Config, role: str) -> ModelChoice:
-    """The model of a role (`summarize`, `review`, …); the main one where none is set."""
-    spec = getattr(config.roles, role)
-    return resolve_model(config, spec) if spec else main_model(config)
+def resolve_model(config: Config, spec: str) -> ModelChoice:
+    """The model that `[alias/]id[:level]` means.
 
-
-def resolve_model(config: Config, spec: str, *, alias: str | None = None) -> ModelChoice:
-    """The model that `[alias/]id[:level]` means. `alias` is the provider of a bare id.
-
-    Without one, a bare id belongs to the entry that lists it, else to the default provider, where
+    A bare id belongs to the entry that lists it, else to the default provider, where
     that one serves such models at all, else to a usable one of the id's own family.
 
     Raises:
@@ -112,7 +106,7 @@ def resolve_model(config: Config, spec: str, *, alias: str | None = None) -> Mod
     parsed = parse_model(spec, _nameable(config))
     because = ""
     if parsed.alias is None:
-        alias = alias or _alias_listing(config, parsed.id)
+        alias = _alias_listing(config, parsed.id)
         if alias is None:
             alias, because = _alias_for(config, parsed.id)
         _refuse_unknown_alias(config, parsed, alias)

@@ -25,6 +25,7 @@ HIGH_RATIO = 3.5
 # What a service with the usual 1568-pixel limit takes for a picture that reaches it; 300 is right
 # for an icon only, and screenshots are what people attach.
 HIGH_IMAGE_TOKENS = 1600
+DOCUMENT_TOKENS = 500
 
 
 class DescribedTool(Protocol):
@@ -45,12 +46,9 @@ class TokenCounter:
     reference) have one price whatever their size. A message counted once is not read again.
     """
 
-    def __init__(
-        self, ratio: float = 4.0, *, image_tokens: int = 300, document_tokens: int = 500
-    ) -> None:
+    def __init__(self, ratio: float = 4.0, *, image_tokens: int = 300) -> None:
         self.ratio = ratio
         self.image_tokens = image_tokens
-        self.document_tokens = document_tokens
         self.factor = 1.0
         """What an estimate is multiplied by: the last report in relation to its estimate."""
         self._messages: dict[int, tuple[Message, int]] = {}
@@ -64,16 +62,6 @@ class TokenCounter:
         """
         if estimated > 0 and reported > 0:
             self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, reported / estimated))
-
-    def estimate(
-        self,
-        messages: Sequence[Message] = (),
-        *,
-        system_prompt: str = "",
-        tools: Sequence[DescribedTool] = (),
-    ) -> int:
-        """Tokens of one request, corrected by what was learned."""
-        return self.corrected(self.count(messages, system_prompt=system_prompt, tools=tools))
 
     def corrected(self, tokens: int) -> int:
         """A count as it will probably be reported."""
@@ -153,9 +141,9 @@ class TokenCounter:
                 return self.text(block.name + _as_json(block.arguments))
             case ImageBlock():
                 is_image = block.media_type.startswith("image/")
-                return self.image_tokens if is_image else self.document_tokens
+                return self.image_tokens if is_image else DOCUMENT_TOKENS
             case DocumentBlock():
-                return self.document_tokens
+                return DOCUMENT_TOKENS
             case CompactionBlock():
                 return self.text(_as_json(dict(block.data)))
 
@@ -163,16 +151,6 @@ class TokenCounter:
 def high_counter() -> TokenCounter:
     """A counter that would rather be too high than too low."""
     return TokenCounter(HIGH_RATIO, image_tokens=HIGH_IMAGE_TOKENS)
-
-
-def estimate_tokens(
-    messages: Sequence[Message], *, system_prompt: str = "", tools: Sequence[DescribedTool] = ()
-) -> int:
-    """Tokens of one request: prompt, tools and messages with all that is in them.
-
-    Never for billing. Whoever asks again and again keeps a `TokenCounter`.
-    """
-    return high_counter().count(messages, system_prompt=system_prompt, tools=tools)
 
 
 def estimate_text(text: str) -> int:

@@ -210,13 +210,6 @@ class Runner:
             await asyncio.wait(set(self._running))
         ORPHAN_REAPER.kill_rest()
 
-    def kill_all(self) -> None:
-        """Kill every command that runs, at once and without an event loop: for atexit."""
-        self._is_shut_down = True
-        for running in list(self._running.values()):
-            running.kill_now()
-        ORPHAN_REAPER.kill_rest()
-
 
 def _new_marker() -> str:
     return f"{os.getpid()}-{secrets.token_hex(8)}"

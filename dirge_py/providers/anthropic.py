@@ -459,6 +459,4 @@ PROVIDER = Provider(
     name="anthropic",
     make=_make,
     default_base_url=BASE_URL,
-    base_url_env="ANTHROPIC_BASE_URL",
-    key_env=KEY_ENV,
 )

@@ -394,6 +394,4 @@ PROVIDER = Provider(
     name="gemini",
     make=_make,
     default_base_url=BASE_URL,
-    base_url_env="GOOGLE_GEMINI_BASE_URL",
-    key_env=KEY_ENV,
 )

@@ -270,7 +270,4 @@ PROVIDER = Provider(
     name="ollama",
     make=_make,
     default_base_url=BASE_URL,
-    base_url_env="OLLAMA_HOST",
-    key_env=KEY_ENV,
-    needs_key=False,
 )

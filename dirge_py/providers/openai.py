@@ -382,6 +382,4 @@ PROVIDER = Provider(
     name="openai",
     make=_make,
     default_base_url=BASE_URL,
-    base_url_env="OPENAI_BASE_URL",
-    key_env=KEY_ENV,
 )

@@ -4,9 +4,8 @@ Nothing here imports an HTTP library, so that listing providers costs nothing.
 """
 
 import importlib
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -30,16 +29,6 @@ class Provider:
     """The stream function of one configured service. Raises ConfigError."""
     default_base_url: str = ""
     """Empty: there is none."""
-    base_url_env: str = ""
-    """The variable that may hold another base URL."""
-    key_env: tuple[str, ...] = ()
-    """The variables that may hold its key, best first."""
-    needs_key: bool = True
-    """Whether it can do nothing without one."""
-
-    def key_from(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The first of `key_env` that is set and not empty."""
-        return next((environment[name] for name in self.key_env if environment.get(name)), None)
 
 
 def provider_names() -> tuple[str, ...]:

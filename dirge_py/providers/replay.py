@@ -290,4 +290,4 @@ def _adapter(
     return registry.find_provider(str(service.get("wire", ""))).make(recorded, client)
 
 
-PROVIDER = Provider(name="replay", make=_make, needs_key=False)
+PROVIDER = Provider(name="replay", make=_make)

@@ -255,7 +255,7 @@ def _make(settings: ProviderSettings, _http: "HttpClient") -> StreamFn:
     return load_script(settings.script).stream
 
 
-PROVIDER = Provider(name="scripted", make=_make, needs_key=False)
+PROVIDER = Provider(name="scripted", make=_make)
 
 
 # A gate or a raw event has no form in a file.

@@ -8,7 +8,6 @@ from dirge_py.config.models import (
     offered_models,
     parse_model,
     resolve_model,
-    role_model,
 )
 from dirge_py.config.sources import Overrides
 from dirge_py.types.errors import ConfigError, NoProvider
@@ -135,13 +134,6 @@ def test_a_provider_flag_takes_the_model_as_it_stands(configured):
 def test_a_thinking_flag_beats_the_level_in_the_name(configured):
     assert main_model(configured(TWO, model="big:high", thinking="off")).level == "off"
     assert main_model(configured(TWO, model="big:high")).level == "high"
-
-
-def test_a_role_without_a_model_is_the_main_one(configured):
-    config = configured(TWO)
-
-    assert role_model(config, "summarize").name == "local/qwen2.5:7b"
-    assert role_model(config, "review").name == "work/big"
 
 
 def test_a_bare_id_goes_to_the_provider_that_lists_it(configured):

@@ -164,17 +164,6 @@ async def test_a_shutdown_ends_every_command(runner, tmp_path, is_alive):
     assert [run.aborted for run in await asyncio.gather(*runs)] == [True] * 3
 
 
-async def test_kill_all_needs_no_event_loop(runner, tmp_path, is_alive):
-    pids = tmp_path / "pids"
-    command = f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.05; done"
-    run = asyncio.ensure_future(runner.run(command, cwd=str(tmp_path)))
-    await until(lambda: pids_in(pids))
-    runner.kill_all()
-
-    assert not any(map(is_alive, pids_in(pids)))
-    assert (await run).signal == 9
-
-
 def test_commands_die_with_an_event_loop_that_is_torn_down(tmp_path, is_alive):
     pids = tmp_path / "pids"
 

@@ -151,18 +151,6 @@ async def test_none_survives_a_timeout(runner, tmp_path, is_alive):
     assert pids_in(pids) and not any(map(is_alive, pids_in(pids)))
 
 
-async def test_none_survives_kill_all(runner, tmp_path, is_alive):
-    pids = tmp_path / "pids"
-    run = asyncio.ensure_future(
-        runner.run(leaving(NAMELESS, pids) + "; sleep 100", cwd=str(tmp_path))
-    )
-    await until(lambda: pids_in(pids))
-    runner.kill_all()
-
-    assert not any(map(is_alive, pids_in(pids)))
-    await run
-
-
 def test_none_survives_an_event_loop_that_is_torn_down(tmp_path, is_alive):
     pids = tmp_path / "pids"
 

@@ -2,7 +2,7 @@ import pytest
 
 from dirge_py.config.services import check_base_url
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import Provider, find_provider, provider_names
+from dirge_py.providers.registry import find_provider, provider_names
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamOptions
@@ -53,13 +53,6 @@ def test_a_key_is_in_no_repr():
     settings = ProviderSettings(alias="a", type="openai", api_key="secret", headers={"x": "secret"})
 
     assert "secret" not in repr(settings)
-
-
-def test_the_first_variable_with_a_value_is_the_key():
-    made = Provider(name="x", make=lambda *_: None, key_env=("A", "B"))
-
-    assert made.key_from({"A": "", "B": "2"}) == "2"
-    assert made.key_from({}) is None
 
 
 def test_only_the_alias_is_cut_from_a_model():

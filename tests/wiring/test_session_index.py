@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dirge_py.config.load import load
 from dirge_py.sdk.sessions import open_store
-from dirge_py.session.index.session_index import open_index
+from dirge_py.session.index.session_index import SessionIndex
 from tests.session.conftest import Clock
 from tests.session.index.kit import exchange, record
 
@@ -16,7 +16,7 @@ def test_it_knows_the_sessions_of_the_store_it_was_opened_for(tmp_path: Path) ->
     store._clock = Clock()
     record(store, "s", exchange("fix the parser", "Done."))
 
-    index = open_index(config, store)
+    index = SessionIndex(tmp_path / "state", store.folder.name)
 
     assert [one.id for one in index.sessions()] == ["s"]
     assert [one.session_id for one in index.search(["parser"])] == ["s", "s"]

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from dirge_py.config.paths import state_dir
-from dirge_py.config.schema import Config
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.session.index import database
 from dirge_py.session.index.database import IndexTables
@@ -20,7 +18,7 @@ from dirge_py.session.index.results import (
     session_from_summary,
 )
 from dirge_py.session.index.sources import read_whole, searchable_texts, sessions_in
-from dirge_py.session.store import Store, list_sessions
+from dirge_py.session.store import list_sessions
 
 Answer = TypeVar("Answer")
 Ask = Callable[[IndexTables], Answer]
@@ -146,12 +144,3 @@ class SessionIndex:
             if query.fits(text)
         ]
         return places[::-1][:MATCHES_PER_SESSION]
-
-
-def open_index(config: Config, store: Store) -> SessionIndex:
-    """Lists and searches of what `store` holds, and of all other projects.
-
-    Nothing is opened before it is asked. Asking reads and writes files: call it in a thread where
-    a screen is to stay alive.
-    """
-    return SessionIndex(state_dir(config.origin.environment), store.folder.name)
