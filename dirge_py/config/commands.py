@@ -55,7 +55,6 @@ def config_init(
 
 
 def config_check(
-    overrides: Overrides | None = None,
     environment: Mapping[str, str] = os.environ,
     path: Path | None = None,
     *,
@@ -69,7 +68,7 @@ def config_check(
     Raises:
         ConfigError: the file itself is wrong.
     """
-    config = around(load(overrides, environment, path))
+    config = around(load(environment=environment, path=path))
     lines = [config.origin.path or f"{config_file(environment)} (none: defaults are in force)"]
     lines += _provider_lines(config)
     problems = list(_model_problems(config))

@@ -5,7 +5,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tomlkit
 from pydantic import ValidationError
@@ -81,10 +81,8 @@ def has_provider(alias: str, *, file: Path | None = None) -> bool:
     return alias in parse(read_text(file, may_be_absent=True) or "", file).get("providers", {})
 
 
-def save_rules(
-    rules: Sequence[str], *, effect: Literal["allow", "ask", "deny"] = "allow", file: Path
-) -> Path:
-    """Append rules (`op:pattern`, as shown) to the settings file; returns the file.
+def save_rules(rules: Sequence[str], *, file: Path) -> Path:
+    """Append rules that allow (`op:pattern`, as shown) to the settings file; returns the file.
 
     A rule that stands there already, behind every one that asks, is not written twice.
 
@@ -98,7 +96,7 @@ def save_rules(
         held = [dict(entry) for entry in table.get("rule", ())]
         asking = max((at for at, one in enumerate(held) if one["effect"] == "ask"), default=-1)
         parts = (rule.partition(":") for rule in rules)
-        wanted = [{"op": op, "match": match, "effect": effect} for op, _, match in parts]
+        wanted = [{"op": op, "match": match, "effect": "allow"} for op, _, match in parts]
         new = [entry for entry in wanted if entry not in held[asking + 1 :]]
         # Where rules are written as a list of inline tables, they stay that.
         entries = table["rule"] if "rule" in table else tomlkit.aot()

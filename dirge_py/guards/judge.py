@@ -115,7 +115,6 @@ def judge_check(
     mode: JudgeMode = "advisory",
     verification: Verification | None = None,
     diff: DiffSource | None = None,
-    most: int | None = None,
 ) -> Hooks:
     """A stop check that speaks when the judge finds the run incomplete, or faults in its change.
 
@@ -124,7 +123,7 @@ def judge_check(
     three times, and shows the judge what it said before.
     """
     bench = _RunJudge(ask, verification, diff, mode)
-    speaking = stop_check("judge", bench.judged, most=BOUNDS[mode] if most is None else most)
+    speaking = stop_check("judge", bench.judged, most=BOUNDS[mode])
     return Hooks(
         name="judge",
         before_tool_call=bench.note_baseline if diff is not None else None,

@@ -143,6 +143,7 @@ KEPT = 200
 _MOST_TEXT = 2000
 _MOST_CLAIMS = 32
 _MOST_TRIED = 4
+_MOST_LISTED = 20
 """Claims of a call that is kept whole, to be tried with other rules."""
 Result = Literal["allow", "deny", "defer", "abort"]
 
@@ -287,9 +288,9 @@ def _as_plain(claim: Claim) -> list[str]:
     return [claim.op, claim.resource]
 
 
-def format_log(log: DecisionLog, most: int = 20) -> str:
+def format_log(log: DecisionLog) -> str:
     """The newest decisions, one line each, the newest last."""
-    newest = list(log)[-most:]
+    newest = list(log)[-_MOST_LISTED:]
     if not newest:
         return "Nothing was decided yet."
     rows = [f"{past.number:>4}  {past.effect:<5}  {past.tool}  {_what(past)}" for past in newest]

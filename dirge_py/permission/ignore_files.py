@@ -24,6 +24,7 @@ MAX_IGNORE_BYTES = 1 << 20
 MAX_IGNORE_LINES = 5_000
 MAX_IGNORE_FILES = 4096
 MAX_DEPTH = 3
+_MOST_BRACED = 64
 _PLAIN = re.compile(r"[ -Z^-z|~]+")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _EVERY_FILE = re.compile("", re.DOTALL)
@@ -73,7 +74,7 @@ def plain_name(pattern: str) -> re.Pattern[str] | None:
     return re.compile(_component(pattern) + r"\Z", re.DOTALL) if is_plain else None
 
 
-def unbraced(pattern: str, most: int = 64) -> list[str]:
+def unbraced(pattern: str) -> list[str]:
     """The patterns that `{a,b}` in it stands for; the pattern itself if they are too many."""
     done, waiting = [], [pattern]
     while waiting:
@@ -84,7 +85,7 @@ def unbraced(pattern: str, most: int = 64) -> list[str]:
             continue
         before, after = current[: found.start()], current[found.end() :]
         waiting += [before + choice + after for choice in found[1].split(",")]
-        if len(done) + len(waiting) > most:
+        if len(done) + len(waiting) > _MOST_BRACED:
             return [pattern]
     return done
 

@@ -130,13 +130,11 @@ class Recorder:
         *,
         redact: Redact | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
-        is_mutating: Callable[[ToolCall], bool] = may_change_something,
         clock: Clock = time.time,
     ) -> None:
         self._journal = journal
         self._redact = redact
         self._on_notice = on_notice
-        self._is_mutating = is_mutating
         self._clock = clock
         self._waiting: list[_Draft] = []
         self._has_messages = not journal.is_new
@@ -201,7 +199,7 @@ class Recorder:
         cannot be recorded, only calls that change nothing may run; for those it need not outlive a
         power cut, as running them twice changes nothing.
         """
-        is_mutating = self._is_mutating(call)
+        is_mutating = may_change_something(call)
         started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
         started["only_reads"] = not is_mutating
         if not self._save("tool_started", started, sync=is_mutating):

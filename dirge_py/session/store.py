@@ -225,10 +225,10 @@ class Store:
             return self.fork(name, cwd=cwd)
         return self._opened(self.find(name), self._header(cwd))
 
-    def open_or_create(self, session_id: str, *, cwd: Path | None = None) -> Journal:
+    def open_or_create(self, session_id: str) -> Journal:
         """The session of exactly this id, made if there is none."""
         self._make_folder(self.folder)
-        return self._opened(check_session_id(session_id), self._header(cwd))
+        return self._opened(check_session_id(session_id), self._header(None))
 
     def read(self, name: str) -> LoadedSession:
         """A session as it stands, to look at: no lock is taken and nothing is written."""

@@ -12,8 +12,6 @@ from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
 
 if TYPE_CHECKING:
-    import ssl
-
     from dirge_py.tools.web.page import WebPage, fetch_page
     from dirge_py.tools.web.search import WebSearch
     from dirge_py.tools.web.transport import GuardedTransport
@@ -48,12 +46,10 @@ class WebService:
         proxy: str | None = None,
         search: "WebSearch | None" = None,
         search_problem: str = "",
-        tls: "ssl.SSLContext | None" = None,
     ) -> None:
         self._reach = reach or DnsGuard()
         self._limits = limits or WebLimits()
         self._proxy = proxy
-        self._tls = tls
         self._transport: GuardedTransport | None = None
         self._pages = PageCache()
         self.search = search
@@ -93,7 +89,7 @@ class WebService:
     async def _fetch(self, target: ParsedUrl) -> "WebPage":
         if self._transport is None:
             self._transport = GuardedTransport(
-                self._reach, proxy=self._proxy, connect_s=self._limits.connect_s, tls=self._tls
+                self._reach, proxy=self._proxy, connect_s=self._limits.connect_s
             )
         return await fetch_page(self._transport, target, max_bytes=self._limits.max_bytes)
 

@@ -19,6 +19,7 @@ from dirge_py.tools.web.url import IPAddress, OutgoingRequest, ParsedUrl
 from dirge_py.types.errors import ToolFailed
 
 _MAX_TRIED = 4
+_SILENCE_S = 10.0
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 
 
@@ -27,7 +28,7 @@ class GuardedTransport:
 
     `proxy` is for what is not on the person's own network; proxies of the environment are not
     used. It is told names, looks them up itself, and so decides which addresses they lead to.
-    No read takes longer than `silence_s`; whoever sends has its own clock for the whole.
+    No read takes longer than `_SILENCE_S`; whoever sends has its own clock for the whole.
     """
 
     def __init__(
@@ -36,12 +37,11 @@ class GuardedTransport:
         *,
         proxy: str | None = None,
         connect_s: float = 5.0,
-        silence_s: float = 10.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.reach = reach
         self._proxy = proxy
-        self._timeout = httpx.Timeout(silence_s, connect=connect_s)
+        self._timeout = httpx.Timeout(_SILENCE_S, connect=connect_s)
         self._given_tls = tls
 
     @asynccontextmanager
