@@ -9,9 +9,10 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from dirge_py.guards.stop_checks import Judge, excerpt, nudge, stop_check
+from dirge_py.guards.stop_checks import Judge, nudge, stop_check
 from dirge_py.guards.verification import Verification
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import one_line, shorten
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.tools import ToolCall
@@ -346,8 +347,7 @@ def _finding(block: Sequence[str]) -> ReviewFinding | None:
 
 def agent_rules(system_prompt: str) -> str:
     """What the agent was told to keep to. A summary of older history in it is not a rule."""
-    rules = _SUMMARY.sub("", system_prompt).strip()
-    return rules if len(rules) <= RULES_CHARS else f"{rules[: RULES_CHARS - 1]}…"
+    return shorten(_SUMMARY.sub("", system_prompt).strip(), RULES_CHARS)
 
 
 def run_transcript(messages: Iterable[Message]) -> str:
@@ -370,7 +370,7 @@ def _lines(message: Message) -> Iterator[str]:
             for call in message.calls:
                 yield f"CALL {call.name} {_arguments(call.arguments)}"
         case ToolResultMessage():
-            yield f"{_label(message)} {message.tool_name}: {excerpt(message.text, RESULT_CHARS)}"
+            yield f"{_label(message)} {message.tool_name}: {one_line(message.text, RESULT_CHARS)}"
 
 
 def _speaker(message: UserMessage) -> str:
@@ -386,5 +386,5 @@ def _label(result: ToolResultMessage) -> str:
 
 def _arguments(arguments: Any) -> str:
     if isinstance(arguments, str):
-        return excerpt(arguments, ARGUMENTS_CHARS)
-    return excerpt(json.dumps(arguments, ensure_ascii=False, default=str), ARGUMENTS_CHARS)
+        return one_line(arguments, ARGUMENTS_CHARS)
+    return one_line(json.dumps(arguments, ensure_ascii=False, default=str), ARGUMENTS_CHARS)

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dirge_py.guards.stop_checks import excerpt, nudge
+from dirge_py.guards.stop_checks import nudge
+from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
 from dirge_py.types.tools import LoopToolResult, ToolCall
@@ -42,7 +43,7 @@ class DepthTracker:
         """Take in what the user said: it is the task from now on."""
         if not any(_mentions(text, path) for path in self._files):
             self._begin(frozenset())
-        self._task = excerpt(text, _TASK_CHARS)
+        self._task = one_line(text, _TASK_CHARS)
 
     def called(self, paths: Sequence[str]) -> None:
         """Take in one call and the files it was about."""
@@ -245,7 +246,7 @@ def _quote(result: ToolResultMessage) -> str:
     if result.details.get("outcome") == "failed_command" and len(text) > QUOTE_CHARS:
         # What a command prints last says how it failed.
         return f"- {result.tool_name}: …{text[-QUOTE_CHARS + 1 :]}"
-    return f"- {result.tool_name}: {excerpt(text, QUOTE_CHARS)}"
+    return f"- {result.tool_name}: {one_line(text, QUOTE_CHARS)}"
 
 
 def _calls(streak: _Streak) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from dirge_py.lib.text import one_line
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo, TurnUpdate
 from dirge_py.types.messages import (
@@ -66,7 +67,7 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
             return None
         if message.stop_reason != "error" or message.content:
             return None
-        why = excerpt(message.error_message or "", 200)
+        why = one_line(message.error_message or "", 200)
         info.emit(SystemNotice(f"The {name} check got no answer, so the run rests: {why}"))
         raise StopRun(Done())
 
@@ -99,12 +100,6 @@ def nudge(text: str) -> tuple[Message, ...]:
     return (user_text(text, origin="harness"),)
 
 
-def excerpt(text: str, most: int) -> str:
-    """`text` in one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
 async def _ask(name: str, ask: StopQuestion, info: TurnInfo) -> Sequence[Message]:
     try:
         answer = ask(info)
@@ -113,7 +108,7 @@ async def _ask(name: str, ask: StopQuestion, info: TurnInfo) -> Sequence[Message
         raise
     except Exception as error:
         _logger.warning("gate %s failed", name, exc_info=error)
-        why = excerpt(str(error), 200) or type(error).__name__
+        why = one_line(str(error), 200) or type(error).__name__
         info.emit(SystemNotice(f"The {name} check could not be made: {why}"))
         return ()
 
@@ -129,7 +124,7 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
         items = open_items()
         if not items:
             return ()
-        shown = [f"- {excerpt(item, ITEM_CHARS)}" for item in items[:SHOWN_ITEMS]]
+        shown = [f"- {one_line(item, ITEM_CHARS)}" for item in items[:SHOWN_ITEMS]]
         if len(items) > SHOWN_ITEMS:
             shown.append(f"- and {len(items) - SHOWN_ITEMS} more")
         count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
@@ -155,7 +150,7 @@ def failure_check(most: int = 3) -> Hooks:
             return ()
         return nudge(
             f"You stopped right after a call of `{last.tool_name}` had failed: "
-            f"{excerpt(last.text, QUOTE_CHARS)}\n"
+            f"{one_line(last.text, QUOTE_CHARS)}\n"
             "Mend it and go on with the task. If it cannot be mended, or no longer matters, say so "
             "and why."
         )

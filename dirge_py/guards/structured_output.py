@@ -18,7 +18,8 @@ from dirge_py.agent_loop.answer_schema import (
 )
 from dirge_py.agent_loop.argument_schema import cut_json
 from dirge_py.agent_loop.tool_calls import CLOSED
-from dirge_py.guards.stop_checks import excerpt, nudge
+from dirge_py.guards.stop_checks import nudge
+from dirge_py.lib.text import one_line
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import Sink, SystemNotice
@@ -149,7 +150,7 @@ class StructuredAnswer:
         self._emit(
             SystemNotice(
                 f"The service of {model} refuses the schema of the answer "
-                f"({excerpt(error.message, 200)}) The result is asked for through a tool."
+                f"({one_line(error.message, 200)}) The result is asked for through a tool."
             )
         )
 
@@ -215,8 +216,8 @@ class StructuredAnswer:
         text, problems = self._given.last(messages)
         why = ": there was none."
         if text:
-            wrong = excerpt("; ".join(problems[:_TOLD_PROBLEMS]), _SHOWN_CHARS)
-            why = f". Wrong with the last one: {wrong}. It was: {excerpt(text, _SHOWN_CHARS)}"
+            wrong = one_line("; ".join(problems[:_TOLD_PROBLEMS]), _SHOWN_CHARS)
+            why = f". Wrong with the last one: {wrong}. It was: {one_line(text, _SHOWN_CHARS)}"
         return Failed(
             kind=KIND,
             message=f"the answer never met the schema{why}",

@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Literal
 
 from dirge_py.guards.reminders import claimed_paths
-from dirge_py.guards.stop_checks import excerpt, nudge, stop_check
+from dirge_py.guards.stop_checks import nudge, stop_check
+from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message
 from dirge_py.types.tools import Command, LoopToolResult, ToolCall
@@ -236,7 +237,7 @@ def verification_check(verification: Verification, most: int = 1) -> Hooks:
 def _red(verification: Verification) -> str:
     return (
         f"You edited {_files(verification)}, and the last check of it failed: "
-        f"`{excerpt(verification.command, COMMAND_CHARS)}`. Fix what broke and run it again. "
+        f"`{one_line(verification.command, COMMAND_CHARS)}`. Fix what broke and run it again. "
         "If it failed before your change already, say so and how you know."
     )
 
@@ -244,7 +245,7 @@ def _red(verification: Verification) -> str:
 def _unverified(verification: Verification) -> str:
     earlier = ""
     if verification.has_failed:
-        command = excerpt(verification.command, COMMAND_CHARS)
+        command = one_line(verification.command, COMMAND_CHARS)
         earlier = f" (`{command}` failed before your last edit)"
     return (
         f"You edited {_files(verification)}, and nothing has built, tested or linted it since"

@@ -184,6 +184,16 @@ def cut_middle(text: str, most: int, marker: str, *, tail: float = 0.1) -> str:
     return text[: room - end] + marker + text[len(text) - end :]
 
 
+def shorten(text: str, most: int) -> str:
+    """`text` in at most `most` characters, the last of them "…" if it was longer."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def one_line(text: str, most: int) -> str:
+    """`text` on one line of at most `most` characters, the last of them "…" if it was longer."""
+    return shorten(" ".join(text.split()), most)
+
+
 def visible_name(name: str) -> str:
     """A path, rule or name on one line: one with a newline could pass for two of them."""
     return visible(name).replace("\n", "<U+000A>").replace("\t", "<U+0009>")

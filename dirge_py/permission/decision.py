@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import shorten
 from dirge_py.permission.facts import ArgvPlan
 from dirge_py.permission.rules import Effect
 from dirge_py.types.tools import Claim, Command, Operation
@@ -271,8 +272,7 @@ class DecisionLog:
 
     def _told(self, text: str, most: int = _MOST_TEXT) -> str:
         # First the secrets: half of one, left by a cut, would not be known for one.
-        text = self.redact(text)
-        return text if len(text) <= most else f"{text[: most - 1]}…"
+        return shorten(self.redact(text), most)
 
 
 def call_digest(tool: str, claims: Sequence[Claim], arguments: Any = None) -> str:

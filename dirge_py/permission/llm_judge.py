@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import one_line
 
 SYSTEM = """\
 You decide whether a coding agent's tool call needs to be stopped before its user is asked about it.
@@ -108,5 +109,4 @@ def _cut(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _MOST_REASON else line[: _MOST_REASON - 1] + "…"
+    return one_line(text, _MOST_REASON)

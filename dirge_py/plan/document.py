@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import one_line
 
 _MAX_PLAN_CHARS = 100_000
 _MAX_NAME_CHARS = 80
@@ -136,9 +137,9 @@ def _plain(text: str) -> str:
 def _name(lines: Sequence[_Line]) -> str:
     for line in lines:
         if line.section == "name" and not line.is_code and line.text.strip():
-            return _shorten(_ITEM.sub(r"\3", _plain(line.text)).strip("`\"' "), _MAX_NAME_CHARS)
+            return one_line(_ITEM.sub(r"\3", _plain(line.text)).strip("`\"' "), _MAX_NAME_CHARS)
     title = next((line.title for line in lines if line.level == 1), "")
-    return _shorten(re.sub(r"(?i)\Aplan\b[ \t]*[:—–-]?[ \t]*", "", title), _MAX_NAME_CHARS)
+    return one_line(re.sub(r"(?i)\Aplan\b[ \t]*[:—–-]?[ \t]*", "", title), _MAX_NAME_CHARS)
 
 
 def _steps(lines: Sequence[_Line], *, only_numbered: bool = False) -> list[list[_Line]]:
@@ -180,8 +181,8 @@ def _step_text(step: Sequence[_Line]) -> str:
     """Its first paragraph in one line."""
     first = step[0]
     if first.level:
-        return _shorten(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
-    return _shorten(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MAX_STEP_CHARS)
+        return one_line(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
+    return one_line(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MAX_STEP_CHARS)
 
 
 def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
@@ -191,11 +192,6 @@ def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
         if line.is_code or line.level or not line.text.strip() or _ITEM.match(line.text):
             return
         yield line.text.strip()
-
-
-def _shorten(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 _MAX_COMMAND_CHARS = 500

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import one_line
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
     EvidenceOutcome,
@@ -83,9 +84,7 @@ _UNFINISHED = ("denied", "timeout", "stopped")
 
 def code_span(command: str) -> str:
     """A command in Markdown, in one line and between as many backticks as it takes."""
-    text = " ".join(command.split())
-    if len(text) > _MAX_COMMAND_CHARS:
-        text = text[: _MAX_COMMAND_CHARS - 1] + "…"
+    text = one_line(command, _MAX_COMMAND_CHARS)
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence} {text} {fence}" if longest else f"{fence}{text}{fence}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.conversation.deps import ForkOptions
+from dirge_py.lib.text import shorten
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
 from dirge_py.types.errors import DirgeError
@@ -199,8 +200,7 @@ def summary_line(phase: PhaseName, text: str) -> str:
         return "It produced nothing."
     name = read_plan(text).name if phase == "plan" else ""
     lines = (line.strip("#*- \t") for line in text.splitlines())
-    line = name or next((line for line in lines if line), "")
-    return line if len(line) <= 100 else line[:99] + "…"
+    return shorten(name or next((line for line in lines if line), ""), 100)
 
 
 def _without_tools() -> Hooks:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import one_line, shorten
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.phases import fill_template, review_prompt, verdict_again_prompt
 from dirge_py.plan.verdict import ReviewVerdict, as_json_block, parse_verdict, verdict_answer_schema
@@ -208,9 +209,7 @@ def _summary(judgement: CheckedVerdict) -> str:
     if judgement.cannot:
         parts.append(f"{len(judgement.cannot)} cannot be verified here")
     told = ", ".join(parts) or judgement.problem or judgement.missing.strip().splitlines()[0]
-    if len(told) > _MOST_OF_SUMMARY:
-        told = f"{told[: _MOST_OF_SUMMARY - 1]}…"
-    return f"Not done: {told}."
+    return f"Not done: {shorten(told, _MOST_OF_SUMMARY)}."
 
 
 _MOST_OF_LINE = 300
@@ -322,5 +321,4 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 def _one_line(text: str) -> str:
     """In one line, which no part of the text can leave."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MOST_OF_LINE else line[: _MOST_OF_LINE - 1] + "…"
+    return one_line(text, _MOST_OF_LINE)

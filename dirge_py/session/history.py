@@ -6,6 +6,7 @@ from functools import reduce
 from typing import Any, TypeAlias, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
 from dirge_py.session.transcript import (
@@ -111,8 +112,7 @@ def title_of(message: UserMessage) -> str:
 
 def shorten_title(text: str) -> str:
     """The same for any text."""
-    line = " ".join(text.split())
-    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
+    return one_line(text, _TITLE_LENGTH)
 
 
 def _first_title(messages: Iterable[Message]) -> str:

@@ -8,7 +8,6 @@ from dirge_py.agent_loop import Context, Hooks, StopRun, TurnInfo, compose
 from dirge_py.guards.judge import goal_check, judge_check
 from dirge_py.guards.limits import Limits, limit_hooks
 from dirge_py.guards.stop_checks import (
-    excerpt,
     failure_check,
     nudge,
     stop_check,
@@ -241,8 +240,3 @@ async def test_a_config_without_gates_ends_where_the_model_stops():
     assert compose().get_followup_messages is not None
     run = await guarded(stopping_after_a_failure())
     assert nudges(run) == []
-
-
-def test_an_excerpt_is_one_line_of_bounded_length():
-    assert excerpt(" a\n b\tc ", 5) == "a b c"
-    assert excerpt("abcdef", 5) == "abcd…"

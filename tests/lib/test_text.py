@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.lib.text import clean, clean_json, visible
+from dirge_py.lib.text import clean, clean_json, one_line, visible
 from tests.security.sizes import size
 
 NASTY = st.text(
@@ -138,3 +138,8 @@ def test_cleaned_json_means_the_same_and_holds_nothing_that_a_terminal_obeys(val
 
 def test_cleaned_json_escapes_also_what_lies_beyond_16_bits():
     assert clean_json('"\U000e0041\u009b"') == '"\\udb40\\udc41\\u009b"'
+
+
+def test_one_line_is_one_line_of_bounded_length():
+    assert one_line(" a\n b\tc ", 5) == "a b c"
+    assert one_line("abcdef", 5) == "abcd…"

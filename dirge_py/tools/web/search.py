@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import clean
+from dirge_py.lib.text import clean, one_line
 from dirge_py.lib.version import __version__
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_url
@@ -175,8 +175,7 @@ def _clean_hit(hit: SearchHit) -> SearchHit | None:
 
 
 def _line(text: str, most: int) -> str:
-    line = " ".join(clean(text[: 8 * most]).split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return one_line(clean(text[: 8 * most]), most)
 
 
 _AGENT = {"User-Agent": f"Mozilla/5.0 (compatible; dirge/{__version__})"}
