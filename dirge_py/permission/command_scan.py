@@ -209,14 +209,14 @@ def scan_words(words: Sequence[Word]) -> CommandScan:
     return _twice(" ".join(word.text for word in words), partial(_open, marked, depth=0))
 
 
-def _twice(text: str, read: Callable[["_Found"], None]) -> CommandScan:
+def _twice(text: str, read: Callable[["_ScanState"], None]) -> CommandScan:
     variables = ShellVariables(text)
-    found = _Found(variables, RemovalGuesses(text))
-    read(found)
+    state = _ScanState(variables, RemovalGuesses(text))
+    read(state)
     if variables.is_late:
-        found = _Found(variables, found.flows)
-        read(found)
-    return found.reading()
+        state = _ScanState(variables, state.flows)
+        read(state)
+    return state.reading()
 
 
 def raw_words(text: str) -> tuple[str, ...]:
@@ -232,26 +232,67 @@ def _without_ifs(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _Found:
-    """Everything with its marks; `unrun` are the commands that only stand in text."""
+class _FoundCommands:
+    """The commands that a scan has found so far. The keys of a dictionary keep their order."""
+
+    every: dict[SplitCommand, None] = field(default_factory=dict)
+    """All commands, also those that only stand in text."""
+    run: dict[SplitCommand, None] = field(default_factory=dict)
+    """The commands without those that only stand in text."""
+    open: dict[SplitCommand, None] = field(default_factory=dict)
+    """Commands of which something is known only when they run, with their marks."""
+    order: list[SplitCommand] = field(default_factory=list)
+    """All commands in the order in which they were found, repeated ones included."""
+    substituted: list[SplitCommand] = field(default_factory=list)
+    """The commands in substitutions: a variable may hold their output."""
+    before: tuple[SplitCommand, ...] = ()
+    """The commands whose output the current one might get as arguments."""
+    listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
+    """Commands with the commands whose output they might get as arguments."""
+    emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
+    """Commands with the variables in them that count as empty."""
+
+    def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
+        """Add a command, given with its marks; `is_unrun`: it only stands in text."""
+        spelled = unmarked_words(words)
+        self.every[spelled] = None
+        self.order.append(spelled)
+        if self.before:
+            self.listed[spelled, self.before] = None
+        if not is_unrun:
+            self.run[spelled] = None
+        if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
+            self.open[words] = None
+
+    def may_run_anything(self) -> None:
+        """Note that a command runs of which nothing is known."""
+        self.open[(ANYTHING,)] = None
+
+
+@dataclass(slots=True)
+class _ScanState:
+    """What one scan has found, and how much it may still read."""
 
     variables: ShellVariables
+    """What the variables of the command line hold where the scan is now."""
     flows: RemovalGuesses
-    commands: dict[SplitCommand, None] = field(default_factory=dict)
-    run: dict[SplitCommand, None] = field(default_factory=dict)
-    open: dict[SplitCommand, None] = field(default_factory=dict)
+    """What the commands hand to variables, parameters and input."""
+    commands: _FoundCommands = field(default_factory=_FoundCommands)
+    """The commands found so far."""
     aliases: dict[str, str] = field(default_factory=dict)
-    order: list[SplitCommand] = field(default_factory=list)
-    substituted: list[SplitCommand] = field(default_factory=list)
-    before: tuple[SplitCommand, ...] = ()
-    listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
-    emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
+    """What each alias stands for."""
     targets: list[str] = field(default_factory=list)
+    """Files that might be written to, with their marks."""
     sources: list[str] = field(default_factory=list)
+    """Files that a command would be fed with, with their marks."""
     is_torn: bool = False
+    """There may be more: quotes do not match up, it is nested too deeply, or too large."""
     is_bomb: bool = False
+    """A function starts itself twice without end."""
     work_left: int = MAX_WORK
+    """How much the scan may still read; below zero it has given up."""
     _read: dict[Hashable, int] = field(default_factory=dict)
+    """What was read in which circumstances, with the lowest depth at which it was."""
 
     def wants(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
         """Whether this is still to be read: nobody did so before, and there is room for it.
@@ -275,77 +316,68 @@ class _Found:
         """Leave something unread: it may run anything, unless it is perhaps no command at all."""
         self.is_torn = True
         if not is_guess:
-            self.open[(ANYTHING,)] = None
-
-    def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
-        spelled = unmarked_words(words)
-        self.commands[spelled] = None
-        self.order.append(spelled)
-        if self.before:
-            self.listed[spelled, self.before] = None
-        if not is_unrun:
-            self.run[spelled] = None
-        if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
-            self.open[words] = None
+            self.commands.may_run_anything()
 
     def reading(self) -> CommandScan:
         is_open = [one for one in dict.fromkeys(self.targets) if _WITH_MEANING.search(one)]
         open_sources = [one for one in dict.fromkeys(self.sources) if _WITH_MEANING.search(one)]
         return CommandScan(
-            commands=tuple(self.commands),
-            run=tuple(self.run),
-            open=tuple(self.open),
+            commands=tuple(self.commands.every),
+            run=tuple(self.commands.run),
+            open=tuple(self.commands.open),
             targets=tuple(dict.fromkeys(map(unmarked, self.targets))),
             sources=tuple(dict.fromkeys(map(unmarked, self.sources))),
             open_targets=tuple(is_open),
             open_sources=tuple(open_sources),
             is_torn=self.is_torn,
             is_bomb=self.is_bomb,
-            listed=tuple(self.listed),
-            emptied=tuple(self.emptied.items()),
-            spelled=tuple(dict.fromkeys(islice(self.flows.spelled(self.run), _MOST_SPELLED))),
+            listed=tuple(self.commands.listed),
+            emptied=tuple(self.commands.emptied.items()),
+            spelled=tuple(
+                dict.fromkeys(islice(self.flows.spelled(self.commands.run), _MOST_SPELLED))
+            ),
         )
 
 
-def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) -> None:
-    found.is_bomb |= is_fork_bomb(text)
+def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = False) -> None:
+    state.is_bomb |= is_fork_bomb(text)
     if len(text) > MAX_BYTES:
-        found.is_torn = True
+        state.is_torn = True
         return
-    if not found.wants(text, depth, is_guess=is_guess):
+    if not state.wants(text, depth, is_guess=is_guess):
         return
-    scanner = CommandSplitter(_without_ifs(text))
+    commands, scanner = state.commands, CommandSplitter(_without_ifs(text))
     # Brackets nested beyond Python's own stack are nothing a person would write.
     with contextlib.suppress(RecursionError):
         scanner.scan("")
         scanner.is_torn |= scanner.depth_left < 0
         for place in scanner.targets:
-            found.targets += (one for words in found.variables.spread((place,)) for one in words)
+            state.targets += (one for words in state.variables.spread((place,)) for one in words)
         for place in scanner.sources:
-            found.sources += (one for words in found.variables.spread((place,)) for one in words)
-        found.is_torn |= scanner.is_torn
+            state.sources += (one for words in state.variables.spread((place,)) for one in words)
+        state.is_torn |= scanner.is_torn
         budget = MAX_WORDS
-        outer, starts = found.before, [len(found.order)]
+        outer, starts = commands.before, [len(commands.order)]
         for at, words in enumerate(scanner.commands[:MAX_PARTS]):
             budget -= len(words)
             if budget >= 0:
-                before = (*outer, *found.order[starts[scanner.pipelines[at]] :])
-                found.variables.note(words)
+                before = (*outer, *commands.order[starts[scanner.pipelines[at]] :])
+                state.variables.note(words)
                 # A variable may hold what any substitution gave.
-                held = found.substituted if _names_variable(words) else ()
-                found.before = (*before, *held)
-                for spread in found.variables.spread(words):
-                    _open(spread, found, depth=depth, is_guess=is_guess)
-                empty = found.variables.empty_in(words)
+                held = commands.substituted if _names_variable(words) else ()
+                commands.before = (*before, *held)
+                for spread in state.variables.spread(words):
+                    _open(spread, state, depth=depth, is_guess=is_guess)
+                empty = state.variables.empty_in(words)
                 if empty:
-                    found.emptied.update(dict.fromkeys(found.order[starts[-1] :], empty))
+                    commands.emptied.update(dict.fromkeys(commands.order[starts[-1] :], empty))
             if at in scanner.substituted:
-                found.substituted += found.order[starts[-1] :]
-            starts.append(len(found.order))
-        found.before = outer
-        found.is_torn |= budget < 0 or len(scanner.commands) > MAX_PARTS
+                commands.substituted += commands.order[starts[-1] :]
+            starts.append(len(commands.order))
+        commands.before = outer
+        state.is_torn |= budget < 0 or len(scanner.commands) > MAX_PARTS
         return
-    found.is_torn = True
+    state.is_torn = True
 
 
 def _names_variable(words: SplitCommand) -> bool:
@@ -353,49 +385,49 @@ def _names_variable(words: SplitCommand) -> bool:
     return any(map(variable_of, references))
 
 
-def _open(words: SplitCommand, found: _Found, *, depth: int, is_guess: bool = False) -> None:
-    if len(found.commands) > MAX_COMMANDS:
-        found.is_torn = True
+def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool = False) -> None:
+    if len(state.commands.every) > MAX_COMMANDS:
+        state.is_torn = True
         return
-    if not found.wants(words, depth, is_guess=is_guess):
+    if not state.wants(words, depth, is_guess=is_guess):
         return
-    found.flows.note(words)
+    state.flows.note(words)
     is_fed, is_unrun = FED in words, UNRUN in words
     words = tuple(word for word in words if word not in (FED, UNRUN))
     if words and words[0].startswith(_NAMES_PROGRAMS) and not is_unrun:
-        found.open[(ANYTHING,)] = None
+        state.commands.may_run_anything()
     words = _unled(_unbraced(words))
     if not words:
         return
-    found.add(words, is_guess=is_guess, is_unrun=is_unrun)
+    state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
     name = words[0].rsplit("/", 1)[-1]
     if name != words[0]:
         words = (name, *words[1:])
-        found.add(words, is_guess=is_guess, is_unrun=is_unrun)
-    _note_aliases(words, found)
-    if name in found.aliases:
-        text = " ".join((found.aliases[name], *map(unmarked, words[1:])))
-        _read_text(text, found, depth=depth + 1, is_guess=is_guess)
+        state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
+    _note_aliases(words, state)
+    if name in state.aliases:
+        text = " ".join((state.aliases[name], *map(unmarked, words[1:])))
+        _read_text(text, state, depth=depth + 1, is_guess=is_guess)
     for inner in inner_commands(name, words, is_fed=is_fed):
-        if found.work_left < 0:
+        if state.work_left < 0:
             return
         doubt = is_guess or inner.is_guess or is_unrun
         if inner.text:
-            _read_text(inner.text, found, depth=depth + 1, is_guess=doubt)
+            _read_text(inner.text, state, depth=depth + 1, is_guess=doubt)
         elif inner.words != words:
             marked = (*inner.words, UNRUN) if is_unrun else inner.words
-            _open(marked, found, depth=depth + 1, is_guess=doubt)
+            _open(marked, state, depth=depth + 1, is_guess=doubt)
 
 
-def _note_aliases(words: SplitCommand, found: _Found) -> None:
+def _note_aliases(words: SplitCommand, state: _ScanState) -> None:
     if words[0] == "hash" and words[1:2] == ("-p",) and len(words) > 3:
-        found.aliases[words[3]] = words[2]
+        state.aliases[words[3]] = words[2]
     for word in words[1:] if words[0] == "alias" else ():
         name, equals, value = word.partition("=")
         if equals:
-            found.aliases[unmarked(name)] = unmarked(value)
+            state.aliases[unmarked(name)] = unmarked(value)
             if is_unresolved(name):
-                found.open[(ANYTHING,)] = None
+                state.commands.may_run_anything()
 
 
 def _unled(words: SplitCommand) -> SplitCommand:
