@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.plan import phases
 from dirge_py.plan.evidence import EvidenceCollector
@@ -19,6 +17,7 @@ from dirge_py.types.events import LoopEvent, MessageEnd, PlanPhase
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.types.outcomes import Done, Outcome
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation, ExclusiveOwner
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from dirge_py.plan.document import PlanDocument
     from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.state import PlanState
+
+
 
 
 async def implement(
@@ -47,14 +48,14 @@ async def implement(
     """
     began = time.monotonic()
     prompt = _prompt(state, attached)
-    if not state.has_begun and _is_last_prompt(prompt, conversation.messages):
+    if not state.cycle.has_begun and _is_last_prompt(prompt, conversation.messages):
         # It was the last thing that a program did before it was killed.
-        state = replace(state, has_begun=True)
+        state = replace(state, cycle=replace(state.cycle, has_begun=True))
         on_begun()
     recording = EvidenceCollector(
-        conversation, ledger, phase="implement", step=state.step, tell=conversation.report
+        conversation, ledger, phase="implement", step=state.cycle.step, tell=conversation.report
     )
-    conversation.report(PlanPhase(phase="implement", step=state.step, state="started"))
+    conversation.report(PlanPhase(phase="implement", step=state.cycle.step, state="started"))
     run: Run | None = None
     outcome: Outcome | None = None
     try:
@@ -73,7 +74,7 @@ async def implement(
         is_done = isinstance(outcome, Done)
         ended = PlanPhase(
             phase="implement",
-            step=state.step,
+            step=state.cycle.step,
             state="ended",
             summary="" if is_done else "It did not come to its end, and is not reviewed.",
             duration_ms=round((time.monotonic() - began) * 1000),
@@ -100,8 +101,8 @@ def _on_beginning(prompt: UserMessage, on_begun: Callable[[], None]) -> Callable
 
 
 def _prompt(state: "PlanState", attached: Sequence[UserBlock]) -> UserMessage:
-    if state.step > 1:
-        return user_text(phases.retry_prompt(state.feedback), "harness")
+    if state.cycle.step > 1:
+        return user_text(phases.retry_prompt(state.cycle.feedback), "harness")
     whole = phases.implement_prompt(state.request, state.plan)
     # The first block is what the person said, and is shown as that.
     rest = whole.removeprefix(state.request).lstrip("\n")
@@ -169,7 +170,7 @@ def start_or_continue(
     Raises:
         DirgeError: it was cut off in the middle of calls whose fate somebody has to tell.
     """
-    if not state.has_begun:
+    if not state.cycle.has_begun:
         return conversation.send(prompt, by=by, bundles=bundles)
     interruption = conversation.interruption
     if interruption is not None and interruption.undecided:
@@ -180,7 +181,7 @@ def start_or_continue(
     if _is_about(conversation.messages, state.request):
         with suppress(DirgeError):
             return conversation.continue_run(by=by, bundles=bundles)
-    words = carry_on_prompt(state.request, state.plan, missing=state.feedback)
+    words = carry_on_prompt(state.request, state.plan, missing=state.cycle.feedback)
     return conversation.send(user_text(words, "harness"), by=by, bundles=bundles)
 
 

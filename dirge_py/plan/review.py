@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, shorten
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
@@ -13,12 +11,15 @@ from dirge_py.plan.verdict_check import CheckedVerdict, Finding, check_verdict, 
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.phase_fork import PhaseFork
     from dirge_py.plan.project_guard import ProjectChanges
     from dirge_py.plan.state import PlanState
+
+
 
 
 _MOST_OF_CHANGES = 20_000
@@ -67,7 +68,7 @@ class Reviewer:
     @property
     def _ledger(self) -> EvidenceLedger:
         """Without what an earlier review of this step ran: this one has not seen it."""
-        mine = ("review", self._state.step)
+        mine = ("review", self._state.cycle.step)
         return EvidenceLedger(
             [
                 each
@@ -79,7 +80,7 @@ class Reviewer:
     @property
     def has_acted(self) -> bool:
         """Whether it ran anything that does more than look."""
-        return any(not each.is_look for each in self._ledger.of("review", self._state.step))
+        return any(not each.is_look for each in self._ledger.of("review", self._state.cycle.step))
 
     async def prompt(self, attached: Sequence[UserBlock]) -> UserMessage:
         """The request, the plan, what was changed, and what the implementer ran."""
@@ -145,17 +146,17 @@ class Reviewer:
         )
 
     def _judged(self, verdict: ReviewVerdict | str, tree: str) -> CheckedVerdict:
-        return check_verdict(verdict, self._ledger, tree=tree, step=self._state.step)
+        return check_verdict(verdict, self._ledger, tree=tree, step=self._state.cycle.step)
 
     def _is_hopeless(self) -> bool:
         """Whether the reviewer tried to verify, and nothing of it was let run."""
-        tried = [e for e in self._ledger.of("review", self._state.step) if not e.is_look]
+        tried = [e for e in self._ledger.of("review", self._state.cycle.step) if not e.is_look]
         return bool(tried) and all(each.outcome == "denied" for each in tried)
 
     def _claims(self) -> str:
         lines = [
             f"{each.id}: `{each.command}` -> {_describe_exit(each.outcome, each.exit_code)}"
-            for each in self._ledger.of("implement", self._state.step)
+            for each in self._ledger.of("implement", self._state.cycle.step)
             if not each.is_look
         ]
         return "\n".join(lines) or "(The implementer ran nothing that could show anything.)"

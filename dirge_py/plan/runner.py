@@ -26,7 +26,7 @@ from dirge_py.plan.implementation import implement
 from dirge_py.plan.phase_fork import PhaseEnded, PhaseFork, phase_failed, summary_line
 from dirge_py.plan.project_guard import ProjectChanges, ProjectGuard, ReviewerWrites
 from dirge_py.plan.review import Review, Reviewer
-from dirge_py.plan.state import NAME, PlanState, load_state
+from dirge_py.plan.state import NAME, PlanCycle, PlanState, load_state
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import EvidenceTaken, PhaseName, PlanPhase, SystemNotice
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
@@ -41,6 +41,8 @@ from dirge_py.types.outcomes import (
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
 
 _PHASE_LABELS: dict[PhaseName, str] = {
     "explore": "the plan's exploration is going on",
@@ -71,7 +73,7 @@ async def start_plan(request: str, conversation: "Conversation", desk: PlanAppro
     if not request.strip():
         raise DirgeError("there is nothing to plan: the request is empty.")
     terms = terms_of(conversation)
-    state = PlanState(request=request, cycles_left=terms.review_cycles)
+    state = PlanState(request=request, cycle=PlanCycle(cycles_left=terms.review_cycles))
     return await PlanRun(conversation, desk, state).to_its_end()
 
 
@@ -92,9 +94,8 @@ async def resume_plan(
         state = replace(state, comment="")
     if state.status == "not_verified":
         # Whoever goes on with one that used up its cycles means one more.
-        left = max(1, state.cycles_left)
-        state = replace(state, step=state.step + 1, cycles_left=left - 1)
-        state = replace(state, has_begun=False, is_implemented=False)
+        left = max(1, state.cycle.cycles_left)
+        state = replace(state, cycle=replace(state.cycle, cycles_left=left).next())
     desk = AutoApprove() if is_accepted else desk
     return await PlanRun(conversation, desk, replace(state, status="active")).to_its_end()
 
@@ -188,7 +189,7 @@ class PlanRun:
             if left is not None:
                 return left
         while True:
-            if not self._state.is_implemented:
+            if not self._state.cycle.is_implemented:
                 ended = await self._implement()
                 if ended is not None:
                     return ended
@@ -196,23 +197,19 @@ class PlanRun:
             if review.is_outdated:
                 review = await self._review()
             # What nothing could show here, no further cycle would show either.
-            cycles = 0 if review.is_hopeless else self._state.cycles_left
+            cycles = 0 if review.is_hopeless else self._state.cycle.cycles_left
             step = phases.next_review_step(review.judgement, review.text, cycles)
             match step:
                 case phases.Approved():
                     self._keep(status="verified", why="")
                     return Done()
                 case phases.Exhausted():
-                    self._keep(status="not_verified", feedback=review.feedback)
+                    cycle = replace(self._state.cycle, feedback=review.feedback)
+                    self._keep(status="not_verified", cycle=cycle)
                     return NotVerified(reason=review.summary, report=review.report)
                 case phases.Retry():
-                    self._keep(
-                        feedback=review.feedback,
-                        cycles_left=self._state.cycles_left - 1,
-                        step=self._state.step + 1,
-                        has_begun=False,
-                        is_implemented=False,
-                    )
+                    cycle = replace(self._state.cycle, feedback=review.feedback)
+                    self._keep(cycle=cycle.next())
 
     async def _explore(self) -> None:
         self._enter("explore")
@@ -290,9 +287,10 @@ class PlanRun:
             attached=self._attached,
             by=self,
             bundles=[self._allowance.bundle()],
-            on_begun=lambda: self._keep(has_begun=True),
+            on_begun=lambda: self._keep(cycle=replace(self._state.cycle, has_begun=True)),
         )
-        self._keep(evidence=self._ledger.stored(), is_implemented=isinstance(outcome, Done))
+        cycle = replace(self._state.cycle, is_implemented=isinstance(outcome, Done))
+        self._keep(evidence=self._ledger.stored(), cycle=cycle)
         return None if isinstance(outcome, Done) else outcome
 
     async def _review(self) -> Review:
@@ -340,7 +338,7 @@ class PlanRun:
 
     @asynccontextmanager
     async def _opened(self, spec: ForkOptions) -> AsyncIterator[PhaseFork]:
-        phase, step = self._state.phase, self._state.step
+        phase, step = self._state.phase, self._state.cycle.step
         fork = PhaseFork(
             self._conversation,
             spec,
@@ -362,7 +360,7 @@ class PlanRun:
             of,
             self._ledger,
             phase="review",
-            step=self._state.step,
+            step=self._state.cycle.step,
             tell=self._tell,
             strays=ReviewerWrites(of.cwd),
         )

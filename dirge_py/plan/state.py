@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import PhaseName
@@ -18,64 +18,101 @@ RESUMABLE: frozenset[PlanStatus] = frozenset(("active", "waiting", "stopped", "n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanState:
-    """`step` counts the cycles of implementing and reviewing from 1.
+class PlanCycle:
+    """One cycle of implementing a plan and reviewing the result."""
 
-    `has_begun`: the implement turn of this step was started; `is_implemented`: it came to its end.
-    `comment` is what the person said of a plan that is to be made anew. `feedback` is what the last
-    review found missing, `why` a line about how it stands. `base_tree` is the snapshot before
-    anything was changed, `evidence` what `EvidenceLedger.stored` gave.
-    """
+    step: int = 1
+    """The number of the cycle, from 1."""
+    cycles_left: int = 0
+    """How many cycles may follow this one."""
+    has_begun: bool = False
+    """Whether the implement turn of this cycle was started."""
+    is_implemented: bool = False
+    """Whether the implement turn of this cycle came to its end."""
+    feedback: str = ""
+    """What the last review found missing."""
+
+    def next(self) -> "PlanCycle":
+        """The cycle that follows this one, with the same feedback."""
+        return PlanCycle(
+            step=self.step + 1, cycles_left=self.cycles_left - 1, feedback=self.feedback
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanState:
+    """A plan and how far it has come, as the session stores it."""
 
     request: str
+    """What the person asked for."""
     findings: str = ""
+    """What the explore phase found out."""
     plan: str = ""
+    """The text of the plan; empty until there is one."""
     comment: str = ""
+    """What the person said of a plan that has to be written again."""
     is_accepted: bool = False
+    """Whether the person, or a setting, accepted the plan."""
     phase: PhaseName = "explore"
-    step: int = 1
-    cycles_left: int = 0
-    has_begun: bool = False
-    is_implemented: bool = False
-    feedback: str = ""
+    """The phase that was entered last."""
+    cycle: PlanCycle = PlanCycle()
+    """The cycle of implementing and reviewing; stored as members of the plan itself."""
     status: PlanStatus = "active"
+    """How the plan stands."""
     why: str = ""
+    """One line about how it stands."""
     report: str = ""
+    """The report of the last review."""
     base_tree: str = ""
+    """The snapshot of the project before anything was changed."""
     evidence: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    """What `EvidenceLedger.stored` returned."""
 
     @property
     def is_resumable(self) -> bool:
+        """Whether `/plan resume` can continue it."""
         return self.status in RESUMABLE
 
     def stored(self) -> dict[str, Any]:
-        """The members as JSON values."""
-        members = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**members, "evidence": [dict(each) for each in self.evidence]}
+        """The members as JSON values, those of the cycle among them."""
+        stored: dict[str, Any] = {}
+        for name, value in _members(self).items():
+            stored |= _members(value) if isinstance(value, PlanCycle) else {name: value}
+        return {**stored, "evidence": [dict(each) for each in self.evidence]}
 
 
 def load_state(stored: Any) -> PlanState | None:
     """What `stored` gave once; None where that is no plan. A damaged member has its default."""
     if not isinstance(stored, Mapping) or not isinstance(stored.get("request"), str):
         return None
-    blank = PlanState(request=stored["request"])
-    found: dict[str, Any] = {}
-    for each in fields(blank):
-        value = stored.get(each.name)
-        if each.name == "evidence":
-            entries = value if isinstance(value, list) else []
-            found["evidence"] = [entry for entry in entries if isinstance(entry, Mapping)]
-        elif type(value) is type(getattr(blank, each.name)):
-            found[each.name] = value
+    found = _intact(stored, PlanState(request=stored["request"]))
+    cycle = _intact(stored, PlanCycle())
+    entries = stored.get("evidence")
+    entries = entries if isinstance(entries, list) else []
+    found["evidence"] = [entry for entry in entries if isinstance(entry, Mapping)]
     if found.get("status") not in get_args(PlanStatus):
         found["status"] = "stopped"
     if found.get("phase") not in get_args(PhaseName):
         found["phase"] = "explore"
-    found["step"] = max(1, cast(int, found.get("step", 1)))
+    cycle["step"] = max(1, cycle.get("step", 1))
     # Nobody can have accepted what is not there, and nothing was done before that.
     if not (found.get("plan", "").strip() and found.get("is_accepted")):
-        found |= {"is_accepted": False, "has_begun": False, "is_implemented": False}
-    return PlanState(**found)
+        found["is_accepted"] = False
+        cycle |= {"has_begun": False, "is_implemented": False}
+    return PlanState(**{**found, "cycle": PlanCycle(**cycle)})
+
+
+def _members(record: PlanState | PlanCycle) -> dict[str, Any]:
+    return {each.name: getattr(record, each.name) for each in fields(record)}
+
+
+def _intact(stored: Mapping[str, Any], blank: PlanState | PlanCycle) -> dict[str, Any]:
+    """The stored members that have the type which they have in `blank`."""
+    return {
+        name: stored[name]
+        for name, default in _members(blank).items()
+        if name in stored and type(stored[name]) is type(default)
+    }
 
 
 def notice_at_start(stored: Any) -> str:

@@ -2,35 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
-from dirge_py.plan.approval import (
-    Accept,
-    AutoApprove,
-    DeferPlan,
-    PlanAnswer,
-    PlanApprover,
-    Reject,
-    ReplacePlan,
-    Revise,
-)
+from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanAnswer, PlanApprover, Reject, ReplacePlan, Revise
 from dirge_py.plan.extension import terms_of
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Tone, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    NotVerified,
-    Outcome,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified, Outcome
 from dirge_py.types.questions import Question, QuestionOption
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -208,7 +192,9 @@ def _status_text(conversation: "Conversation") -> str:
     why = "" if state.status == "waiting" else state.why
     lines = [f"Plan: {_short(state.request)}", f"{stands} {why}".strip()]
     if state.status == "active":
-        lines.append(f"Phase: {state.phase}, cycle {state.step}, {state.cycles_left} left.")
+        lines.append(
+            f"Phase: {state.phase}, cycle {state.cycle.step}, {state.cycle.cycles_left} left."
+        )
     if conversation.exclusive_owner is None and state.is_resumable:
         lines.append("/plan resume goes on with it, /plan drop gives it up.")
     if state.plan:

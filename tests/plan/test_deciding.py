@@ -1,14 +1,11 @@
 """Deciding about a plan, plans of odd sizes, and what is stored and told of them."""
 
 from collections.abc import Sequence
-
-import pytest
-
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.frontend.print.command import PrintFront
 from dirge_py.plan.approval import Accept, DeferPlan, Reject
 from dirge_py.plan.runner import resume_plan
-from dirge_py.plan.state import PlanState, describe_progress, load_state
+from dirge_py.plan.state import PlanCycle, PlanState, describe_progress, load_state
 from dirge_py.slash.base import Unsupported
 from dirge_py.slash.plan import FrontEndApprover
 from dirge_py.types.messages import UserMessage
@@ -16,6 +13,9 @@ from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Faile
 from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 from tests.slash.hand import COMMANDS, typed
+
+import pytest
+
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +190,7 @@ async def test_a_plan_that_was_rewound_begins_its_implementation_anew(room: Work
         await room.plan(talk)
         await talk.timeline.rewind(what="conversation")
 
-        assert (list(talk.messages), kept(talk).has_begun) == ([], False)
+        assert (list(talk.messages), kept(talk).cycle.has_begun) == ([], False)
         screen = await typed("/plan status", talk)
         assert "cut off in its implement phase" in screen.text
         room.will_write("yes")
@@ -226,9 +226,35 @@ async def test_a_plan_that_waits_says_so_once(room: Workroom) -> None:
     assert "/plan resume goes on with it" in screen.text
 
 
+def test_a_plan_is_stored_as_one_flat_object() -> None:
+    cycle = PlanCycle(step=2, cycles_left=1, has_begun=True, feedback="more")
+    state = PlanState(request="x", plan="p", is_accepted=True, cycle=cycle, evidence=[{"id": "a"}])
+
+    assert list(state.stored().items()) == [
+        ("request", "x"),
+        ("findings", ""),
+        ("plan", "p"),
+        ("comment", ""),
+        ("is_accepted", True),
+        ("phase", "explore"),
+        ("step", 2),
+        ("cycles_left", 1),
+        ("has_begun", True),
+        ("is_implemented", False),
+        ("feedback", "more"),
+        ("status", "active"),
+        ("why", ""),
+        ("report", ""),
+        ("base_tree", ""),
+        ("evidence", [{"id": "a"}]),
+    ]
+    assert load_state(state.stored()) == state
+
+
 def test_a_damaged_state_is_none_that_skips_the_question() -> None:
-    stored = PlanState(request="x", is_accepted=True, has_begun=True, is_implemented=True).stored()
+    cycle = PlanCycle(has_begun=True, is_implemented=True)
+    stored = PlanState(request="x", is_accepted=True, cycle=cycle).stored()
     state = load_state(stored)
 
     assert state is not None
-    assert (state.is_accepted, state.has_begun, state.is_implemented) == (False, False, False)
+    assert (state.is_accepted, state.cycle) == (False, PlanCycle())

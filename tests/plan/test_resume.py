@@ -73,7 +73,7 @@ class Kills:
             put(name, value)
             state = load_state(value)
             assert state is not None
-            self._keep(f"{state.phase} {state.step} {state.status}")
+            self._keep(f"{state.phase} {state.cycle.step} {state.status}")
 
         talk.session.metadata.put = put_and_keep  # type: ignore[method-assign]
         talk.subscribe(self._hear)

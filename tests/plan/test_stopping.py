@@ -4,11 +4,6 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.plan.approval import PlanAnswer, Revise
 from dirge_py.plan.budget import PlanBudget
@@ -21,7 +16,12 @@ from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.outcomes import Cancelled, Done, HookTerminated, LimitExceeded
 from dirge_py.types.questions import PermissionAnswer
+from pathlib import Path
 from tests.plan.workroom import PLAN, REQUEST, Workroom, kept, verdict
+from typing import Any
+
+import pytest
+
 
 Stop = Callable[[], Awaitable[None]]
 PLACES = ("attach", "hash", "explore", "plan", "question", "implement", "copy", "review")
@@ -215,7 +215,7 @@ async def test_a_prompt_that_was_held_back_has_begun_nothing(room: Workroom) -> 
 
         assert isinstance(result.outcome, HookTerminated)
         assert "Not before lunch." in result.outcome.reason
-        assert (list(talk.messages), kept(talk).has_begun) == ([], False)
+        assert (list(talk.messages), kept(talk).cycle.has_begun) == ([], False)
 
         (room.project / "open").touch()
         room.will_write("yes")

@@ -238,7 +238,7 @@ class PlanDemo(Demo):
         if state is None or state.status != "verified":
             return False
         ledger = EvidenceLedger.load(state.evidence)
-        tests = [e for e in ledger.of("review", state.step) if e.command == TEST_COMMAND]
+        tests = [e for e in ledger.of("review", state.cycle.step) if e.command == TEST_COMMAND]
         return bool(tests) and tests[-1].has_passed
 
     async def play(self, conversation: Conversation) -> bool:
