@@ -104,17 +104,17 @@ class SessionDetails:
     """All its records, in order."""
 
     def as_text(self) -> str:
-        loaded = self.loaded
+        loaded, description = self.loaded, self.loaded.description
         rows = [
-            ("title", loaded.title),
-            ("folder", loaded.cwd),
-            ("model", loaded.model),
-            ("begun", _moment(loaded.created)),
-            ("last used", _moment(loaded.updated)),
+            ("title", description.title),
+            ("folder", description.cwd),
+            ("model", loaded.choices.model),
+            ("begun", _moment(description.created)),
+            ("last used", _moment(description.updated)),
             ("messages", f"{len(loaded.messages)}, turns: {loaded.turns}"),
             ("tokens", _tokens(loaded.usage)),
             ("cost", _cost(loaded.cost_usd, known=True)),
-            ("forked from", loaded.forked_from),
+            ("forked from", description.forked_from),
             ("imported from", _imported_from(self.records)),
         ]
         lines = [self.id, *(f"  {name:13} {_one_line(value)}" for name, value in rows if value)]
@@ -126,20 +126,20 @@ class SessionDetails:
         return "\n".join(lines) + "\n"
 
     def as_json(self) -> str:
-        loaded = self.loaded
+        loaded, description = self.loaded, self.loaded.description
         return _json(
             {
                 "id": self.id,
-                "title": loaded.title,
-                "cwd": loaded.cwd,
-                "model": loaded.model,
-                "created": loaded.created,
-                "updated": loaded.updated,
+                "title": description.title,
+                "cwd": description.cwd,
+                "model": loaded.choices.model,
+                "created": description.created,
+                "updated": description.updated,
                 "messages": len(loaded.messages),
                 "turns": loaded.turns,
                 "usage": _usage(loaded.usage),
                 "cost_usd": loaded.cost_usd,
-                "forked_from": loaded.forked_from or None,
+                "forked_from": description.forked_from or None,
                 "imported_from": _imported_from(self.records) or None,
                 "prompts": [
                     {"record": p.id, "seq": p.seq, "at": p.at, "text": p.text}

@@ -9,37 +9,14 @@ What `/plan` may do, from the settings.
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.config.models import unusable_roles, usable_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
-from dirge_py.context.hooks import (
-    ContextParts,
-    context_parts,
-    file_reader,
-    relay_to,
-    report_of,
-    summarise_with,
-)
+from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, report_of, summarise_with
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    PromptCheck,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, PromptCheck, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.provider import MemoryProvider
@@ -64,27 +41,13 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelCalls, ModelDirectory
 from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.attach import GuardedAttacher
-from dirge_py.sdk.environment import (
-    BuildContext,
-    ExecutionEnvironment,
-    SessionResources,
-    ToolFactory,
-    open_room,
-)
+from dirge_py.sdk.environment import BuildContext, ExecutionEnvironment, SessionResources, ToolFactory, open_room
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, Parent
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.sessions import (
-    changes_since,
-    open_store,
-    plan_left,
-    queued_again,
-    refuse_to_send,
-    restore,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, open_store, plan_left, queued_again, refuse_to_send, restore, typed_dir
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.session.file_states import UncommittedDiff
@@ -96,6 +59,10 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.questions import Asker
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.sdk.working_tree import WorkingTree
@@ -226,8 +193,9 @@ class _Builder:
     def _model(self, room: SessionResources) -> tuple[str, ThinkingLevel]:
         """The model to begin with; noted, where the session had another."""
         loaded, recorder = room.loaded, room.recorder
-        chosen = self.models.start_with(loaded.model, loaded.thinking)
-        if recorder is not None and chosen != (loaded.model, loaded.thinking):
+        kept = (loaded.choices.model, loaded.choices.thinking)
+        chosen = self.models.start_with(*kept)
+        if recorder is not None and chosen != kept:
             recorder.note_model(chosen[0], thinking=chosen[1])
         return chosen
 

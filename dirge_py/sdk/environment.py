@@ -411,11 +411,11 @@ def open_room(site: BuildContext) -> SessionResources:
     follow_prompt(
         site.prompt.prompts,
         gate,
-        stored=loaded.settings.get("prompt"),
+        stored=loaded.choices.settings.get("prompt"),
         note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
     )
     todo = site.todo
-    todo.load(loaded.settings.get("todo"))
+    todo.load(loaded.choices.settings.get("todo"))
     if recorder is not None:
         todo.on_change = lambda items: recorder.note_setting("todo", items)
     snapshots, run_snapshots = _snapshots(site, recorder)
@@ -431,7 +431,7 @@ def open_room(site: BuildContext) -> SessionResources:
         durable=open_durable(site.store, recorder, site.engine),
         snapshots=snapshots,
         run_snapshots=run_snapshots,
-        kept=SessionMetadata(loaded.settings, recorder.note_setting, recorder.begin)
+        kept=SessionMetadata(loaded.choices.settings, recorder.note_setting, recorder.begin)
         if recorder
         else SessionMetadata(),
         notices=[
@@ -498,7 +498,7 @@ def _gate(
         project_rules=site.options.project_rules,
     )
     gate.history.redact = site.redactor.redact
-    gate.history.restore(loaded.decisions)
+    gate.history.restore(loaded.choices.decisions)
     if recorder is not None:
         gate.history.on_record = recorder.note_decision
     return gate
@@ -513,24 +513,25 @@ def _mode_again(
     once.
     """
     is_flag = config.provenance.get("permission.mode") == "--permission-mode"
-    left = next((mode for mode in _STRICTEST_FIRST if mode == loaded.mode), None)
+    left = next((mode for mode in _STRICTEST_FIRST if mode == loaded.choices.mode), None)
     if recorder is None or is_flag or left is None:
         return ()
     if _STRICTEST_FIRST.index(left) <= _STRICTEST_FIRST.index(gate.mode):
         gate.mode = left
         return ()
     recorder.note_mode(gate.mode)
-    return [f"the mode is {gate.mode} again: {loaded.mode} ended with the program before."]
+    return [f"the mode is {gate.mode} again: {loaded.choices.mode} ended with the program before."]
 
 
 def _grants_left_behind(loaded: LoadedSession, recorder: Recorder | None) -> Sequence[str]:
     """Tell, once, what was allowed for a session that ended: that holds for nobody else."""
-    if recorder is None or not loaded.grants:
+    grants = loaded.grants
+    if recorder is None or not grants:
         return ()
-    for rule in loaded.grants:
+    for rule in grants:
         recorder.note_grant_removed(rule)
-    is_one = len(loaded.grants) == 1
-    rules = "1 rule" if is_one else f"{len(loaded.grants)} rules"
+    is_one = len(grants) == 1
+    rules = "1 rule" if is_one else f"{len(grants)} rules"
     verb = "is" if is_one else "are"
-    shown = ", ".join(loaded.grants)
+    shown = ", ".join(grants)
     return [f"{rules} you allowed for the session {verb} not carried over: {shown}."]

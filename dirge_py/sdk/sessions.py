@@ -40,11 +40,12 @@ def changes_since(
     loaded: LoadedSession, *, cwd: Path, now: datetime | None = None
 ) -> Iterator[str]:
     """What a person who resumes a session should know before going on."""
-    if loaded.cwd and loaded.cwd != str(cwd):
-        yield f"this session was begun in {loaded.cwd}; it goes on in {cwd}."
-    if not loaded.updated:
+    described = loaded.description
+    if described.cwd and described.cwd != str(cwd):
+        yield f"this session was begun in {described.cwd}; it goes on in {cwd}."
+    if not described.updated:
         return
-    age = (now or datetime.now(UTC)) - datetime.fromisoformat(loaded.updated)
+    age = (now or datetime.now(UTC)) - datetime.fromisoformat(described.updated)
     if age >= _STALE:
         yield f"this session rested for {_days(age.days)}; files may have changed since."
 
@@ -143,7 +144,7 @@ _QUEUE_SHOWN = 3
 
 def queued_again(loaded: LoadedSession) -> Iterator[str]:
     """What a person who resumes should know of what they typed: it waits for the next run."""
-    waiting = decode_queue(loaded.settings.get("queue"))
+    waiting = decode_queue(loaded.choices.settings.get("queue"))
     if waiting:
         shown = "; ".join(one_line(typed_text(message)) for _, message in waiting[:_QUEUE_SHOWN])
         more = f" and {len(waiting) - _QUEUE_SHOWN} more" if len(waiting) > _QUEUE_SHOWN else ""
@@ -156,7 +157,7 @@ def queued_again(loaded: LoadedSession) -> Iterator[str]:
 
 def plan_left(loaded: LoadedSession) -> Iterator[str]:
     """What a person who resumes should know of a plan that did not come to its end."""
-    words = notice_at_start(loaded.settings.get(PLAN))
+    words = notice_at_start(loaded.choices.settings.get(PLAN))
     if words:
         yield words
 
@@ -184,15 +185,16 @@ def restore(
     timeline.on_files.append(lambda paths: _forget(workspace, root, paths))
     if recorder is None:
         return
-    ledger.load(loaded.settings.get("files_read"))
+    settings = loaded.choices.settings
+    ledger.load(settings.get("files_read"))
     conversation.subscribe(_keeping(ledger, recorder))
-    if loaded.updated:
+    if loaded.description.updated:
         # Its messages may all lie on other branches.
         conversation.unsent.message_came()
-    conversation.unsent.draft = decode_draft(loaded.settings.get("draft"))
-    conversation.unsent.stash = decode_stash(loaded.settings.get("stash"))
+    conversation.unsent.draft = decode_draft(settings.get("draft"))
+    conversation.unsent.stash = decode_stash(settings.get("stash"))
     conversation.unsent.keep_beside(typed_dir, redact)
-    conversation.queue_again(decode_queue(loaded.settings.get("queue")))
+    conversation.queue_again(decode_queue(settings.get("queue")))
 
 
 def _keeping(ledger: ReadLog, recorder: Recorder) -> Sink:

@@ -2,25 +2,52 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import reduce
-from typing import Any, TypeAlias, get_args
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.session.transcript import (
-    InterruptedRun,
-    JournalTranscript,
-    TranscriptRepairs,
-    read_transcript,
-)
+from dirge_py.session.transcript import InterruptedRun, JournalTranscript, TranscriptRepairs, read_transcript
 from dirge_py.session.tree import branch
 from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, PhaseName, PlanPhase
-from dirge_py.types.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
+from dirge_py.types.messages import Message, ToolCallBlock, UNFINISHED, Usage, UserMessage
+from functools import reduce
+from typing import Any, TypeAlias, get_args
+
 
 _MAX_DECISIONS = 200
 _TITLE_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChoices:
+    """What was chosen and kept in a session, the newest value of each."""
+
+    model: str = ""
+    """The model chosen last."""
+    thinking: str = ""
+    """The thinking level chosen last."""
+    mode: str = ""
+    """The permission mode chosen last."""
+    decisions: tuple[Mapping[str, Any], ...] = ()
+    """The newest decisions given to `note_decision`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What is stored by name, the newest value of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDescription:
+    """What a list of sessions shows of one: its title, its folder and its dates."""
+
+    title: str = ""
+    """The name of the session, or its first prompt."""
+    cwd: str = ""
+    """The folder it was begun in."""
+    created: str = ""
+    """When it was begun (ISO 8601); empty if unknown."""
+    updated: str = ""
+    """When its last record was written (ISO 8601); empty if unknown."""
+    forked_from: str = ""
+    """The session it was forked from; empty if none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,34 +71,18 @@ class LoadedSession:
     """What the last run left when it was killed; None if it came to an end."""
     compactions: tuple[Mapping[str, Any], ...] = ()
     """The compactions of `messages`, oldest first, as given to `note_compaction`."""
-    model: str = ""
-    """The model chosen last."""
-    thinking: str = ""
-    """The thinking level chosen last."""
-    mode: str = ""
-    """The permission mode chosen last."""
+    choices: SessionChoices = field(default_factory=SessionChoices)
+    """What was chosen in the session, on any branch."""
     grants: tuple[str, ...] = ()
     """The rules granted for this session."""
-    decisions: tuple[Mapping[str, Any], ...] = ()
-    """The newest decisions given to `note_decision`."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """What is stored by name, the newest value of each."""
     usage: Usage = field(default_factory=Usage)
     """The tokens of all branches."""
     cost_usd: float | None = 0.0
     """The cost of all branches; None as soon as one part is unknown."""
     turns: int = 0
     """Model turns of all branches."""
-    title: str = ""
-    """The name of the session, or its first prompt."""
-    cwd: str = ""
-    """The folder it was begun in."""
-    created: str = ""
-    """When it was begun (ISO 8601); empty if unknown."""
-    updated: str = ""
-    """When its last record was written (ISO 8601); empty if unknown."""
-    forked_from: str = ""
-    """The session it was forked from; empty if none."""
+    description: SessionDescription = SessionDescription()
+    """Its title, its folder and its dates."""
     notices: tuple[str, ...] = ()
     """What the person should know about the journal."""
 
@@ -81,7 +92,6 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
     header = _newest(records, "session")
     copied_to = _text(header, "forked_at") or None
     transcript = read_transcript(branch(records), copied_to=copied_to)
-    choices = _choices(records)
     spending = reduce(SessionSpending.after, records, SessionSpending())
     told = {record.data.get("content") for record in _of_type(records, "notice")}
     return LoadedSession(
@@ -92,15 +102,18 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
         reused=transcript.reused,
         interruption=transcript.interruption,
         compactions=transcript.compactions,
-        **choices,
+        choices=_choices(records),
+        grants=_grants(records),
         usage=spending.whole_usage,
         cost_usd=spending.whole_cost_usd,
         turns=spending.turns,
-        title=_text(_newest(records, "title"), "title") or _first_title(transcript.messages),
-        cwd=_text(header, "cwd"),
-        created=_text(header, "created"),
-        updated=records[-1].ts if records else "",
-        forked_from=_text(header, "forked_from"),
+        description=SessionDescription(
+            title=_text(_newest(records, "title"), "title") or _first_title(transcript.messages),
+            cwd=_text(header, "cwd"),
+            created=_text(header, "created"),
+            updated=records[-1].ts if records else "",
+            forked_from=_text(header, "forked_from"),
+        ),
         notices=tuple(n for n in (*notices, *_remarks(transcript)) if n not in told),
     )
 
@@ -120,8 +133,22 @@ def _first_title(messages: Iterable[Message]) -> str:
     return next(map(title_of, prompts), "")
 
 
-def _choices(records: Sequence[Record]) -> dict[str, Any]:
+def _choices(records: Sequence[Record]) -> SessionChoices:
     model = _newest(records, "model")
+    settings = {
+        _text(record.data, "name"): record.data.get("value")
+        for record in _of_type(records, "setting")
+    }
+    return SessionChoices(
+        model=_text(model, "model"),
+        thinking=_text(model, "thinking"),
+        mode=_text(_newest(records, "mode"), "mode"),
+        decisions=tuple(record.data for record in _of_type(records, "decision")[-_MAX_DECISIONS:]),
+        settings=settings,
+    )
+
+
+def _grants(records: Sequence[Record]) -> tuple[str, ...]:
     grants: dict[str, None] = {}
     for record in _of_type(records, "grant"):
         rule = _text(record.data, "rule")
@@ -129,20 +156,7 @@ def _choices(records: Sequence[Record]) -> dict[str, Any]:
             grants[rule] = None
         else:
             grants.pop(rule, None)
-    settings = {
-        _text(record.data, "name"): record.data.get("value")
-        for record in _of_type(records, "setting")
-    }
-    return {
-        "model": _text(model, "model"),
-        "thinking": _text(model, "thinking"),
-        "mode": _text(_newest(records, "mode"), "mode"),
-        "grants": tuple(grants),
-        "decisions": tuple(
-            record.data for record in _of_type(records, "decision")[-_MAX_DECISIONS:]
-        ),
-        "settings": settings,
-    }
+    return tuple(grants)
 
 
 def _remarks(transcript: JournalTranscript) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Small things that a session keeps by name, the last value of each counting: `Loaded.settings`."""
+"""JSON values that a session keeps by name, such as the todo list: `SessionChoices.settings`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -7,9 +7,6 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
@@ -17,22 +14,13 @@ from dirge_py.session.journal import Clock, Journal
 from dirge_py.session.record import Record
 from dirge_py.session.transcript import InterruptedRun
 from dirge_py.types.errors import SessionError
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    ContextReplaced,
-    EvidenceTaken,
-    LoopEvent,
-    MessageEnd,
-    PlanPhase,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    UsageReported,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, ContextReplaced, EvidenceTaken, LoopEvent, MessageEnd, PlanPhase, SystemNotice, ToolExecutionEnd, ToolExecutionStart, UsageReported
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
+from pathlib import Path
+from typing import Any
+
 
 Redact = Callable[[str], str]
 
@@ -171,7 +159,7 @@ class Recorder:
         """
         self._flush()
         loaded = replay(self._journal.records(), notices=self._journal.notices)
-        self._model = loaded.model
+        self._model = loaded.choices.model
         self._message_count = len(loaded.messages)
         self.interruption = loaded.interruption
         self._calls = {call.id: _Progress() for call in loaded.open_calls}
@@ -260,7 +248,7 @@ class Recorder:
         self._save("grant", {"action": "removed", "rule": rule}, sync=True)
 
     def note_setting(self, name: str, value: Any) -> None:
-        """Anything else to find again in `LoadedSession.settings`, such as the todo list."""
+        """Anything else to find again in `SessionChoices.settings`, such as the todo list."""
         self._save("setting", {"name": name, "value": value})
 
     def note(self, type_name: str, data: Mapping[str, Any], *, sync: bool = False) -> None:
@@ -273,7 +261,7 @@ class Recorder:
         return self._journal.records()
 
     def note_decision(self, record: Mapping[str, Any]) -> None:
-        """What was decided about a call, and why: `LoadedSession.decisions`."""
+        """What was decided about a call, and why: `SessionChoices.decisions`."""
         self._save("decision", dict(record))
 
     def note_compaction(self, record: Mapping[str, Any]) -> None:

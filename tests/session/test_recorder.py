@@ -124,11 +124,15 @@ def test_a_run_is_found_again_as_it_was(start, store):
     loaded = reopened(start, recorder).load()
 
     assert loaded.messages == messages
-    assert (loaded.model, loaded.thinking, loaded.mode) == ("work/big", "high", "plan")
+    assert (loaded.choices.model, loaded.choices.thinking, loaded.choices.mode) == (
+        "work/big",
+        "high",
+        "plan",
+    )
     assert loaded.grants == ("execute:make",)
-    assert loaded.settings == {"todo": [{"text": "a", "done": False}], "prompt": "terse"}
+    assert loaded.choices.settings == {"todo": [{"text": "a", "done": False}], "prompt": "terse"}
     assert (loaded.usage, loaded.cost_usd, loaded.turns) == (usage, 0.5, 1)
-    assert (loaded.title, loaded.notices, loaded.open_calls) == ("go", (), ())
+    assert (loaded.description.title, loaded.notices, loaded.open_calls) == ("go", (), ())
 
 
 def test_every_step_is_a_record_behind_the_one_before(start, store):

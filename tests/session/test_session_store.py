@@ -276,8 +276,8 @@ def test_a_fork_goes_on_apart(store):
 
     assert texts_of(store, "f") == ["one", "two", "three"]
     assert texts_of(store, "s") == ["one", "two", "four"]
-    assert store.read("f").forked_from == "s"
-    assert store.read("f").title == "one"
+    assert store.read("f").description.forked_from == "s"
+    assert store.read("f").description.title == "one"
 
 
 def test_a_fork_keeps_ids_and_times(store, clock):

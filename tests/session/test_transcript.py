@@ -240,9 +240,10 @@ def test_model_mode_grants_and_settings_are_the_newest_ones():
         )
     )
 
-    assert (loaded.model, loaded.thinking, loaded.mode) == ("a/two", "high", "plan")
-    assert (loaded.grants, loaded.settings) == (("read:/x",), {"prompt": "terse"})
-    assert (loaded.cwd, loaded.created, loaded.forked_from) == ("/w", "then", "f")
+    choices, description = loaded.choices, loaded.description
+    assert (choices.model, choices.thinking, choices.mode) == ("a/two", "high", "plan")
+    assert (loaded.grants, choices.settings) == (("read:/x",), {"prompt": "terse"})
+    assert (description.cwd, description.created, description.forked_from) == ("/w", "then", "f")
 
 
 def usage_record(usage, cost_usd):

@@ -62,7 +62,7 @@ def test_of_two_deleted_on_one_day_the_later_comes_back(store, trash):
 
     trash.take_back(store, "s")
 
-    assert store.read("s").title == "second"
+    assert store.read("s").description.title == "second"
     with pytest.raises(SessionError, match="There is a session s again"):
         trash.take_back(store, "s")
     trash.put(store, "s")

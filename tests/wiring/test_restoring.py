@@ -14,7 +14,7 @@ from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import queued_again, restore
 from dirge_py.session.drafts import MAX_DRAFT_CHARS, decode_queue, encode_queue
-from dirge_py.session.history import LoadedSession
+from dirge_py.session.history import LoadedSession, SessionChoices
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.tree import records_to_fork
@@ -78,7 +78,8 @@ async def test_the_queue_and_the_draft_come_back_and_are_told(room: Room) -> Non
     waiting = encode_queue(
         [("steering", user_text("look at CI")), ("follow_up", user_text("tests"))]
     )
-    loaded = LoadedSession(settings={"queue": [*waiting, {"kind": "odd"}, 3], "draft": "half a"})
+    settings = {"queue": [*waiting, {"kind": "odd"}, 3], "draft": "half a"}
+    loaded = LoadedSession(choices=SessionChoices(settings=settings))
     async with room.open() as talk:
         give_back(room, talk, loaded)
 
@@ -110,7 +111,9 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) 
 
     (room.project / "b").write_text("two\n")
     async with room.open() as talk:
-        _, workspace = give_back(room, talk, LoadedSession(settings={"files_read": kept}))
+        _, workspace = give_back(
+            room, talk, LoadedSession(choices=SessionChoices(settings={"files_read": kept}))
+        )
         files = workspace.for_person()
         files.check_fresh("a", files.read("a"))
         with pytest.raises(FileError, match="has changed since"):

@@ -2,13 +2,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dirge_py.sdk.sessions import changes_since
-from dirge_py.session.history import LoadedSession
+from dirge_py.session.history import LoadedSession, SessionDescription
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
+def session_begun_in(cwd: str, *, updated: str) -> LoadedSession:
+    return LoadedSession(description=SessionDescription(cwd=cwd, updated=updated))
+
+
 def test_g07_a_session_resumed_elsewhere_names_where_it_began() -> None:
-    loaded = LoadedSession(cwd="/there", updated="2026-03-02T11:00:00.000Z")
+    loaded = session_begun_in("/there", updated="2026-03-02T11:00:00.000Z")
 
     notices = list(changes_since(loaded, cwd=Path("/here"), now=NOON))
 
@@ -16,7 +20,7 @@ def test_g07_a_session_resumed_elsewhere_names_where_it_began() -> None:
 
 
 def test_g07_a_session_resumed_after_a_day_names_its_age() -> None:
-    loaded = LoadedSession(cwd="/here", updated="2026-03-01T11:00:00.000Z")
+    loaded = session_begun_in("/here", updated="2026-03-01T11:00:00.000Z")
 
     notices = list(changes_since(loaded, cwd=Path("/here"), now=NOON))
 

@@ -65,14 +65,15 @@ def exported_session(
     session_id: str, loaded: LoadedSession, records: Sequence[Record]
 ) -> ExportedSession:
     """The document of a session that was read; `records` are those `loaded` was made of."""
+    described = loaded.description
     times = {record.id: record.ts for record in records}
     return ExportedSession(
         id=session_id,
-        title=loaded.title,
-        cwd=loaded.cwd,
-        model=loaded.model,
-        created=loaded.created,
-        updated=loaded.updated,
+        title=described.title,
+        cwd=described.cwd,
+        model=loaded.choices.model,
+        created=described.created,
+        updated=described.updated,
         usage=loaded.usage,
         cost_usd=loaded.cost_usd,
         messages=loaded.messages,

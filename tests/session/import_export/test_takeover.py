@@ -72,9 +72,9 @@ def test_a_session_of_claude_code_becomes_one_of_ours(store, tmp_path):
         ("result of t2", "no such file", True),
         ("assistant", ["TextBlock:Fixed, with [redacted]."]),
     ]
-    assert (loaded.title, loaded.cwd) == ("Login repair", "/home/me/shop")
-    assert loaded.created == "2026-05-26T07:27:01.079Z"
-    assert loaded.updated == "2026-05-26T07:27:10.079Z"
+    assert (loaded.description.title, loaded.description.cwd) == ("Login repair", "/home/me/shop")
+    assert loaded.description.created == "2026-05-26T07:27:01.079Z"
+    assert loaded.description.updated == "2026-05-26T07:27:10.079Z"
     assert loaded.usage == Usage(
         input=2 * 1104, output=9 + 5, cache_read=2 * 1000, cache_write=2 * 100
     )
@@ -106,7 +106,7 @@ def test_a_session_of_codex_becomes_one_of_ours(store, tmp_path):
         ("result of call_2", "failed", True),
         ("assistant", ["TextBlock:There is a.txt."]),
     ]
-    assert (loaded.title, loaded.cwd) == ("list the files", "/home/me/shop")
+    assert (loaded.description.title, loaded.description.cwd) == ("list the files", "/home/me/shop")
     assert loaded.usage == Usage(input=250, output=14, cache_read=80)
     assert loaded.cost_usd is None
     assert taken.left_out == {"instructions of the program": 2, "items of type 'ghost_snapshot'": 1}

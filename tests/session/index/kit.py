@@ -39,7 +39,7 @@ def record(
     """One run of the session, which is made if there is none."""
     recorder = Recorder(store.open_or_create(session_id), clock=store._clock)
     loaded = recorder.load()
-    if not loaded.model:
+    if not loaded.choices.model:
         recorder.note_model("work/m")
     recorder.sink(AgentStart(run_id="r"))
     for message in messages:

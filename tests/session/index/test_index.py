@@ -322,9 +322,13 @@ def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory,
 
     loaded = store.read("s")
     (one,) = listed
-    assert (one.title, one.model, one.cwd) == (loaded.title, loaded.model, loaded.cwd)
+    description = loaded.description
+    assert (one.title, one.cwd) == (description.title, description.cwd)
+    assert one.model == loaded.choices.model
     assert (one.usage, one.cost_usd) == (loaded.usage, loaded.cost_usd)
-    assert one.updated.isoformat(timespec="milliseconds").replace("+00:00", "Z") == loaded.updated
+    assert (
+        one.updated.isoformat(timespec="milliseconds").replace("+00:00", "Z") == description.updated
+    )
     assert one.messages == sum(r.type == "message" for r in store.events_since("s", 0))
 
 
