@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-
 from dirge_py.agent_loop.argument_schema import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.model_call import Assembler, finished_blocks
@@ -13,18 +12,9 @@ from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.types.hooks import Context, StopRun
-from dirge_py.types.llm import (
-    LlmContext,
-    StreamDone,
-    StreamError,
-    StreamEvent,
-    StreamOptions,
-    StreamRetry,
-    StreamStart,
-    ToolSpec,
-    closing,
-)
+from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamEvent, StreamOptions, StreamRetry, StreamStart, ToolSpec, closing
 from dirge_py.types.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
+
 
 _EVENTS_PER_BREATH = 256
 _UNCHECKED = "the run was stopped before its check finished"
@@ -75,23 +65,23 @@ def _llm_context(run: RunState, context: Context, messages: Sequence[Message]) -
 
 
 async def _options(run: RunState) -> StreamOptions:
-    config = run.config
+    config, request = run.config, run.config.request
     alias = run.model.partition("/")[0]
     is_at_home = alias == config.model.partition("/")[0]
     key = await run.hooks.get_api_key(config.provider if is_at_home else alias)
     if key is None and is_at_home:
         # After a change of model the configured key belongs to somebody else.
-        key = config.api_key
+        key = request.api_key
     return StreamOptions(
         model=run.model,
         api_key=key,
         thinking_level=run.thinking_level,
-        thinking_budgets=config.thinking_budgets,
-        max_output_tokens=config.max_output_tokens,
-        headers=config.headers if is_at_home else {},
-        metadata=config.metadata,
-        request_timeout_s=config.request_timeout_s,
-        chunk_timeout_s=config.chunk_timeout_s,
+        thinking_budgets=request.thinking_budgets,
+        max_output_tokens=request.max_output_tokens,
+        headers=request.headers if is_at_home else {},
+        metadata=request.metadata,
+        request_timeout_s=request.request_timeout_s,
+        chunk_timeout_s=request.chunk_timeout_s,
     )
 
 

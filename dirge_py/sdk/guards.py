@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -16,22 +15,17 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.plugins.loading import Plugins
 from dirge_py.guards.limits import Limits, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.reminders import DepthTracker
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.types.extensions import RunContext
-from dirge_py.types.hooks import Hooks, LoopConfig
+from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage
 from dirge_py.types.tools import Interceptor, ToolValidator
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +149,13 @@ class Guards:
             model=run.model,
             provider=run.model.partition("/")[0],
             thinking_level=run.thinking,
+            request=RequestSettings(chunk_timeout_s=prompt.chunk_s if prompt is not None else None),
             tool_execution=config.tools.execution,
             max_parallel=config.tools.max_parallel,
             validate=self._parts.validate,
             scavenge=config.loop.scavenge,
             check_aborted=self._parts.checks.check_aborted,
             asset_dir=self._parts.asset_dir,
-            chunk_timeout_s=prompt.chunk_s if prompt is not None else None,
             # What a plugin does around a call happens after the call was written down.
             interceptors=[
                 *written_ahead,

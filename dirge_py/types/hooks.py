@@ -240,33 +240,55 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopConfig(Hooks):
-    """Everything a run needs besides its context: hooks of its own, and plain settings.
+class RequestSettings:
+    """What the requests of a run carry besides the model and its thinking level."""
 
-    `model` is `alias/id`. `interceptors` go around each tool call, the first is the outermost.
-    `clock` counts seconds; `new_id` names the run and calls that came without an id. `repair` mends
-    arguments that do not fit where it is plain what was meant; `scavenge` looks for calls that a
-    model wrote as text. `check_aborted` is asked what to keep of an answer that an abort cut short;
-    where it does not come back in time, nothing of its text is kept.
-    """
+    api_key: str | None = None
+    """The key for the provider of `LoopConfig.model`, where no `get_api_key` hook returns one."""
+    thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
+    """How many tokens each thinking level may use."""
+    max_output_tokens: int | None = None
+    """The most tokens of one answer; None means the model's own limit."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further HTTP headers, sent to the provider of `LoopConfig.model` alone."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Values that the service stores with a request, such as a user id."""
+    request_timeout_s: float | None = None
+    """How long one request may take; None means what the provider's settings say."""
+    chunk_timeout_s: float | None = None
+    """How long the service may be silent within an answer; None means what its settings say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig(Hooks):
+    """Everything a run needs besides its context: its own hooks, and plain settings."""
 
     model: str = ""
+    """The model, as `alias/id`."""
     provider: str = ""
-    api_key: str | None = None
+    """The name of the provider of `model`, as `get_api_key` hooks are given it."""
     thinking_level: ThinkingLevel = "off"
-    thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    request_timeout_s: float | None = None
-    chunk_timeout_s: float | None = None
-    max_output_tokens: int | None = None
+    """How much the model thinks."""
+    request: RequestSettings = field(default_factory=RequestSettings)
+    """What each request to the model carries."""
     asset_dir: str | None = None
+    """The folder that holds the pictures of the history; None where they are not stored."""
     tool_execution: ToolExecutionMode = "parallel"
+    """Whether calls of one answer may run at the same time."""
     max_parallel: int = 8
+    """How many calls run at the same time at most."""
     validate: ToolValidator | None = None
+    """Checks the arguments of a call against its tool; None accepts all."""
     repair: bool = True
+    """Whether arguments that do not fit are repaired where their meaning is plain."""
     scavenge: bool = False
+    """Whether calls that a model wrote as text are run."""
     check_aborted: CheckAborted | None = None
+    """Returns what to keep of an answer that an abort cut short. None keeps all of it; where the
+    check does not return in time, none of the text is kept."""
     interceptors: Sequence[Interceptor] = ()
+    """Run around each tool call; the first is the outermost."""
     new_id: Callable[[], str] = _new_id
+    """Makes the id of the run, and of calls that came without one."""
     clock: Callable[[], float] = time.monotonic
+    """The time in seconds."""

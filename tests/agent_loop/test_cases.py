@@ -8,6 +8,7 @@ import pytest
 from dirge_py.agent_loop import (
     InputQueue,
     LoopConfig,
+    RequestSettings,
     StopRun,
     default_convert_to_llm,
     retrying_stream_fn,
@@ -105,12 +106,14 @@ async def test_case_18_every_option_reaches_the_stream_function() -> None:
         return model.stream_fn(context, given, signal)
 
     config = LoopConfig(
-        api_key="static",
         thinking_level="high",
-        thinking_budgets=ThinkingBudgets(high=8192),
-        headers={"x-a": "1"},
-        metadata={"user_id": "u"},
-        max_output_tokens=77,
+        request=RequestSettings(
+            api_key="static",
+            thinking_budgets=ThinkingBudgets(high=8192),
+            headers={"x-a": "1"},
+            metadata={"user_id": "u"},
+            max_output_tokens=77,
+        ),
     )
     await ran(stream, "start", config=config)
     (given,) = options

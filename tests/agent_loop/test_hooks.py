@@ -15,6 +15,7 @@ from dirge_py.agent_loop import (
     Defer,
     EditArgs,
     LoopConfig,
+    RequestSettings,
     StopRun,
     ToolOverride,
     TurnUpdate,
@@ -611,7 +612,7 @@ async def test_case_17_a_dynamic_key_beats_the_static_one(found: str | None, use
     config = compose(
         bundle("none", "get_api_key", lambda _: None),
         bundle("a", "get_api_key", lambda provider: providers.append(provider) or found),
-        config=LoopConfig(provider="work", api_key="static"),
+        config=LoopConfig(provider="work", request=RequestSettings(api_key="static")),
     )
     await ran(stream, "go", config=config)
     assert (providers, keys) == (["work"], [used])
@@ -627,7 +628,9 @@ async def test_key_and_headers_of_one_provider_do_not_go_to_another() -> None:
 
     config = compose(
         bundle("b", "prepare_next_turn", lambda _: TurnUpdate(model="other/m")),
-        config=LoopConfig(model="work/m", api_key="static", headers={"x-key": "1"}),
+        config=LoopConfig(
+            model="work/m", request=RequestSettings(api_key="static", headers={"x-key": "1"})
+        ),
     )
     await ran(stream, "go", context=Context(tools=[Tool()]), config=config)
 

@@ -8,6 +8,7 @@ from dirge_py.agent_loop import (
     Defer,
     EditArgs,
     LoopConfig,
+    RequestSettings,
     StopRun,
     ToolOverride,
     TurnUpdate,
@@ -220,7 +221,9 @@ async def test_the_next_turn_sees_what_a_hook_changed():
         return replace(updates.pop(), context=replace(info.context, system_prompt="second"))
 
     model = ScriptedModel().will_call("echo").will_say("b")
-    config = LoopConfig(model="main/small", api_key="secret", prepare_next_turn=prepare)
+    config = LoopConfig(
+        model="main/small", request=RequestSettings(api_key="secret"), prepare_next_turn=prepare
+    )
     options = []
 
     def watching(context, given, signal):
@@ -635,11 +638,10 @@ async def test_options_reach_the_stream_function():
     config = LoopConfig(
         model="work/m",
         provider="work",
-        api_key="static",
         thinking_level="high",
-        headers={"X-A": "1"},
-        metadata={"k": 1},
-        request_timeout_s=9.0,
+        request=RequestSettings(
+            api_key="static", headers={"X-A": "1"}, metadata={"k": 1}, request_timeout_s=9.0
+        ),
         get_api_key=lambda provider: f"for {provider}",
     )
     await ran(stream, "go", config=config)
