@@ -37,93 +37,126 @@ Phase = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStart:
+    """A run has begun."""
+
     type: ClassVar[str] = "agent_start"
     run_id: str
+    """The id of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEnd:
-    """The last event. `messages` is everything the run added to history, in order."""
+    """A run is over: its last event."""
 
     type: ClassVar[str] = "agent_end"
     messages: tuple[Message, ...]
+    """Everything the run added to history, in order."""
     outcome: Outcome
+    """How the run ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStart:
+    """A turn has begun."""
+
     type: ClassVar[str] = "turn_start"
     turn: int
+    """The number of the turn in its run, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd:
-    """`message` is None when the turn was ended before its model call."""
+    """A turn is over."""
 
     type: ClassVar[str] = "turn_end"
     message: AssistantMessage | None
+    """The model's answer; None when the turn ended before its model call."""
     tool_results: tuple[ToolResultMessage, ...] = ()
+    """The results of the turn's tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageStart:
+    """A message is about to enter history."""
+
     type: ClassVar[str] = "message_start"
     message: Message
+    """The message; of the model's answer, what is known of it so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUpdate:
-    """A piece of the assistant message being written.
-
-    `index` is the block it belongs to, `delta` the new text only. Deltas of one block, joined, are
-    its text; an `*_end` that carries `text` replaces it.
-    """
+    """A piece of the assistant message that is being written."""
 
     type: ClassVar[str] = "message_update"
     phase: Phase
+    """What the piece is: of text, of thinking or of a tool call; its start, a delta or its end."""
     index: int
+    """The position of the block it belongs to."""
     delta: str = ""
+    """The new text alone. The deltas of one block, joined, are its text."""
     text: str | None = None
+    """With an `*_end`: the whole text of the block, which replaces the joined deltas; else None."""
     tool_call_id: str = ""
+    """The id of the tool call the piece belongs to."""
     tool_name: str = ""
+    """The name of the tool that is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageEnd:
+    """A message is whole and in history."""
+
     type: ClassVar[str] = "message_end"
     message: Message
+    """The whole message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionStart:
-    """`args` as the model wrote them."""
+    """A tool call has begun."""
 
     type: ClassVar[str] = "tool_execution_start"
     tool_call_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     args: Any
+    """The arguments as the model wrote them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionUpdate:
+    """A running tool call has a partial result."""
+
     type: ClassVar[str] = "tool_execution_update"
     tool_call_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     args: Any
+    """The arguments as the model wrote them."""
     partial_result: LoopToolResult
+    """The result so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionEnd:
-    """`deferred` ends have no result message yet: the call waits for a decision."""
+    """A tool call has ended, or is put off."""
 
     type: ClassVar[str] = "tool_execution_end"
     tool_call_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     result: LoopToolResult
+    """The result of the call."""
     is_error: bool
+    """Whether the result is an error."""
     duration_ms: int = 0
+    """How long the call took."""
     deferred: bool = False
+    """The call waits for a decision, so it has no result message yet."""
 
 
 OF_TURNS = ("", "escalate", "fallback")
@@ -132,27 +165,34 @@ OF_TURNS = ("", "escalate", "fallback")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReported:
-    """Tokens of one model call. `cost_usd` is None when the price is unknown.
-
-    `role` says what a model was asked for on the side, or that another than the main one answered a
-    turn ("escalate", "fallback"); "" for a turn of the main model. `changed` says in words what the
-    request of a turn said differently at its beginning than the one before, None if nobody looked.
-    """
+    """The tokens of one model call."""
 
     type: ClassVar[str] = "usage"
     usage: Usage
+    """The tokens."""
     model: str = ""
+    """The model, as `alias/id`."""
     cost_usd: float | None = None
+    """The cost of the call; None when its price is unknown."""
     role: str = ""
+    """What the model was asked for on the side, or that another model than the main one answered a
+    turn (`escalate`, `fallback`); empty for a turn of the main model."""
     changed: tuple[str, ...] | None = None
+    """What differs at the beginning of the turn's request from the request before it, in words;
+    None if nothing compared them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryNotice:
+    """A model call failed and is made again."""
+
     type: ClassVar[str] = "retry_notice"
     attempt: int
+    """The number of the failed attempt, from 1."""
     delay_ms: int
+    """How long dirge waits before the next attempt."""
     error: str
+    """Why the attempt failed."""
 
 
 CompactionKind = Literal[
@@ -165,110 +205,125 @@ CompactionKind = Literal[
     "shown_again",
     "undone",
 ]
+"""How the context was compacted: results shortened only; summarised; a summary that failed; the
+summariser switched off after failures; made to fit without a model; done by the service. The last
+two send more: a message that a person wanted back, or a compaction that they took back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStarted:
-    """A model is being asked to summarise; `tokens_before` is the estimated size of the context."""
+    """A model is being asked for a summary of the history."""
 
     type: ClassVar[str] = "compaction_started"
     tokens_before: int
+    """The estimated size of the context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted:
-    """From now on less is sent. Messages before `first_kept_index` are replaced in the view.
-
-    `kind`: results shortened only, summarised, a summary that failed, the summariser switched off
-    after failures, made to fit without a model, or done by the service. The last two send more: a
-    message that a person wanted back, or a compaction that they took back.
-    """
+    """From now on another part of the history is sent; most often less."""
 
     type: ClassVar[str] = "context_compacted"
     tokens_before: int
+    """The estimated size of the context before."""
     tokens_after: int
+    """The estimated size of the context after."""
     first_kept_index: int
+    """The index of the first message that is sent as it is; those before it are replaced."""
     kind: CompactionKind
+    """How it was compacted."""
     summary: str = ""
+    """The summary that stands for the replaced messages; empty where there is none."""
     summary_model: str = ""
+    """The model that wrote the summary; empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReplaced:
-    """A hook put another history in the place of the run's; what is stored stays as it is."""
+    """A hook has replaced the run's history; what is stored stays as it is."""
 
     type: ClassVar[str] = "context_replaced"
     messages: tuple[Message, ...]
+    """The new history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMoved:
-    """The person went to another point of the session, between runs; `messages` lead up to it.
-
-    `compactions` are those that count there, as they were recorded. `why` says what was asked for:
-    rewind, redo, fork, clone, retry, or a branch that was chosen.
-    """
+    """The person has gone to another point of the session, between runs."""
 
     type: ClassVar[str] = "history_moved"
     messages: tuple[Message, ...]
+    """The messages that lead up to that point."""
     compactions: tuple[Mapping[str, Any], ...] = ()
+    """The compactions that hold there, as they were recorded."""
     why: str
+    """What the person asked for: rewind, redo, fork, clone, retry, or a branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EscalationActivated:
-    """The next model call goes to a stronger model (`alias/id`)."""
+    """The next model call goes to a stronger model."""
 
     type: ClassVar[str] = "escalation_activated"
     provider: str
+    """The stronger model, as `alias/id`."""
     reason: str
+    """Why it is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairStats:
-    """How often each kind of repair was made to arguments in this run, and how many stayed wrong.
-
-    One call counts once for each kind. Told before `agent_end`, if there is anything to tell.
-    """
+    """The repairs made to tool arguments in a run; sent before `agent_end` if there were any."""
 
     type: ClassVar[str] = "repair_stats"
     counts: Mapping[str, int]
+    """How many calls had each kind of repair, and how many stayed wrong. One call counts once for
+    each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemNotice:
-    """A line from the harness for the person; never sent to a model."""
+    """A line from dirge for the person; it is never sent to a model."""
 
     type: ClassVar[str] = "system_notice"
     content: str
+    """The text of the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionAsked:
-    """A question was put to whoever answers. `claims` are `op:resource` lines."""
+    """Somebody is asked whether a call may run."""
 
     type: ClassVar[str] = "permission_asked"
     tool_call_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     claims: tuple[str, ...]
+    """What the call would do, as `op:resource` lines."""
     reason: str
+    """Why it is asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionAnswered:
-    """A call was decided. `policy` is the one that decided, or `answer`: somebody was asked.
-
-    `suggestion` is the `--allow` rule that would have allowed a denied call, where there is one.
-    """
+    """A call was decided."""
 
     type: ClassVar[str] = "permission_answered"
     tool_call_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     effect: Literal["allow", "deny", "defer", "abort"]
+    """The decision."""
     policy: str
+    """The name of the policy that decided; `answer` where somebody was asked."""
     reason: str
+    """Why it was decided so."""
     suggestion: str = ""
+    """The `--allow` rule that would have allowed a denied call; empty where there is none."""
     tool_input: Any = None
+    """The arguments of the call."""
 
 
 PhaseName: TypeAlias = Literal["explore", "plan", "implement", "review"]
@@ -280,54 +335,64 @@ it was stopped by somebody."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPhase:
-    """A plan has begun or ended one of its phases; `step` counts the cycles through them from 1.
-
-    `summary`: what came of a phase that ended, in a line. `text`: what it hands on, whole: the
-    findings, the plan, the verdict with its reasons. `shut_in` says, in words for a person, what
-    keeps its commands from changing the project; "" where nothing does. `duration_ms`, `usage` and
-    `cost_usd` (None: a price is unknown) are those of this phase, once it ended.
-    """
+    """A plan has begun or ended one of its phases."""
 
     type: ClassVar[str] = "phase"
     phase: PhaseName
+    """The phase."""
     step: int
+    """The number of the cycle of implementing and reviewing, from 1."""
     state: Literal["started", "ended"]
+    """Whether the phase began or ended."""
     summary: str = ""
+    """The result of a phase that ended, in one line."""
     text: str = ""
+    """What the phase hands on, whole: the findings, the plan, or the verdict with its reasons."""
     shut_in: str = ""
+    """What keeps the commands of the phase from changing the project, in words for a person; empty
+    where nothing does."""
     duration_ms: int = 0
+    """How long a phase that ended took."""
     usage: Usage = field(default_factory=Usage)
+    """The tokens of a phase that ended."""
     cost_usd: float | None = 0.0
+    """The cost of a phase that ended; None when a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceTaken:
-    """A command was run, or was to be run, while a plan was implemented or reviewed.
-
-    `id` (`E1`, …) is unique in the plan. `exit_code` is None where it never ended by itself.
-    `output_sha256` and `tree` (hex SHA-256) are those of what it printed and of the files that it
-    was run on.
-    """
+    """A command was run, or should have been, while a plan was implemented or reviewed."""
 
     type: ClassVar[str] = "evidence"
     id: str
+    """The id of the evidence, `E1` and so on; unique in the plan."""
     phase: PhaseName
+    """The phase it belongs to."""
     step: int
+    """The number of the cycle it belongs to, from 1."""
     command: str
+    """The command line."""
     outcome: EvidenceOutcome
+    """How the command ended."""
     exit_code: int | None
+    """The exit code; None where the command did not end by itself."""
     output_sha256: str
+    """The SHA-256 of the command's output, in hex."""
     tree: str
+    """The SHA-256 of the files the command ran on, in hex."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkEvent:
-    """What happens in the fork that a phase runs in, for whoever shows it. Never history here."""
+    """An event of the fork that a plan phase runs in, for display; it is no history here."""
 
     type: ClassVar[str] = "fork_event"
     phase: PhaseName
+    """The phase that runs in the fork."""
     step: int
+    """The number of the cycle, from 1."""
     event: "LoopEvent"
+    """The event."""
 
 
 LoopEvent: TypeAlias = (
