@@ -19,21 +19,28 @@ ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingBudgets:
-    """Thinking tokens per level, for providers that want a number; None = the provider's table."""
+    """How many tokens each thinking level may use, for providers that want a number."""
 
     minimal: int | None = None
+    """Tokens for `minimal`; None means the provider's own number."""
     low: int | None = None
+    """Tokens for `low`; None means the provider's own number."""
     medium: int | None = None
+    """Tokens for `medium`; None means the provider's own number."""
     high: int | None = None
+    """Tokens for `high`; None means the provider's own number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as a model is told of it."""
+    """A tool as it is described to a model."""
 
     name: str
+    """The name the model calls it by."""
     description: str
+    """What the tool does, for the model."""
     parameters: Mapping[str, Any]
+    """The JSON Schema of its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ class NamedTool:
     """The tool that the model must call."""
 
     name: str
+    """The name of the tool."""
 
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
@@ -48,10 +56,12 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSchema:
-    """What the answer's text must be: JSON after this JSON Schema, held to it by the service."""
+    """A JSON Schema that the service holds the text of the answer to."""
 
     name: str
+    """The name of the schema, for services that want one."""
     schema: Mapping[str, Any]
+    """The JSON Schema."""
 
 
 class SystemText(str):
@@ -70,116 +80,152 @@ class SystemText(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmContext:
-    """What one model call sees. Images are read from `asset_dir` at the provider boundary."""
+    """What one model call sees."""
 
     system_prompt: str
+    """The system prompt; a `SystemText` also says which part of it stays the same."""
     messages: Sequence[Message]
+    """The messages, ready to send."""
     tools: Sequence[ToolSpec] = ()
+    """The tools that the model may call."""
     asset_dir: str | None = None
+    """The folder from which the provider reads the pictures; None where they are not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How one model call is made. `model` is `alias/id`; an `api_key` beats the provider's own.
-
-    `response_schema` is only for models whose service can hold an answer to one. `chunk_timeout_s`:
-    how long the service may be silent within its answer, where that is not as its settings say.
-    """
+    """How one model call is made."""
 
     model: str = ""
+    """The model, as `alias/id`."""
     api_key: str | None = field(default=None, repr=False)
+    """The key; it is used in place of the provider's own."""
     thinking_level: ThinkingLevel = "off"
+    """How much the model thinks."""
     thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
+    """How many tokens each thinking level may use."""
     max_output_tokens: int | None = None
+    """The most tokens of the answer; None means the model's own limit."""
     tool_choice: ToolChoice = "auto"
+    """Whether the model may, must or must not call a tool, or which one it must call."""
     response_schema: ResponseSchema | None = None
+    """What the answer must be; only for models whose service can hold an answer to a schema."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further HTTP headers."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Values that the service stores with the request, such as a user id."""
     request_timeout_s: float | None = None
+    """How long the request may take; None means what the provider's settings say."""
     chunk_timeout_s: float | None = None
+    """How long the service may be silent within its answer; None means what its settings say."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """The service began to answer. `model` is its own name of the model, if it told.
-
-    `stand_in` is the model (`alias/id`) that answers where the one that was asked cannot.
-    """
+    """The service has begun to answer."""
 
     model: str = ""
+    """The service's own name of the model; empty where it does not say."""
     stand_in: str = ""
+    """The model, as `alias/id`, that answers in place of the one that was asked; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
+    """A piece of the answer's text."""
+
     text: str
+    """The new text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
+    """A piece of the model's thinking."""
+
     text: str
+    """The new text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingEnd:
-    """Closes the open thinking block. `text` is the whole of it, if the service repeats it."""
+    """The open thinking block is whole."""
 
     text: str | None = None
+    """The whole text of the block, if the service repeats it."""
     signature: str | None = None
+    """The service's signature of the block, which it wants back unchanged."""
     redacted: str | None = None
+    """The block in the service's own encrypted form, where it hides the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallDelta:
-    """A piece of a call. `key` tells calls of one answer apart; id and name come at least once."""
+    """A piece of a tool call."""
 
     key: str
+    """Tells the calls of one answer apart."""
     id: str = ""
+    """The id of the call; it comes with one piece at least."""
     name: str = ""
+    """The name of the tool; it comes with one piece at least."""
     arguments: str = ""
+    """The next piece of the arguments, as JSON text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallEnd:
-    """The call is whole. `arguments`, if given, replaces what the deltas built up."""
+    """A tool call is whole."""
 
     key: str
+    """The key of its deltas."""
     id: str = ""
+    """The id of the call; empty where a delta had it."""
     name: str = ""
+    """The name of the tool; empty where a delta had it."""
     arguments: Any = None
+    """The whole arguments, which replace those of the deltas; None keeps those."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionDone:
-    """The service folded older history into one block of its own (`messages.CompactionBlock`)."""
+    """The service has folded older history into one block (`messages.CompactionBlock`)."""
 
     data: Mapping[str, Any]
+    """The block as the service sent it."""
     text: str = ""
+    """The summary in it, where the service shows one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDone:
-    """The answer is whole. A `message`, if given, replaces what the deltas built up."""
+    """The answer is whole."""
 
     stop_reason: StopReason = "stop"
+    """Why the model stopped."""
     usage: Usage | None = None
+    """The tokens of the call; None where the service did not say."""
     message: AssistantMessage | None = None
+    """The whole answer, which replaces what the deltas built up; None keeps that."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamError:
-    """The call failed; text and thinking so far stay, calls are dropped: they never ran."""
+    """The call failed. Text and thinking are kept; tool calls are dropped: they never ran."""
 
     error: ProviderError
+    """What went wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRetry:
-    """The call is made again after `delay_ms`; what came so far is void."""
+    """The call is made again, and what came so far is void."""
 
     attempt: int
+    """The number of the failed attempt, from 1."""
     delay_ms: int
+    """How long dirge waits before the next attempt."""
     error: str
+    """Why the attempt failed."""
 
 
 StreamEvent: TypeAlias = (
@@ -211,14 +257,14 @@ async def closing(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOption:
-    """A model that could be switched to. `price` is for people.
-
-    Where nobody knows, `window_tokens` is 0 and `price` empty.
-    """
+    """A model that one could switch to."""
 
     spec: str
+    """How to name the model: `[alias/]id[:level]`."""
     window_tokens: int
+    """The size of its context window; 0 where it is unknown."""
     price: str = ""
+    """The price in words for a person; empty where it is unknown."""
 
 
 class Models(Protocol):
