@@ -32,10 +32,12 @@ Operation = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A shell command as it would be given to bash, and the absolute folder it would start in."""
+    """A shell command and where it would start."""
 
     text: str
+    """The command line as it would be given to bash."""
     cwd: str
+    """The absolute folder it would start in."""
 
 
 Resource: TypeAlias = str | Command
@@ -43,16 +45,15 @@ Resource: TypeAlias = str | Command
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One operation on one resource.
-
-    `read` and `edit`: an absolute path, links not yet followed. `execute`: a `Command`.
-    `network`: a host name. The rest: a name that a rule can match. An `edit` that `removes` leaves
-    nothing at its path: the file is deleted, or gets another name.
-    """
+    """One operation on one resource."""
 
     op: Operation
+    """What would be done."""
     resource: Resource
+    """To what: for `read` and `edit` an absolute path, links not yet followed; for `execute` a
+    `Command`; for `network` a host name; else a name that a rule can match."""
     removes: bool = False
+    """An `edit` that leaves nothing at its path: the file is deleted or renamed."""
 
 
 def command_in_folder(command: str, folder: str, cwd: str) -> str:
@@ -86,15 +87,16 @@ CallProblem = Literal["unknown_tool", "invalid_arguments", "truncated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopToolResult:
-    """What a tool gives back. `is_error` results are still answers: the run goes on.
-
-    A batch in which every result has `terminate` ends the inner loop after its turn.
-    """
+    """The result of a tool call. One that is an error is still an answer: the run goes on."""
 
     content: tuple[ResultBlock, ...]
+    """What the model gets."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    """What programs read of the result; `outcome` (a `ToolOutcome`) is one member."""
     is_error: bool = False
+    """Whether the call failed."""
     terminate: bool = False
+    """Whether the inner loop may end; it ends after a turn in which every result says so."""
 
     @property
     def text(self) -> str:
@@ -147,42 +149,47 @@ class Previews(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """What a call makes of one file. `path` is absolute as asked; None: there is no file.
-
-    Texts are the file's own, line ends and byte-order mark included. `before_sha256` is the digest
-    of the bytes `before` was read from, so that a later version is told from it. `moved_from` is
-    the path of another change, a removal, whose file this one was before.
-    """
+    """What a call makes of one file. Texts are the file's own, line ends and byte-order mark
+    included."""
 
     path: str
+    """The absolute path, as asked for."""
     before: str | None
+    """The text before; None where there is no file."""
     after: str | None
+    """The text after; None where no file is left."""
     before_sha256: str = ""
+    """The SHA-256 of the bytes that `before` was read from, to notice a later version."""
     moved_from: str = ""
+    """The path this file had before; another change of the call removes that one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What to show beside a question: a unified diff, a command, or plain text.
-
-    `changes` is what the diff was made of, one entry per file, so that a person can take a part of
-    it or change it. `note` is what the text does not say, such as that a command goes on.
-    """
+    """What to show beside a question."""
 
     kind: Literal["diff", "command", "text"]
+    """Whether `text` is a unified diff, a command or plain text."""
     text: str
+    """What is shown."""
     path: str = ""
+    """The file it is about; empty where there is none."""
     changes: tuple[FileChange, ...] = ()
+    """What the diff was made of, one entry per file: a person can take a part or change it."""
     note: str = ""
+    """What the text does not say, such as that a command continues in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentProblem:
-    """One thing that is wrong with arguments, at `path` (names and positions from the top)."""
+    """One thing that is wrong with the arguments of a call."""
 
     path: tuple[str | int, ...]
+    """Where it is: names and positions from the top."""
     kind: Literal["missing", "type", "enum", "extra", "other"]
+    """What kind of problem it is."""
     message: str
+    """What is wrong, for the model."""
 
 
 class InvalidArguments(ValueError):
@@ -195,21 +202,26 @@ class InvalidArguments(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call on its way through dispatch. `problem` says why it will not run as it stands.
-
-    `written` are the arguments as the model wrote them, parsed if they could be; `repairs` the
-    kinds of repair that made `arguments` of them, and `notes` what the model is told of those.
-    """
+    """One tool call on its way through dispatch."""
 
     id: str
+    """The id of the call."""
     name: str
+    """The name of the tool, as the model wrote it."""
     arguments: Any
+    """The arguments the tool gets."""
     tool: LoopTool | None = None
+    """The tool; None where there is none of that name."""
     problem: CallProblem | None = None
+    """Why the call will not run as it stands; None where it will."""
     problem_text: str = ""
+    """The problem in words for the model."""
     written: Any = None
+    """The arguments as the model wrote them, parsed if they could be."""
     repairs: tuple[str, ...] = ()
+    """The kinds of repair that made `arguments` of `written`."""
     notes: tuple[str, ...] = ()
+    """What the model is told of the repairs."""
 
 
 ToolValidator: TypeAlias = Callable[[LoopTool, Any], Mapping[str, Any]]
