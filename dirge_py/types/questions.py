@@ -9,70 +9,81 @@ from dirge_py.types.tools import FileChange, Preview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedClaim:
-    """One claim as a person reads it. `resource` is the whole command, path or host, never cut."""
+    """One claim as a person reads it."""
 
     op: str
+    """The operation."""
     resource: str
+    """The whole command, path or host; it is never cut."""
     effect: Literal["allow", "ask", "deny"]
+    """What the rules say to it."""
     policy: str
+    """The name of the policy that says so."""
     reason: str
+    """Why, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What rules would let pass once they are stored, tried with the calls of this session.
-
-    `words` say it of any call. `also` are calls that were asked about and would run unasked then,
-    `still` those of the same kind that would be asked about all the same; the newest first.
-    """
+    """What rules would allow once they are stored, tried with the calls of this session."""
 
     words: str
+    """What they would allow, in words."""
     also: tuple[str, ...] = ()
+    """Calls that were asked about and would run without asking then; the newest first."""
     still: tuple[str, ...] = ()
+    """Calls of the same kind that would be asked about all the same; the newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
-    """One tool call that may not run before somebody says so.
-
-    `grant` are the rules (`op:pattern`) that "allow for this session" would store, exactly as
-    stored; empty when this request cannot be granted for longer than once. `wider` are rules that
-    would match more than this call (`execute:git push *`), where such a family makes sense.
-    `grant_reach` and `wider_reach` tell what else they would let pass. `alike` is how many calls
-    of the wider rules' kind were allowed one by one, once they are so many that the wider rules are
-    worth a hint; else 0. `can_keep`: the rules may also be written to the person's own settings.
-    `suggestion` is the `--allow` rule that would have allowed it, for those who cannot be asked.
-    `warning` is what somebody who looked at the call first has against it.
-    """
+    """One tool call that may not run before somebody allows it."""
 
     call_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     claims: tuple[AskedClaim, ...]
+    """What the call would do."""
     grant: tuple[str, ...] = ()
+    """The rules (`op:pattern`) that "allow for this session" stores, exactly as stored; empty when
+    the request can be granted only once."""
     wider: tuple[str, ...] = ()
+    """Rules that match more than this call (`execute:git push *`); empty where none make sense."""
     grant_reach: Reach | None = None
+    """What else the rules of `grant` would allow."""
     wider_reach: Reach | None = None
+    """What else the rules of `wider` would allow."""
     alike: int = 0
+    """How many calls that `wider` matches were allowed one by one, once they are so many that a
+    hint is worth it; else 0."""
     can_keep: bool = False
+    """Whether the rules may also be written to the person's own settings."""
     suggestion: str = ""
+    """The `--allow` rule that would have allowed the call, for those who cannot be asked."""
     warning: str = ""
+    """The objection of a check that looked at the call first; empty where there is none."""
     preview: Preview | None = None
+    """What to show beside the question; None where there is nothing."""
     cwd: str = ""
+    """The folder the call would run in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionAnswer:
-    """`allow` once, for the `session` or `always`; or `deny` with a comment for the model.
-
-    `is_wide`: what is remembered are the request's `wider` rules. `changes` is what the person made
-    of the preview's changes, one entry per file they touched; None: they took all as it was shown.
-    """
+    """The answer to one permission request."""
 
     effect: Literal["allow", "deny", "defer", "abort"]
+    """Allow the call, deny it, put it off, or abort the run."""
     remember: Literal["once", "session", "always"] = "once"
+    """How long `allow` holds: for this call, for the session, or always."""
     is_wide: bool = False
+    """Whether the request's `wider` rules are stored instead of those of `grant`."""
     comment: str = ""
+    """With `deny`: words for the model."""
     changes: tuple[FileChange, ...] | None = None
+    """What the person made of the preview's changes, one entry per file they touched; None takes
+    all as it was shown."""
 
 
 class Asker(Protocol):
@@ -87,29 +98,35 @@ class QuestionOption:
     """One answer that is offered."""
 
     label: str
+    """The answer."""
     description: str = ""
+    """What the answer means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Something the model wants to know. `header` is one or two words.
-
-    `is_multiple`: several options may be chosen. `is_open`: words of one's own may be given, too.
-    """
+    """Something the model wants to know."""
 
     question: str
+    """The whole question."""
     header: str = ""
+    """The question in one or two words."""
     options: tuple[QuestionOption, ...] = ()
+    """The answers that are offered."""
     is_multiple: bool = False
+    """Whether several options may be chosen."""
     is_open: bool = True
+    """Whether the person may also answer in their own words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAnswer:
-    """The labels that were chosen, in the order offered, and words of the person's own."""
+    """A person's answer to one question."""
 
     chosen: tuple[str, ...] = ()
+    """The labels of the chosen options, in the order offered."""
     text: str = ""
+    """The person's own words."""
 
 
 @runtime_checkable
@@ -122,28 +139,30 @@ class SupportsForms(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingFile:
-    """A file that a project brings along and that would act: be read as settings, or run.
-
-    `path` is relative to the project. `state`: new, or changed since it was trusted.
-    """
+    """A file of a project that would be read as settings, or run."""
 
     path: str
+    """The path, relative to the project."""
     kind: str
+    """What kind of file it is."""
     size: int
+    """Its size in bytes."""
     sha256: str
+    """The SHA-256 of its content."""
     state: Literal["new", "changed", "trusted"] = "new"
+    """Whether it is new, changed since it was trusted, or trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustOffer:
-    """What would be loaded from `project` (a physical path) if it were trusted.
-
-    `digest` stands for all of `files` together.
-    """
+    """The files that are loaded from a project if it is trusted."""
 
     project: str
+    """The physical path of the project."""
     files: tuple[ActingFile, ...]
+    """The files."""
     digest: str
+    """One digest that stands for all files together."""
 
 
 @runtime_checkable
