@@ -24,40 +24,48 @@ _LIMIT_WORDS: Mapping[LimitName, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult:
-    """What a run produced: its last words, every message it added, its tokens and turns.
-
-    `structured` is the value of an answer after a schema; `response` is its JSON then.
-    """
+    """What a run produced."""
 
     response: str
+    """The last text of the model; the JSON of `structured` where the answer follows a schema."""
     messages: tuple[Message, ...] = ()
+    """Every message the run added."""
     usage: Usage = field(default_factory=Usage)
+    """The tokens of the run."""
     turns: int = 0
+    """How many turns the run had."""
     structured: Any = None
+    """The value of an answer that follows a schema; else None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The agent rests. `stopped_by` names a guard that ended it gracefully, else it is empty."""
+    """The agent has come to rest."""
 
     result: AgentResult | None = None
+    """What the run produced."""
     stopped_by: str = ""
+    """The guard that ended the run gracefully; empty where none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxTurns:
-    """The model wanted to go on, but the run had its `max` turns."""
+    """The model wanted to go on, but the run had all its turns."""
 
     max: int
+    """How many turns the run may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitExceeded:
-    """A limit was passed."""
+    """A limit was exceeded."""
 
     name: LimitName
+    """The limit."""
     used: float
+    """How much was used."""
     max: float
+    """How much was allowed."""
 
     @property
     def message(self) -> str:
@@ -68,21 +76,22 @@ class LimitExceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitingConfirmation:
-    """Calls wait for a decision that nobody here could make; `run_agent_loop_continue` goes on.
-
-    `continuation` is what another process needs to go on, if whoever ran this keeps such things.
-    """
+    """Calls wait for a decision that nobody here could make; `run_agent_loop_continue` goes on."""
 
     call_ids: tuple[str, ...]
+    """The ids of the waiting calls."""
     description: str = ""
+    """What is to be decided, in words."""
     continuation: Mapping[str, Any] | None = None
+    """What another process needs to go on; None where nothing keeps that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
-    """Stopped from outside. `reason`: user, interject, SIGINT, SIGTERM, on-ask, …"""
+    """The run was stopped from outside."""
 
     reason: str = "user"
+    """By what: user, interject, SIGINT, SIGTERM, on-ask, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,43 +99,51 @@ class Refused:
     """The model or an input guardrail declined."""
 
     reason: str
+    """Why, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookTerminated:
-    """A hook ended the run at `point`."""
+    """A hook ended the run."""
 
     point: str
+    """The point at which the hook was asked."""
     reason: str
+    """Why, in the hook's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An error ended the run. `kind` is an `errors.ErrorKind`, `bug`, or `schema`: none fits it."""
+    """An error ended the run."""
 
     kind: str
+    """An `errors.ErrorKind`, `bug`, or `schema`: no answer fits the schema."""
     message: str
+    """What went wrong."""
     hint: str = ""
+    """What to do about it; empty where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsMoreTurns:
-    """One turn was asked for and is over; the model wants another. Turns count from 1."""
+    """One turn was asked for and is over; the model wants another."""
 
     turn: int
+    """The number of the turn, from 1."""
     turn_usage: Usage = field(default_factory=Usage)
+    """The tokens of this turn."""
     total_usage: Usage = field(default_factory=Usage)
+    """The tokens of all turns so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotVerified:
-    """A plan was worked through, and no review found that all of it is done.
-
-    `reason` is a line for people, `report` what was verified and what was not.
-    """
+    """A plan was worked through, and no review found that all of it is done."""
 
     reason: str
+    """Why, in one line for people."""
     report: str = ""
+    """What was verified and what was not."""
 
 
 Outcome: TypeAlias = (
