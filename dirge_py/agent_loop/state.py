@@ -8,7 +8,6 @@ from typing import Any
 
 from dirge_py.agent_loop.history import final_text, is_turn
 from dirge_py.agent_loop.merge import merged_hooks
-from dirge_py.agent_loop.normalize import HistoryNormalizer
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import (
@@ -22,6 +21,7 @@ from dirge_py.types.events import (
     TurnEnd,
     TurnStart,
 )
+from dirge_py.types.history import HistoryNormalizer
 from dirge_py.types.hooks import CallDecision, Context, LoopConfig, StopRun, TurnInfo, TurnUpdate
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import (
@@ -80,7 +80,7 @@ class RunState:
         self.error: ProviderError | None = None
         self.repairs: Counter[str] = Counter()
         # How much of a result is sent is the view's to decide; this only bounds the absurd.
-        self.healer = HistoryNormalizer(result_chars=MOST_RESULT_CHARS)
+        self.normalizer = HistoryNormalizer(result_chars=MOST_RESULT_CHARS)
         self._emit = emit
         self._turn_is_open = False
         self._view: tuple[Message, ...] | None = None

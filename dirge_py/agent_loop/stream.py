@@ -33,13 +33,13 @@ async def stream_assistant_response(run: RunState) -> AssistantMessage:
     context = await run.hooks.transform_context(run.info())
     messages = await run.hooks.convert_to_llm(run.info(context=context), context.messages)
     run.stop_if_aborted()
-    healed = run.healer.heal(messages)
-    if healed.closed or healed.dropped:
-        _logger.info("healed before sending: %d closed, %d dropped", healed.closed, healed.dropped)
+    sent = run.normalizer.normalize(messages)
+    if sent.closed or sent.dropped:
+        _logger.info("healed before sending: %d closed, %d dropped", sent.closed, sent.dropped)
     run.turn_tools = tuple(context.tools)
     answer = _Answer(run)
     try:
-        await answer.consume(_llm_context(run, context, healed.messages))
+        await answer.consume(_llm_context(run, context, sent.messages))
     except StopRun:
         # A decorator ended the run after the model had spoken: what it said is history.
         await answer.record_if_told()

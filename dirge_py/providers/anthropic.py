@@ -10,49 +10,20 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
-from typing import Any
-
 from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
 from dirge_py.providers.anthropic_stream import AnthropicParser
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, normalize_history
-from dirge_py.providers.media import (
-    Asset,
-    AssetEncoder,
-    HistoryEntry,
-    ToolMedia,
-    asset_encoder,
-    result_texts,
-    with_tool_media,
-)
+from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
+from dirge_py.providers.media import Asset, AssetEncoder, HistoryEntry, ToolMedia, asset_encoder, result_texts, with_tool_media
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.providers.thinking import thinking_budget, thinking_effort
-from dirge_py.types.llm import (
-    LlmContext,
-    NamedTool,
-    StreamFn,
-    StreamOptions,
-    SystemText,
-    ThinkingBudgets,
-    ThinkingLevel,
-    ToolChoice,
-    ToolSpec,
-)
-from dirge_py.types.messages import (
-    AssistantBlock,
-    AssistantMessage,
-    CompactionBlock,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-)
+from dirge_py.types.llm import LlmContext, NamedTool, StreamFn, StreamOptions, SystemText, ThinkingBudgets, ThinkingLevel, ToolChoice, ToolSpec
+from dirge_py.types.messages import AssistantBlock, AssistantMessage, CompactionBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from itertools import takewhile
+from typing import Any
+
 
 Blocks = list[dict[str, Any]]
 MAX_CACHE_MARKS = 4
@@ -159,7 +130,7 @@ def messages_request(
 
     `cache_ttl` is `5m` or `1h`; None leaves it to the service.
     """
-    history = normalize_history([_readable(message) for message in context.messages])
+    history = sendable_history([_readable(message) for message in context.messages])
     choice = _choice(options.tool_choice, profile) if context.tools else None
     is_forced = choice is not None and choice["type"] in {"any", "tool"}
     level = options.thinking_level

@@ -7,46 +7,21 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
 from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn, retry_without
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, normalize_history
+from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
 from dirge_py.providers.http_types import bearer_header
-from dirge_py.providers.media import (
-    Asset,
-    AssetEncoder,
-    ToolMedia,
-    asset_encoder,
-    result_texts,
-    with_tool_media,
-)
+from dirge_py.providers.media import Asset, AssetEncoder, ToolMedia, asset_encoder, result_texts, with_tool_media
 from dirge_py.providers.ollama_stream import OllamaParser, explain_error, is_thinking_refusal
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.thinking import thinking_effort
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.llm import (
-    LlmContext,
-    NamedTool,
-    StreamError,
-    StreamEvent,
-    StreamFn,
-    StreamOptions,
-    ThinkingLevel,
-    ToolSpec,
-    closing,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-    joined_text,
-)
+from dirge_py.types.llm import LlmContext, NamedTool, StreamError, StreamEvent, StreamFn, StreamOptions, ThinkingLevel, ToolSpec, closing
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage, joined_text
+from typing import Any
+
 
 _SECONDS = re.compile(r"-?\d+")
 
@@ -132,7 +107,7 @@ def _messages(call: ModelCall, assets: AssetEncoder) -> list[dict[str, Any]]:
     if call.context.system_prompt.strip():
         messages.append({"role": "system", "content": call.context.system_prompt})
     history = drop_foreign_blocks(call.context.messages, call.settings.alias)
-    for entry in with_tool_media(normalize_history(history, unsigned=True)):
+    for entry in with_tool_media(sendable_history(history, unsigned=True)):
         match entry:
             case AssistantMessage() if not (entry.text or entry.calls):
                 pass  # nothing but what another service folded

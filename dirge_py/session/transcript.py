@@ -16,10 +16,10 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import REDACTED
 from dirge_py.session.codec import Json, decode_message, encode_message
 from dirge_py.session.record import Record
+from dirge_py.types.history import synthetic_result
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
-    TextBlock,
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
@@ -99,22 +99,12 @@ def has_redacted_arguments(call: ToolCallBlock) -> bool:
 
 def unfinished_result(call: ToolCallBlock, state: CallState) -> ToolResultMessage:
     """The answer to an interrupted call that is not carried on."""
-    return _synthetic_result(call, _UNFINISHED[state], outcome="aborted")
+    return synthetic_result(call, _UNFINISHED[state], outcome="aborted", synthetic="interrupted")
 
 
 def confirmed_result(call: ToolCallBlock) -> ToolResultMessage:
     """The answer to an interrupted call that a person saw done."""
-    return _synthetic_result(call, _CONFIRMED, outcome="ok")
-
-
-def _synthetic_result(call: ToolCallBlock, text: str, *, outcome: str) -> ToolResultMessage:
-    return ToolResultMessage(
-        tool_call_id=call.id,
-        tool_name=call.name,
-        content=(TextBlock(text),),
-        details={"outcome": outcome, "synthetic": "interrupted"},
-        is_error=outcome != "ok",
-    )
+    return synthetic_result(call, _CONFIRMED, outcome="ok", synthetic="interrupted")
 
 
 _UNDECIDED = (
@@ -126,13 +116,7 @@ _OF_A_RUN = frozenset({"run_start", "message", "usage", "context", "tool_started
 
 def undecided_result(call: ToolCallBlock) -> ToolResultMessage:
     """The answer to a deferred call once the conversation goes on without a decision about it."""
-    return ToolResultMessage(
-        tool_call_id=call.id,
-        tool_name=call.name,
-        content=(TextBlock(_UNDECIDED),),
-        details={"outcome": "denied", "synthetic": "undecided"},
-        is_error=True,
-    )
+    return synthetic_result(call, _UNDECIDED, outcome="denied", synthetic="undecided")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.normalize import (
+from dirge_py.types.history import (
     RESULT_CHARS,
     HistoryNormalizer,
     NormalizedHistory,
@@ -101,12 +101,12 @@ def test_a_valid_history_comes_back_as_the_same_object(messages: tuple[Message, 
 @settings(max_examples=size(25, 60))
 @given(HISTORIES, st.data())
 def test_remembering_makes_no_difference(messages: tuple[Message, ...], data: st.DataObject):
-    healer = HistoryNormalizer()
+    normalizer = HistoryNormalizer()
     for end in sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4))):
-        healer.heal(messages[:end])
-    assert healer.heal(messages) == normalize_history(messages)
+        normalizer.normalize(messages[:end])
+    assert normalizer.normalize(messages) == normalize_history(messages)
     other = (user_text("other"), *messages[1:])
-    assert healer.heal(other) == normalize_history(other)
+    assert normalizer.normalize(other) == normalize_history(other)
 
 
 def test_missing_results_are_made_up_in_the_order_of_the_calls():
@@ -229,10 +229,10 @@ def test_steering_that_is_written_anew_for_every_call_costs_no_second_look():
     def sent() -> tuple[Message, ...]:
         return (user_text("[guidance] go", "steering"), said(call("a")), result("a"), said("x"))
 
-    healer = HistoryNormalizer()
-    first = healer.heal(sent())
+    normalizer = HistoryNormalizer()
+    first = normalizer.normalize(sent())
     again = sent()
-    assert healer.heal(again).messages is again
+    assert normalizer.normalize(again).messages is again
     assert first.messages == again
 
 
@@ -241,11 +241,11 @@ def test_a_long_history_costs_little_once_it_was_seen(size: int):
     history: list[Message] = []
     for number in range(size // 4):
         history += [user_text(f"{number}"), said(call("a")), result("a"), said("ok")]
-    healer = HistoryNormalizer()
-    healer.heal(tuple(history))
+    normalizer = HistoryNormalizer()
+    normalizer.normalize(tuple(history))
     messages = (*history, UserMessage(content=(TextBlock("more"),)))
 
     began = time.perf_counter()
     for _ in range(20):
-        assert healer.heal(messages).messages is messages
+        assert normalizer.normalize(messages).messages is messages
     assert (time.perf_counter() - began) / 20 < 0.005

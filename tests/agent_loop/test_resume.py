@@ -6,8 +6,8 @@ import pytest
 
 from dirge_py.agent_loop import CallDecision, Context, LoopConfig
 from dirge_py.agent_loop.history import GO_ON, check_resumable, continuation_prompt, open_calls
-from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.history import normalize_history
 from dirge_py.types.hooks import BeforeToolCall, Defer, StopRun, TurnInfo
 from dirge_py.types.messages import (
     AssistantMessage,

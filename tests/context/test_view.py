@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.context.compaction import effective_window, level_of
 from dirge_py.context.tokens import high_counter
 from dirge_py.context.view import ContextRequest, ContextView, ViewSettings
+from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record, decode, encode
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
+from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,

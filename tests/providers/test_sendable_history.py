@@ -1,7 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.history import NO_RESULT, drop_foreign_blocks, normalize_history
+from dirge_py.providers.history import drop_foreign_blocks, sendable_history
+from dirge_py.types.history import NO_RESULT
 from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
@@ -52,7 +53,7 @@ MESSAGES = st.one_of(
 def test_every_call_has_its_one_result_right_behind_it(messages):
     open_ids: list[str] = []
     used: set[str] = set()
-    for message in normalize_history(messages):
+    for message in sendable_history(messages):
         if isinstance(message, ToolResultMessage):
             assert message.tool_call_id == open_ids.pop(0)
             continue
@@ -71,7 +72,7 @@ def test_every_call_has_its_one_result_right_behind_it(messages):
 
 def test_a_call_without_a_result_gets_one_that_says_so():
     call = ToolCallBlock(id="a", name="read", arguments={})
-    _, answer, later = normalize_history([AssistantMessage(content=(call,)), user_text("go on")])
+    _, answer, later = sendable_history([AssistantMessage(content=(call,)), user_text("go on")])
 
     assert (answer.text, answer.is_error) == (NO_RESULT, True)
     assert later == user_text("go on")
@@ -80,12 +81,12 @@ def test_a_call_without_a_result_gets_one_that_says_so():
 def test_a_result_without_a_call_is_told_as_text():
     stray = ToolResultMessage(tool_call_id="x", tool_name="read", content=(TextBlock("r"),))
 
-    assert [message.text for message in normalize_history([stray])] == ["Result of read:\nr"]
+    assert [message.text for message in sendable_history([stray])] == ["Result of read:\nr"]
 
 
 def test_system_messages_stay_at_their_place_as_user_messages():
     summary = SystemMessage(content=(TextBlock("summary"),))
-    sent = normalize_history([user_text("a"), summary, user_text("b")])
+    sent = sendable_history([user_text("a"), summary, user_text("b")])
 
     assert [(message.role, message.text) for message in sent] == [
         ("user", "a"),
@@ -97,7 +98,7 @@ def test_system_messages_stay_at_their_place_as_user_messages():
 def test_an_id_that_services_would_refuse_is_replaced_on_both_sides():
     call = ToolCallBlock(id="odd|id", name="read", arguments={})
     result = ToolResultMessage(tool_call_id="odd|id", tool_name="read", content=(TextBlock("r"),))
-    asked, answer = normalize_history([AssistantMessage(content=(call,)), result])
+    asked, answer = sendable_history([AssistantMessage(content=(call,)), result])
 
     assert asked.calls[0].id == answer.tool_call_id
     assert "|" not in answer.tool_call_id
@@ -107,7 +108,7 @@ def test_an_id_that_services_would_refuse_is_replaced_on_both_sides():
 def test_what_a_model_made_up_as_a_name_is_spelt_as_one_on_both_sides():
     call = ToolCallBlock(id="a", name="functions.read: " + "x" * 99, arguments={})
     result = ToolResultMessage(tool_call_id="a", tool_name=call.name, content=(TextBlock("r"),))
-    asked, answer = normalize_history([AssistantMessage(content=(call,)), result])
+    asked, answer = sendable_history([AssistantMessage(content=(call,)), result])
 
     assert asked.calls[0].name == answer.tool_name == "functions_read_" + "x" * 49
 
@@ -139,14 +140,14 @@ def test_thinking_without_a_signature_is_sent_only_where_it_can_go_back():
     unsigned = ThinkingBlock(text="hm")
     message = AssistantMessage(content=(unsigned, TextBlock("ok")))
 
-    assert normalize_history([message])[0].content == (TextBlock("ok"),)
-    assert normalize_history([message], unsigned=True) == [message]
+    assert sendable_history([message])[0].content == (TextBlock("ok"),)
+    assert sendable_history([message], unsigned=True) == [message]
 
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(min_value=1, max_value=30))
 @settings(max_examples=size(30, 200))
 def test_ids_of_one_length_are_each_for_one_call(messages, chars):
-    written = normalize_history(messages, call_id_chars=max(6, chars))
+    written = sendable_history(messages, call_id_chars=max(6, chars))
     ids = [call.id for m in written if isinstance(m, AssistantMessage) for call in m.calls]
 
     assert len(set(ids)) == len(ids)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.codec import encode_message
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.recorder import Recorder
 from dirge_py.types.errors import SessionError
+from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionBusy
+from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import ToolResultMessage, user_text
 from tests.agent_loop.strict import faults
 from tests.apart import Piped

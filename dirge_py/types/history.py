@@ -1,0 +1,398 @@
+"""History as a strict service accepts it: every tool call has its one result, right behind it.
+
+A crash, a hook, an import or another program may leave calls without a result, results without a
+call, ids that occur twice, or messages that hold nothing. `normalize_history` puts that right in
+what is sent; what is stored stays as it is. With a `WireFormat` it also writes ids, names and
+blocks as the services' formats demand. Reading a journal needs more than messages, because it knows
+how far each call came (`session/transcript.py`); it shares `synthetic_result`.
+"""
+
+import hashlib
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import cut_middle, fair_shares
+from dirge_py.types.messages import (
+    UNFINISHED,
+    AssistantBlock,
+    AssistantMessage,
+    CompactionBlock,
+    Message,
+    ResultBlock,
+    StopReason,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+    user_text,
+)
+from dirge_py.types.tools import ToolOutcome
+
+RESULT_CHARS = 40_000
+"""The most text that one result is sent with."""
+
+NO_RESULT = (
+    "No result of this call was recorded. It may have run in part or not at all; "
+    "look before you repeat it."
+)
+_NEVER_RAN = "Not run: the answer that held this call was not finished. Call again if still needed."
+_NEVER_RUN: frozenset[StopReason] = frozenset({"length", "error", "aborted"})
+
+# One object each: who remembers what came of a message remembers these, too.
+_BEGINNING = user_text("[The beginning is left out.]", origin="harness")
+_GO_ON = user_text("[Go on.]", origin="harness")
+
+_WIRE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireFormat:
+    """What a service's format demands beyond a result for each call."""
+
+    unsigned_thinking: bool = False
+    """Thinking without a signature is sent back; otherwise it is left out."""
+    call_id_chars: int | None = None
+    """Length of every call id, letters and digits only; None: 1 to 40, `_` and `-` too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalizedHistory:
+    """Messages that can be sent, and how much had to be put right."""
+
+    messages: tuple[Message, ...]
+    closed: int = 0
+    """Results that were made up."""
+    dropped: int = 0
+    """Results without a call of their own; with `wire` the first of each id is sent as text."""
+
+
+def normalize_history(
+    messages: Sequence[Message],
+    *,
+    result_chars: int | None = RESULT_CHARS,
+    wire: WireFormat | None = None,
+) -> NormalizedHistory:
+    """`messages` as a strict service takes them; the same tuple when nothing is wrong.
+
+    * Every call has one result, behind its message, in the order of the calls. Missing ones are
+      made up, those without a call and repeated ones are left out; what stood between follows.
+    * Within a message every call has an id of its own.
+    * Empty and withheld answers, empty input and what no model reads are left out.
+    * An answer never comes first, nor right behind another one, unless that one was unfinished.
+    * A result is at most `result_chars` long; None: of any length.
+
+    With `wire` they are also spelled as a service reads them, and the order of answers is left to
+    its adapter:
+
+    * Every call id is used once in the whole history. Ids and names are of letters that all
+      services take: a model may have made up a whole command as a tool's name.
+    * Blocks a service refuses are left out of answers: empty text, thinking it can't check.
+    * System messages become user messages at their place: hoisted into the system prompt they
+      would change the cached prefix.
+    * A result without its call becomes a user message, for a caller that sends part of a history.
+    """
+    given = messages if isinstance(messages, tuple) else tuple(messages)
+    turns = _TurnNormalizer(result_chars, wire)
+    sent: list[Message] = []
+    closed = dropped = 0
+    for turn in turns.split(given, 0):
+        normalized = turns.normalize(turn, sent)
+        sent += normalized.messages
+        closed += normalized.closed
+        dropped += normalized.dropped
+    return NormalizedHistory(
+        messages=given if _are_same(sent, given) else tuple(sent), closed=closed, dropped=dropped
+    )
+
+
+class HistoryNormalizer:
+    """Normalizes a history that grows, with the result of `normalize_history`.
+
+    What it has seen before costs next to nothing.
+    """
+
+    def __init__(self, *, result_chars: int = RESULT_CHARS) -> None:
+        self._rules = _TurnNormalizer(result_chars, None)
+        self._turns: list[_NormalizedTurn] = []
+        self._seen: list[Message] = []
+        self._normalized: list[Message] = []
+
+    def normalize(self, messages: Sequence[Message]) -> NormalizedHistory:
+        """As the function `normalize_history`."""
+        given = messages if isinstance(messages, tuple) else tuple(messages)
+        self._forget_changed(given)
+        start = self._turns[-1].seen if self._turns else 0
+        for turn in self._rules.split(given, start):
+            self._add_turn(turn)
+        normalized = tuple(self._normalized)
+        last = self._turns[-1] if self._turns else _NOTHING
+        self._drop_open_turn()
+        return NormalizedHistory(
+            messages=normalized if last.is_changed else given,
+            closed=last.closed,
+            dropped=last.dropped,
+        )
+
+    def _forget_changed(self, given: Sequence[Message]) -> None:
+        """Keep the whole turns with which `given` begins."""
+        known = len(self._seen)
+        # One comparison in C: messages that are the same object are not looked into.
+        if list(given[:known]) == self._seen:
+            return
+        same = 0
+        for old, new in zip(self._seen, given, strict=False):
+            if old is not new and old != new:
+                break
+            same += 1
+        while self._turns and self._turns[-1].seen > same:
+            self._turns.pop()
+        self._trim()
+
+    def _add_turn(self, turn: Sequence[Message]) -> None:
+        before = self._turns[-1] if self._turns else _NOTHING
+        normalized = self._rules.normalize(turn, self._normalized)
+        self._seen += turn
+        self._normalized += normalized.messages
+        self._turns.append(
+            _NormalizedTurn(
+                seen=len(self._seen),
+                sent=len(self._normalized),
+                closed=before.closed + normalized.closed,
+                dropped=before.dropped + normalized.dropped,
+                is_changed=before.is_changed or not _are_same(normalized.messages, turn),
+            )
+        )
+
+    def _drop_open_turn(self) -> None:
+        """Forget the last turn: its results may still be coming in."""
+        if self._turns:
+            self._turns.pop()
+            self._trim()
+
+    def _trim(self) -> None:
+        last = self._turns[-1] if self._turns else _NOTHING
+        del self._seen[last.seen :], self._normalized[last.sent :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NormalizedTurn:
+    """Sums up to the end of one turn."""
+
+    seen: int = 0
+    """Messages given."""
+    sent: int = 0
+    """Messages made of them."""
+    closed: int = 0
+    dropped: int = 0
+    is_changed: bool = False
+    """Whether the messages made differ from those given."""
+
+
+_NOTHING = _NormalizedTurn()
+
+
+def _are_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+    return len(messages) == len(others) and all(map(operator.is_, messages, others))
+
+
+class _TurnNormalizer:
+    """Normalizes one turn after the other: an answer with all messages up to the next answer."""
+
+    def __init__(self, result_chars: int | None, wire: WireFormat | None) -> None:
+        self._result_chars = result_chars
+        self._wire = wire
+        self._used_ids: set[str] = set()
+        self._wire_id = _WIRE_ID
+        if wire is not None and wire.call_id_chars is not None:
+            self._wire_id = re.compile(f"[A-Za-z0-9]{{{wire.call_id_chars}}}")
+
+    def split(self, messages: Sequence[Message], start: int) -> Iterator[Sequence[Message]]:
+        """The turns from `start` on. Answers that are not sent begin none."""
+        begin = start
+        for position in range(start, len(messages)):
+            message = messages[position]
+            if (
+                position > begin
+                and isinstance(message, AssistantMessage)
+                and self._content(message)
+            ):
+                yield messages[begin:position]
+                begin = position
+        if begin < len(messages):
+            yield messages[begin:]
+
+    def normalize(self, turn: Sequence[Message], before: Sequence[Message]) -> NormalizedHistory:
+        """What is sent of a turn behind the messages `before`, which are sent already."""
+        sent: list[Message] = []
+        closed = 0
+        results: dict[str, list[ToolResultMessage]] = {}
+        for message in turn:
+            if isinstance(message, ToolResultMessage):
+                results.setdefault(message.tool_call_id, []).append(message)
+        asked: list[str] = []
+        answer = turn[0]
+        if isinstance(answer, AssistantMessage) and (content := self._content(answer)):
+            asked = [block.id for block in content if isinstance(block, ToolCallBlock)]
+            content = self._spelled(content, asked)
+            renamed = answer if content == answer.content else replace(answer, content=content)
+            sent += [*self._opening(before), renamed]
+            for call, call_id in zip(renamed.calls, asked, strict=True):
+                found = results.get(call_id)
+                closed += not found
+                sent.append(
+                    self._result(call, found.pop(0))
+                    if found
+                    else _missing_result(call, answer.stop_reason)
+                )
+        withheld = _withheld_calls(turn)
+        stray = {call_id: left for call_id, left in results.items() if call_id not in withheld}
+        quoted = {id(left[0]) for call_id, left in stray.items() if left and call_id not in asked}
+        sent += filter(None, (self._other(message, quoted) for message in turn))
+        return NormalizedHistory(
+            messages=tuple(sent), closed=closed, dropped=sum(map(len, stray.values()))
+        )
+
+    def _content(self, answer: AssistantMessage) -> tuple[AssistantBlock, ...]:
+        """The blocks of an answer that are sent; none where it is left out as a whole."""
+        blocks = answer.content
+        if self._wire is not None:
+            blocks = tuple(filter(self._is_wire_block, blocks))
+        is_sent = not answer.withheld and any(map(_says_something, blocks))
+        return blocks if is_sent else ()
+
+    def _is_wire_block(self, block: AssistantBlock) -> bool:
+        if isinstance(block, ThinkingBlock):
+            is_back = self._wire is not None and self._wire.unsigned_thinking
+            return bool(block.signature or block.redacted or (is_back and block.text))
+        if isinstance(block, ToolCallBlock):
+            return bool(block.name)
+        return _says_something(block)
+
+    def _opening(self, before: Sequence[Message]) -> Sequence[Message]:
+        """What has to come between `before` and an answer."""
+        if self._wire is not None:
+            return ()
+        if not before:
+            return (_BEGINNING,)
+        last = before[-1]
+        if isinstance(last, AssistantMessage) and last.stop_reason not in UNFINISHED:
+            return (_GO_ON,)
+        return ()
+
+    def _spelled(
+        self, content: tuple[AssistantBlock, ...], call_ids: Sequence[str]
+    ) -> tuple[AssistantBlock, ...]:
+        """`content` with ids and names of calls as they are sent."""
+        if self._wire is None:
+            # What is stored names its calls by these ids: only repeated ones change.
+            if all(call_ids) and len(set(call_ids)) == len(call_ids):
+                return content
+            self._used_ids.clear()
+        ids = iter(self._unique_ids(call_ids))
+        return tuple(
+            replace(block, id=next(ids), name=self._name(block.name))
+            if isinstance(block, ToolCallBlock)
+            else block
+            for block in content
+        )
+
+    def _unique_ids(self, call_ids: Sequence[str]) -> Iterator[str]:
+        for call_id in call_ids:
+            unique = self._id(call_id)
+            if not unique or unique in self._used_ids:
+                repeats = (self._id(f"{call_id or 'call'}_{number}") for number in count(2))
+                taken = self._used_ids.union(call_ids)
+                unique = next(name for name in repeats if name not in taken)
+            self._used_ids.add(unique)
+            yield unique
+
+    def _id(self, call_id: str) -> str:
+        if self._wire is None or self._wire_id.fullmatch(call_id):
+            return call_id
+        digest = hashlib.sha256(call_id.encode(errors="replace")).hexdigest()
+        chars = self._wire.call_id_chars
+        return f"call_{digest[:16]}" if chars is None else digest[:chars]
+
+    def _name(self, name: str) -> str:
+        if self._wire is None or _WIRE_NAME.fullmatch(name):
+            return name
+        return _NO_NAME.sub("_", name)[:64]
+
+    def _result(self, call: ToolCallBlock, result: ToolResultMessage) -> ToolResultMessage:
+        name = result.tool_name if self._wire is None else call.name
+        if (result.tool_call_id, result.tool_name) != (call.id, name):
+            result = replace(result, tool_call_id=call.id, tool_name=name)
+        return result if self._result_chars is None else _capped(result, self._result_chars)
+
+    def _other(self, message: Message, quoted: set[int]) -> Message | None:
+        """What is sent of a message that is neither an answer nor the result of a call."""
+        match message:
+            case ToolResultMessage() if self._wire is not None and id(message) in quoted:
+                return user_text(f"Result of {message.tool_name}:\n{message.text}", "harness")
+            case SystemMessage() if self._wire is not None and message.text.strip():
+                return user_text(message.text, "harness")
+            case UserMessage() | SystemMessage():
+                is_empty = not any(map(_says_something, message.content))
+                return None if is_empty else message
+            case _:
+                return None
+
+
+def _says_something(block: AssistantBlock | UserBlock) -> bool:
+    """Whether a message of this block alone can be sent. Thinking alone is refused."""
+    if isinstance(block, TextBlock):
+        return bool(block.text.strip())
+    if isinstance(block, CompactionBlock):
+        return bool(block.data)
+    return not isinstance(block, ThinkingBlock)
+
+
+def _withheld_calls(turn: Sequence[Message]) -> set[str]:
+    return {
+        call.id
+        for message in turn
+        if isinstance(message, AssistantMessage) and message.withheld
+        for call in message.calls
+    }
+
+
+def _missing_result(call: ToolCallBlock, stop_reason: StopReason) -> ToolResultMessage:
+    if stop_reason in _NEVER_RUN:
+        return synthetic_result(call, _NEVER_RAN, outcome="suppressed", synthetic="missing")
+    return synthetic_result(call, NO_RESULT, outcome="aborted", synthetic="missing")
+
+
+def synthetic_result(
+    call: ToolCallBlock, text: str, *, outcome: ToolOutcome, synthetic: str
+) -> ToolResultMessage:
+    """The result of a call that the tool itself did not give; `synthetic` says why."""
+    return ToolResultMessage(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=(TextBlock(text),),
+        details={"outcome": outcome, "synthetic": synthetic},
+        is_error=outcome != "ok",
+    )
+
+
+def _capped(result: ToolResultMessage, most: int) -> ToolResultMessage:
+    sizes = [len(block.text) if isinstance(block, TextBlock) else 0 for block in result.content]
+    total = sum(sizes)
+    if total <= most:
+        return result
+    marker = f"\n[… cut: this result has {total} characters; ask for less at once …]\n"
+    shares = fair_shares(sizes, most)
+    content: list[ResultBlock] = [
+        TextBlock(cut_middle(block.text, share, marker)) if isinstance(block, TextBlock) else block
+        for block, share in zip(result.content, shares, strict=True)
+    ]
+    return replace(result, content=tuple(content))
