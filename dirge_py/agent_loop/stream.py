@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+
 from dirge_py.agent_loop.argument_schema import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.model_call import Assembler, finished_blocks
@@ -12,9 +13,18 @@ from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.types.hooks import Context, StopRun
-from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamEvent, StreamOptions, StreamRetry, StreamStart, ToolSpec, closing
+from dirge_py.types.llm import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+    ToolSpec,
+    closing,
+)
 from dirge_py.types.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
-
 
 _EVENTS_PER_BREATH = 256
 _UNCHECKED = "the run was stopped before its check finished"

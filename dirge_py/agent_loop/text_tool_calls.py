@@ -71,7 +71,7 @@ def with_written_calls(
         call = prepare_call(block, tools, validate)
         if call.problem is not None or call.tool is None:
             continue
-        if is_public and changes_something(call.tool, call.arguments):
+        if is_public and changes_something(call):
             continue
         blocks.setdefault(signature(found.name, found.arguments), block)
     if not blocks:

@@ -12,11 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from dirge_py.agent_loop.argument_repair import (
-    RepairedArguments,
-    UnknownProperty,
-    repair_arguments,
-)
+from dirge_py.agent_loop.argument_repair import RepairedArguments, UnknownProperty, repair_arguments
 from dirge_py.agent_loop.argument_schema import (
     cut_json,
     explain_invalid_arguments,
@@ -213,7 +209,7 @@ def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> T
     if fitted.problem is not None:
         text = f"The arguments of this `{call.name}` call were cut off. {_AGAIN}"
         return replace(fitted, problem="truncated", problem_text=f"{text}\n{fitted.problem_text}")
-    if changes_something(tool, fitted.arguments):
+    if changes_something(fitted):
         text = (
             f"The arguments of this `{call.name}` call were cut off, so it did not run: half of "
             f"what was meant must not be carried out. {_AGAIN}"

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.plan import phases
 from dirge_py.plan.evidence import EvidenceCollector
@@ -17,7 +19,6 @@ from dirge_py.types.events import LoopEvent, MessageEnd, PlanPhase
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.types.outcomes import Done, Outcome
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation, ExclusiveOwner

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, shorten
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
@@ -11,7 +13,6 @@ from dirge_py.plan.verdict_check import CheckedVerdict, Finding, check_verdict, 
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

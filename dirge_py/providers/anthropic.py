@@ -10,20 +10,49 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
 from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
 from dirge_py.providers.anthropic_stream import AnthropicParser
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
-from dirge_py.providers.media import Asset, AssetEncoder, HistoryEntry, ToolMedia, asset_encoder, result_texts, with_tool_media
+from dirge_py.providers.media import (
+    Asset,
+    AssetEncoder,
+    HistoryEntry,
+    ToolMedia,
+    asset_encoder,
+    result_texts,
+    with_tool_media,
+)
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.providers.thinking import thinking_budget, thinking_effort
-from dirge_py.types.llm import LlmContext, NamedTool, StreamFn, StreamOptions, SystemText, ThinkingBudgets, ThinkingLevel, ToolChoice, ToolSpec
-from dirge_py.types.messages import AssistantBlock, AssistantMessage, CompactionBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
-from itertools import takewhile
-from typing import Any
-
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    StreamFn,
+    StreamOptions,
+    SystemText,
+    ThinkingBudgets,
+    ThinkingLevel,
+    ToolChoice,
+    ToolSpec,
+)
+from dirge_py.types.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    CompactionBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 Blocks = list[dict[str, Any]]
 MAX_CACHE_MARKS = 4

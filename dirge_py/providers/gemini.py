@@ -8,22 +8,43 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import thinking
 from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
-from dirge_py.providers.gemini_stream import GeminiParser, MADE_UP_ID, SKIP_VALIDATION, Signatures, unpack_signatures
+from dirge_py.providers.gemini_stream import (
+    MADE_UP_ID,
+    SKIP_VALIDATION,
+    GeminiParser,
+    Signatures,
+    unpack_signatures,
+)
 from dirge_py.providers.history import drop_foreign_blocks, sendable_history
 from dirge_py.providers.media import Asset, ToolMedia, asset_encoder, result_texts, with_tool_media
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.types.llm import NamedTool, StreamFn, ThinkingBudgets, ThinkingLevel, ToolChoice, ToolSpec
-from dirge_py.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
-from typing import Any
-from urllib.parse import quote
-
+from dirge_py.types.llm import (
+    NamedTool,
+    StreamFn,
+    ThinkingBudgets,
+    ThinkingLevel,
+    ToolChoice,
+    ToolSpec,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/webp"})
 _LONGEST_REPLY = 65_536

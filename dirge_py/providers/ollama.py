@@ -7,21 +7,46 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
 from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn, retry_without
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
 from dirge_py.providers.http_types import bearer_header
-from dirge_py.providers.media import Asset, AssetEncoder, ToolMedia, asset_encoder, result_texts, with_tool_media
+from dirge_py.providers.media import (
+    Asset,
+    AssetEncoder,
+    ToolMedia,
+    asset_encoder,
+    result_texts,
+    with_tool_media,
+)
 from dirge_py.providers.ollama_stream import OllamaParser, explain_error, is_thinking_refusal
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.thinking import thinking_effort
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.llm import LlmContext, NamedTool, StreamError, StreamEvent, StreamFn, StreamOptions, ThinkingLevel, ToolSpec, closing
-from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage, joined_text
-from typing import Any
-
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    ThinkingLevel,
+    ToolSpec,
+    closing,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    joined_text,
+)
 
 _SECONDS = re.compile(r"-?\d+")
 

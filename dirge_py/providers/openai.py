@@ -5,22 +5,49 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import ApiFormat, JsonCache, ModelCall, make_stream_fn
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
 from dirge_py.providers.http_types import bearer_header
-from dirge_py.providers.media import Asset, AssetEncoder, ToolMedia, asset_encoder, result_texts, with_tool_media
+from dirge_py.providers.media import (
+    Asset,
+    AssetEncoder,
+    ToolMedia,
+    asset_encoder,
+    result_texts,
+    with_tool_media,
+)
 from dirge_py.providers.openai_stream import OpenAIParser, unpack_details
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, Quirks, merge_bodies
 from dirge_py.providers.thinking import thinking_budget, thinking_effort
-from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamFn, StreamOptions, SystemText, ThinkingBudgets, ThinkingLevel, ToolChoice, ToolSpec
-from dirge_py.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage, joined_text
-from typing import Any
-from urllib.parse import urlsplit
-
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamFn,
+    StreamOptions,
+    SystemText,
+    ThinkingBudgets,
+    ThinkingLevel,
+    ToolChoice,
+    ToolSpec,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    joined_text,
+)
 
 BASE_URL = "https://api.openai.com/v1"
 KEY_ENV = ("OPENAI_API_KEY",)

@@ -9,23 +9,54 @@ import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
+from typing import Any
+
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.adapter import ApiFormat, JsonCache, LearnFromError, ModelCall, make_stream_fn, retry_without
+from dirge_py.providers.adapter import (
+    ApiFormat,
+    JsonCache,
+    LearnFromError,
+    ModelCall,
+    make_stream_fn,
+    retry_without,
+)
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
 from dirge_py.providers.http_types import bearer_header
 from dirge_py.providers.media import Asset, AssetEncoder, asset_encoder
 from dirge_py.providers.openai import cache_key, fits_strict, is_openai
-from dirge_py.providers.openai_responses_stream import ResponsesParser, pack_item, reasoning_input, unpack_item
+from dirge_py.providers.openai_responses_stream import (
+    ResponsesParser,
+    pack_item,
+    reasoning_input,
+    unpack_item,
+)
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.thinking import thinking_budget, thinking_effort
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamFn, StreamOptions, ToolChoice, ToolSpec
-from dirge_py.types.messages import AssistantMessage, CompactionBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage, joined_text
-from functools import partial
-from typing import Any
-
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamFn,
+    StreamOptions,
+    ToolChoice,
+    ToolSpec,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CompactionBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    joined_text,
+)
 
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
 _LEAST_TOKENS = 16

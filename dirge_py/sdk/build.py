@@ -9,14 +9,37 @@ What `/plan` may do, from the settings.
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.config.models import unusable_roles, usable_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
-from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, report_of, summarise_with
+from dirge_py.context.hooks import (
+    ContextParts,
+    context_parts,
+    file_reader,
+    relay_to,
+    report_of,
+    summarise_with,
+)
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ConversationDeps, EventForwarder, PromptCheck, RunDeps, SessionDeps, WorkEnvironment
-from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    PromptCheck,
+    RunDeps,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.conversation.durable import (
+    Engine,
+    RemotelyAnswered,
+    durable_interceptor,
+    durable_stream,
+)
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.provider import MemoryProvider
@@ -41,28 +64,39 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelCalls, ModelDirectory
 from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.attach import GuardedAttacher
-from dirge_py.sdk.environment import BuildContext, ExecutionEnvironment, SessionResources, ToolFactory, open_room
+from dirge_py.sdk.environment import (
+    BuildContext,
+    ExecutionEnvironment,
+    SessionResources,
+    ToolFactory,
+    open_room,
+)
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, Parent
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.sessions import changes_since, open_store, plan_left, queued_again, refuse_to_send, restore, typed_dir
+from dirge_py.sdk.sessions import (
+    changes_since,
+    open_store,
+    plan_left,
+    queued_again,
+    refuse_to_send,
+    restore,
+    typed_dir,
+)
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.session.file_states import UncommittedDiff
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.metadata import SessionMetadata
-from dirge_py.session.recorder import Recorder, may_change_something
+from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import continuation_reader
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.questions import Asker
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+from dirge_py.types.tools import changes_something
 
 if TYPE_CHECKING:
     from dirge_py.sdk.working_tree import WorkingTree
@@ -406,7 +440,7 @@ class _Builder:
             calls=CallHooks(
                 write_ahead=[
                     *(taking.interceptor for taking in room.run_snapshots),
-                    durable_interceptor(room.durable, is_mutating=may_change_something),
+                    durable_interceptor(room.durable, is_mutating=changes_something),
                 ],
                 at_start=[authorizer.at_start],
                 snapshots=[taking.bundle() for taking in room.run_snapshots],

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -15,7 +16,13 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.plugins.loading import Plugins
 from dirge_py.guards.limits import Limits, Meter, SideUsage
-from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
+from dirge_py.guards.recovery import (
+    EscalationBudget,
+    announce_server_compaction,
+    escalate_on_failure,
+    resume_broken_answers,
+    shrink_on_overflow,
+)
 from dirge_py.guards.reminders import DepthTracker
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
@@ -25,7 +32,6 @@ from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage
 from dirge_py.types.tools import Interceptor, ToolValidator
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,17 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import reduce
+from typing import Any, TypeAlias, get_args
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.session.transcript import InterruptedRun, JournalTranscript, TranscriptRepairs, read_transcript
+from dirge_py.session.transcript import (
+    InterruptedRun,
+    JournalTranscript,
+    TranscriptRepairs,
+    read_transcript,
+)
 from dirge_py.session.tree import branch
 from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, PhaseName, PlanPhase
-from dirge_py.types.messages import Message, ToolCallBlock, UNFINISHED, Usage, UserMessage
-from functools import reduce
-from typing import Any, TypeAlias, get_args
-
+from dirge_py.types.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
 
 _MAX_DECISIONS = 200
 _TITLE_LENGTH = 80

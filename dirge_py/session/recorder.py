@@ -7,6 +7,9 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
@@ -14,13 +17,22 @@ from dirge_py.session.journal import Clock, Journal
 from dirge_py.session.record import Record
 from dirge_py.session.transcript import InterruptedRun
 from dirge_py.types.errors import SessionError
-from dirge_py.types.events import AgentEnd, AgentStart, ContextReplaced, EvidenceTaken, LoopEvent, MessageEnd, PlanPhase, SystemNotice, ToolExecutionEnd, ToolExecutionStart, UsageReported
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    ContextReplaced,
+    EvidenceTaken,
+    LoopEvent,
+    MessageEnd,
+    PlanPhase,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    UsageReported,
+)
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Outcome
-from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
-from pathlib import Path
-from typing import Any
-
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, changes_something, text_result
 
 Redact = Callable[[str], str]
 
@@ -80,17 +92,6 @@ class _Draft:
     at: float
     parent: str | None = None
     sync: bool = False
-
-
-def may_change_something(call: ToolCall) -> bool:
-    """Whether the call claims more than reading. A tool that cannot say so counts as changing."""
-    if call.tool is None:
-        return True
-    try:
-        claims = call.tool.claims(call.arguments)
-    except Exception:
-        return True
-    return any(claim.op not in ("read", "meta") for claim in claims)
 
 
 @dataclasses.dataclass(slots=True)
@@ -187,7 +188,7 @@ class Recorder:
         cannot be recorded, only calls that change nothing may run; for those it need not outlive a
         power cut, as running them twice changes nothing.
         """
-        is_mutating = may_change_something(call)
+        is_mutating = changes_something(call)
         started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
         started["only_reads"] = not is_mutating
         if not self._save("tool_started", started, sync=is_mutating):

@@ -11,6 +11,10 @@ import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import shorten
@@ -19,16 +23,25 @@ from dirge_py.session.codec import Json, decode_usage
 from dirge_py.session.history import replay
 from dirge_py.session.ids import check_session_id
 from dirge_py.session.record import Record, json_text
-from dirge_py.session.transcript import CallChoice, InterruptedCall, InterruptedRun, confirmed_result, undecided_result, unfinished_result
+from dirge_py.session.transcript import (
+    CallChoice,
+    InterruptedCall,
+    InterruptedRun,
+    confirmed_result,
+    undecided_result,
+    unfinished_result,
+)
 from dirge_py.types.errors import FileError, SessionError
 from dirge_py.types.hooks import CallDecision
-from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage, Usage
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+)
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.types.tools import LoopToolResult
-from itertools import takewhile
-from pathlib import Path
-from typing import Any
-
 
 _CHOICES: Mapping[str, CallChoice] = {
     "carry on and look first": "inspect",

@@ -243,10 +243,12 @@ def text_result(
 _HARMLESS = frozenset(("read", "meta"))
 
 
-def changes_something(tool: LoopTool, arguments: Mapping[str, Any]) -> bool:
-    """Whether it claims more than to read. A tool that cannot say is taken to change things."""
+def changes_something(call: ToolCall) -> bool:
+    """Whether the call claims more than reading. A tool that cannot say so counts as changing."""
+    if call.tool is None:
+        return True
     try:
-        return any(claim.op not in _HARMLESS for claim in tool.claims(arguments))
+        return any(claim.op not in _HARMLESS for claim in call.tool.claims(call.arguments))
     except Exception:
         return True
 

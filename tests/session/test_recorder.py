@@ -3,30 +3,11 @@ import resource
 import pytest
 
 from dirge_py.session.journal import read_journal
-from dirge_py.session.recorder import Recorder, may_change_something
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    MessageEnd,
-    MessageStart,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    TurnStart,
-    UsageReported,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    CustomMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-    user_text,
-)
+from dirge_py.session.recorder import Recorder
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, SystemNotice, ToolExecutionEnd, ToolExecutionStart, TurnStart, UsageReported
+from dirge_py.types.messages import AssistantMessage, CustomMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, Usage, user_text
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, LimitExceeded
-from dirge_py.types.tools import Claim, ToolCall, text_result
+from dirge_py.types.tools import Claim, ToolCall, changes_something, text_result
 
 
 class Claiming:
@@ -476,4 +457,4 @@ def test_going_on_from_an_earlier_record_leaves_the_rest_in_place(start, store):
     ],
 )
 def test_a_call_changes_something_unless_it_claims_only_to_read(call, changes):
-    assert may_change_something(call) is changes
+    assert changes_something(call) is changes

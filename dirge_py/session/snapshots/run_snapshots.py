@@ -11,13 +11,12 @@ from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.lib.text import clean
 from dirge_py.processes.sandbox.program_folders import search_path
-from dirge_py.session.recorder import may_change_something
 from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, Snapshot, SnapshotMoment, Snapshots
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall
+from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, changes_something
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,7 +107,7 @@ class RunSnapshots:
         It stands around all others: neither a time limit nor the record of the start counts the
         wait, and a call that was not allowed never comes here.
         """
-        if may_change_something(call):
+        if changes_something(call):
             if self._taking is not None:
                 await asyncio.wait({self._taking})
             await self._hold_edited(call)
