@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import clean, format_count
+from dirge_py.lib.text import clean, format_count, one_line
 from dirge_py.lib.text_width import cell_width, cut
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.ids import short_names
 from dirge_py.session.index.results import IndexedSession, SearchMatch
 from dirge_py.session.record import Record
-from dirge_py.session.tree import RewindPoint, build_tree, one_line, rewind_points
+from dirge_py.session.tree import RewindPoint, build_tree, rewind_points
 from dirge_py.types.messages import Usage
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import cut_middle, fair_shares
+from dirge_py.lib.text import cut_middle, fair_shares, one_line
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -354,14 +354,12 @@ def _omitted(
     position: int, message: Message, how: Literal["folded", "cleared", "shortened"]
 ) -> OmittedMessage:
     text = _whole_text(message)
-    line = " ".join(text[: 4 * _BEGINNING_CHARS].split())
-    is_long = len(line) > _BEGINNING_CHARS
     return OmittedMessage(
         number=position + 1,
         how=how,
         author=message.tool_name if isinstance(message, ToolResultMessage) else message.role,
         chars=len(text),
-        beginning=line[: _BEGINNING_CHARS - 1] + "…" if is_long else line,
+        beginning=one_line(text[: 4 * _BEGINNING_CHARS], _BEGINNING_CHARS),
     )
 
 

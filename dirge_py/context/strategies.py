@@ -1,4 +1,4 @@
-"""The ways to shorten a history without asking anybody, and how they follow each other."""
+"""The ways to truncate a history without asking anybody, and how they follow each other."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ _LEAST_WORDS_CHARS, _MOST_WORDS_CHARS = 400, 40_000
 _SQUEEZED_TO = (8_000, 2_000, 500, 120, 30)
 
 
-async def shorten(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
+async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
     """The shape after each strategy in its turn, until the history is short enough.
 
     Long results that a model has seen are cut first. Results that were cleared before a summary

@@ -23,7 +23,7 @@ from dirge_py.context.shape import (
     shown_message,
     with_kept,
 )
-from dirge_py.context.strategies import Strategy, StrategyName, clear_results, shorten, window
+from dirge_py.context.strategies import Strategy, StrategyName, clear_results, truncate, window
 from dirge_py.context.summary import (
     OnStart,
     ReadFile,
@@ -352,7 +352,7 @@ class ContextView:
     async def _pass(self, job: CompactionJob, on_start: OnStart) -> Compaction | None:
         """Shorten the view once, if that saves enough to be worth a changed prefix."""
         attempt = SummaryAttempt(epoch=self.compactions, on_start=on_start)
-        shape = await shorten(job, self._strategies(attempt))
+        shape = await truncate(job, self._strategies(attempt))
         size = job.size_of(shape)
         kind = _kind(job, shape, attempt)
         if not _is_worth_it(job, size):

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from dirge_py.guards.stop_checks import Judge, nudge, stop_check
 from dirge_py.guards.verification import Verification
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import one_line, shorten
+from dirge_py.lib.text import one_line, truncate
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.tools import ToolCall
@@ -347,7 +347,7 @@ def _finding(block: Sequence[str]) -> ReviewFinding | None:
 
 def agent_rules(system_prompt: str) -> str:
     """What the agent was told to keep to. A summary of older history in it is not a rule."""
-    return shorten(_SUMMARY.sub("", system_prompt).strip(), RULES_CHARS)
+    return truncate(_SUMMARY.sub("", system_prompt).strip(), RULES_CHARS)
 
 
 def run_transcript(messages: Iterable[Message]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dirge_py.agent_loop.signature import result_digest, short_signature, signature
-from dirge_py.lib.text import shorten
+from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.messages import Message, UserMessage
 from dirge_py.types.outcomes import Done
@@ -347,8 +347,8 @@ def _agree(one: str | None, other: str | None) -> bool:
 
 
 def _shown(name: str, whole: str) -> str:
-    arguments = shorten(whole.partition("\0")[2], _SHOWN_CHARS)
-    return f"{name}({arguments})"
+    arguments = whole.partition("\0")[2]
+    return f"{name}({truncate(arguments, _SHOWN_CHARS)})"
 
 
 def _times(count: int) -> str:

@@ -184,14 +184,14 @@ def cut_middle(text: str, most: int, marker: str, *, tail: float = 0.1) -> str:
     return text[: room - end] + marker + text[len(text) - end :]
 
 
-def shorten(text: str, most: int) -> str:
-    """`text` in at most `most` characters, the last of them "…" if it was longer."""
+def truncate(text: str, most: int) -> str:
+    """`text` in at most `most` characters; `…` stands for the end that was left off."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def one_line(text: str, most: int) -> str:
-    """`text` on one line of at most `most` characters, the last of them "…" if it was longer."""
-    return shorten(" ".join(text.split()), most)
+    """`text` on one line of at most `most` characters, its runs of blanks as one blank."""
+    return truncate(" ".join(text.split()), most)
 
 
 def visible_name(name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import shorten
+from dirge_py.lib.text import one_line, truncate
 from dirge_py.permission.facts import ArgvPlan
 from dirge_py.permission.rules import Effect
 from dirge_py.types.tools import Claim, Command, Operation
@@ -272,7 +272,7 @@ class DecisionLog:
 
     def _told(self, text: str, most: int = _MOST_TEXT) -> str:
         # First the secrets: half of one, left by a cut, would not be known for one.
-        return shorten(self.redact(text), most)
+        return truncate(self.redact(text), most)
 
 
 def call_digest(tool: str, claims: Sequence[Claim], arguments: Any = None) -> str:
@@ -303,9 +303,7 @@ def format_past_decision(past: PastDecision) -> str:
 
 
 def _what(past: PastDecision) -> str:
-    what = " ".join("  ".join(past.claims).split())
-    shown = what if len(what) <= 60 else f"{what[:59]}…"
-    return f"{shown}  [{past.policy}]"
+    return f"{one_line('  '.join(past.claims), 60)}  [{past.policy}]"
 
 
 _WITHOUT_WORDS = {"answer": "that was the answer", "earlier": "decided while the run was down"}

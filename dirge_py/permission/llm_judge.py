@@ -77,10 +77,14 @@ def parse_verdict(answer: str) -> JudgeVerdict:
     """The verdict in a model's answer. Only a lone ALLOW allows."""
     found = _VERDICT.match(answer)
     if found is None:
-        return JudgeVerdict("unclear", f"the judge's answer cannot be read: {_line(answer)!r}")
+        return JudgeVerdict(
+            "unclear", f"the judge's answer cannot be read: {one_line(answer, _MOST_REASON)!r}"
+        )
     word, rest = found.groups()
     if word == "DENY":
-        return JudgeVerdict("deny", _line(rest.split("\n\n")[0]) or "the judge gave no reason")
+        return JudgeVerdict(
+            "deny", one_line(rest.split("\n\n")[0], _MOST_REASON) or "the judge gave no reason"
+        )
     if re.search(r"\bDENY\b", rest):
         return JudgeVerdict("unclear", "the judge said both ALLOW and DENY")
     return JudgeVerdict("allow")
@@ -106,7 +110,3 @@ def _cut(text: str) -> str:
         return text
     # A judge that sees only a part must know it: what is hidden may be what matters.
     return f"{text[:_MOST_CHARACTERS]} [{len(text) - _MOST_CHARACTERS} characters left out]"
-
-
-def _line(text: str) -> str:
-    return one_line(text, _MOST_REASON)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dirge_py.plan.state import PlanState
 
 
-
-
 async def implement(
     state: "PlanState",
     *,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.conversation.deps import ForkOptions
-from dirge_py.lib.text import shorten
+from dirge_py.lib.text import truncate
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
 from dirge_py.types.errors import DirgeError
@@ -200,7 +200,8 @@ def summary_line(phase: PhaseName, text: str) -> str:
         return "It produced nothing."
     name = read_plan(text).name if phase == "plan" else ""
     lines = (line.strip("#*- \t") for line in text.splitlines())
-    return shorten(name or next((line for line in lines if line), ""), 100)
+    line = name or next((line for line in lines if line), "")
+    return truncate(line, 100)
 
 
 def _without_tools() -> Hooks:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import one_line, shorten
+from dirge_py.lib.text import one_line, truncate
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.phases import fill_template, review_prompt, verdict_again_prompt
 from dirge_py.plan.verdict import ReviewVerdict, as_json_block, parse_verdict, verdict_answer_schema
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dirge_py.plan.phase_fork import PhaseFork
     from dirge_py.plan.project_guard import ProjectChanges
     from dirge_py.plan.state import PlanState
-
-
 
 
 _MOST_OF_CHANGES = 20_000
@@ -211,7 +209,7 @@ def _summary(judgement: CheckedVerdict) -> str:
     if judgement.cannot:
         parts.append(f"{len(judgement.cannot)} cannot be verified here")
     told = ", ".join(parts) or judgement.problem or judgement.missing.strip().splitlines()[0]
-    return f"Not done: {shorten(told, _MOST_OF_SUMMARY)}."
+    return f"Not done: {truncate(told, _MOST_OF_SUMMARY)}."
 
 
 _MOST_OF_LINE = 300

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import truncate
 from dirge_py.processes.output import BoundedOutput, OutputStore, UnreadOutput, split_whole
 from dirge_py.processes.pty import OnBytes, PtyCommand
 from dirge_py.processes.runner import DEFAULT_TIMEOUT_S, Runner
@@ -369,8 +370,7 @@ class Shells:
 
 
 def _first_line(command: str) -> str:
-    line = command.strip().partition("\n")[0]
-    return line if len(line) <= 60 else f"{line[:59]}…"
+    return truncate(command.strip().partition("\n")[0], 60)
 
 
 def farewell(ran: Sequence[ShellState]) -> str:

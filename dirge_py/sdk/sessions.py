@@ -15,6 +15,7 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import PromptCheck
 from dirge_py.files.read_log import ReadLog
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.text import one_line
 from dirge_py.lib.version import __version__
 from dirge_py.plan.state import NAME as PLAN
 from dirge_py.plan.state import notice_at_start
@@ -27,7 +28,7 @@ from dirge_py.session.recorder import Recorder
 from dirge_py.session.recovery import Continuation, check_continuation
 from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store
-from dirge_py.session.tree import one_line, typed_text
+from dirge_py.session.tree import typed_text
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
@@ -140,13 +141,16 @@ def _days(count: int) -> str:
 
 
 _QUEUE_SHOWN = 3
+_PROMPT_CHARS = 60
 
 
 def queued_again(loaded: LoadedSession) -> Iterator[str]:
     """What a person who resumes should know of what they typed: it waits for the next run."""
     waiting = decode_queue(loaded.choices.settings.get("queue"))
     if waiting:
-        shown = "; ".join(one_line(typed_text(message)) for _, message in waiting[:_QUEUE_SHOWN])
+        shown = "; ".join(
+            one_line(typed_text(message), _PROMPT_CHARS) for _, message in waiting[:_QUEUE_SHOWN]
+        )
         more = f" and {len(waiting) - _QUEUE_SHOWN} more" if len(waiting) > _QUEUE_SHOWN else ""
         verbs = ("message was", "waits") if len(waiting) == 1 else ("messages were", "wait")
         yield (

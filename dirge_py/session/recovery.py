@@ -17,7 +17,7 @@ from typing import Any
 
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import shorten
+from dirge_py.lib.text import truncate
 from dirge_py.processes.process_tree import abandoned_processes, kill_abandoned
 from dirge_py.session.codec import Json, decode_usage
 from dirge_py.session.history import replay
@@ -256,7 +256,8 @@ def title_of_call(call: ToolCallBlock) -> str:
 
 
 def _title(name: str, text: str) -> str:
-    return shorten(f"{name}: {' '.join(text.split())}" if text else name, _TITLE_LENGTH)
+    line = f"{name}: {' '.join(text.split())}" if text else name
+    return truncate(line, _TITLE_LENGTH)
 
 
 def _texts(arguments: Any) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_message
 from dirge_py.session.record import Record
 from dirge_py.types.errors import SessionError
@@ -112,6 +113,7 @@ MOVE_RECORD = "move"
 _TYPED = frozenset({"user", "steering", "follow_up"})
 _SAID = frozenset({"user", "assistant"})
 _LEAST_ID = 4
+_TITLE_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +244,7 @@ def describe_move(move: Record, records: Sequence[Record]) -> str:
     about = _member_text(move, "point")
     for record in records if about else ():
         if record.id == about and isinstance(message := message_of(record), UserMessage):
-            return f"{why}{what}: {one_line(typed_text(message))}"
+            return f"{why}{what}: {one_line(typed_text(message), _TITLE_CHARS)}"
     return f"{why}{what}"
 
 
@@ -265,11 +267,6 @@ def is_said(record: Record) -> bool:
 def typed_text(message: UserMessage) -> str:
     """What the person wrote, without what was attached to it."""
     return next((block.text for block in message.content if isinstance(block, TextBlock)), "")
-
-
-def one_line(text: str, most: int = 60) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _point(
@@ -310,7 +307,7 @@ def _tree_node(record: Record, at: int | None, records: Sequence[Record]) -> Tre
     message = message_of(record)
     if isinstance(message, UserMessage) and message.origin in _TYPED:
         kind: Literal["prompt", "move"] = "prompt"
-        text = one_line(typed_text(message))
+        text = one_line(typed_text(message), _TITLE_CHARS)
     elif record.type in ("branch", MOVE_RECORD):
         kind, text = "move", describe_move(record, records) if record.type == MOVE_RECORD else ""
     else:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
-from dirge_py.lib.text import clean
+from dirge_py.lib.text import clean, one_line
 from dirge_py.plan.approval import (
     Accept,
     AutoApprove,
@@ -240,8 +240,7 @@ def _drop(conversation: "Conversation", front: FrontEnd) -> None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return clean(line if len(line) <= 100 else line[:99] + "…")
+    return clean(one_line(text, 100))
 
 
 def _verbs(_conversation: "Conversation") -> Sequence[str]:

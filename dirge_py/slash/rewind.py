@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.text import visible
-from dirge_py.session.tree import one_line
+from dirge_py.lib.text import one_line, visible
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command

@@ -1,4 +1,4 @@
-"""Each way to shorten a history, alone and in a row."""
+"""Each way to truncate a history, alone and in a row."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.context.compaction import boundaries
 from dirge_py.context.shape import ViewShape, shown
-from dirge_py.context.strategies import clear_results, shorten, window
+from dirge_py.context.strategies import clear_results, truncate, window
 from dirge_py.context.tokens import TokenCounter
 from dirge_py.context.view import ContextRequest
 from dirge_py.types.messages import Message, SystemMessage, TextBlock, ToolResultMessage, user_text
@@ -131,6 +131,6 @@ def test_a_history_is_never_cut_between_a_call_and_its_result():
 async def test_shortened_results_are_not_shortened_again():
     messages = (*single_prompt_run(3), *step(9, "x" * 50_000), said("y"))
     task = job(messages)
-    once = await shorten(task, {})
-    again = await shorten(replace(task, shape=once, size=task.size_of(once)), {})
+    once = await truncate(task, {})
+    again = await truncate(replace(task, shape=once, size=task.size_of(once)), {})
     assert shown(messages, again) == shown(messages, once)

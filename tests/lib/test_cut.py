@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.lib.text import cut_middle, fair_shares
+from dirge_py.lib.text import cut_middle, fair_shares, one_line
 
 SIZES = st.lists(st.integers(0, 10_000), max_size=8)
 
@@ -30,3 +30,8 @@ def test_a_cut_text_is_no_longer_than_asked(text: str, most: int, marker: str):
 
 def test_both_ends_are_kept_around_the_marker():
     assert cut_middle("a" * 50 + "b" * 50, 23, "…cut…", tail=0.5) == "a" * 9 + "…cut…" + "b" * 9
+
+
+def test_one_line_is_one_line_of_bounded_length():
+    assert one_line(" a\n b\tc ", 5) == "a b c"
+    assert one_line("abcdef", 5) == "abcd…"

@@ -1,6 +1,9 @@
 """Deciding about a plan, plans of odd sizes, and what is stored and told of them."""
 
 from collections.abc import Sequence
+
+import pytest
+
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.frontend.print.command import PrintFront
 from dirge_py.plan.approval import Accept, DeferPlan, Reject
@@ -13,9 +16,6 @@ from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Faile
 from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 from tests.slash.hand import COMMANDS, typed
-
-import pytest
-
 
 
 @pytest.fixture(autouse=True)

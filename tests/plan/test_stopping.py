@@ -4,6 +4,11 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.plan.approval import PlanAnswer, Revise
 from dirge_py.plan.budget import PlanBudget
@@ -16,12 +21,7 @@ from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.outcomes import Cancelled, Done, HookTerminated, LimitExceeded
 from dirge_py.types.questions import PermissionAnswer
-from pathlib import Path
 from tests.plan.workroom import PLAN, REQUEST, Workroom, kept, verdict
-from typing import Any
-
-import pytest
-
 
 Stop = Callable[[], Awaitable[None]]
 PLACES = ("attach", "hash", "explore", "plan", "question", "implement", "copy", "review")

@@ -8,6 +8,12 @@ import asyncio
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.assembly import AgentPermission, Blueprint, assemble
@@ -22,13 +28,8 @@ from dirge_py.types.llm import LlmContext
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import Claim, text_result
-from hypothesis import HealthCheck, given, settings, strategies as st
-from pathlib import Path
 from tests.agent_loop.kit import Tool
 from tests.security.sizes import size
-from typing import Any
-
-
 
 KINDS = {"look": "read", "press": "other"}
 

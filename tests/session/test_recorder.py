@@ -4,8 +4,27 @@ import pytest
 
 from dirge_py.session.journal import read_journal
 from dirge_py.session.recorder import Recorder
-from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, SystemNotice, ToolExecutionEnd, ToolExecutionStart, TurnStart, UsageReported
-from dirge_py.types.messages import AssistantMessage, CustomMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, Usage, user_text
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnStart,
+    UsageReported,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CustomMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, LimitExceeded
 from dirge_py.types.tools import Claim, ToolCall, changes_something, text_result
 

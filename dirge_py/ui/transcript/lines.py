@@ -61,7 +61,7 @@ def fold(
     lines: list[Line] = [[]]
     used = 0
     for text, style in _joined(spans):
-        shown = text.expandtabs(TAB_WIDTH) if is_whole else shorten(text)
+        shown = text.expandtabs(TAB_WIDTH) if is_whole else truncate(text)
         for piece in _chop_into(shown, room, used):
             size = cell_len(piece)
             if used and used + size > room:
@@ -102,7 +102,7 @@ def pad(line: Strip, width: int, style: Style) -> Strip:
     return PaintedLine(segments, margin=line.margin, joint=line.joint, size=line.size)
 
 
-def shorten(line: str) -> str:
+def truncate(line: str) -> str:
     """The part of a line that is shown, tabs as blanks."""
     if len(line) > LONGEST_LINE:
         line = f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters)"
@@ -126,7 +126,7 @@ def chop(text: str, width: int) -> list[str]:
 def clip(text: str, width: int) -> str:
     """The first line of `text` in at most `width` cells; an ellipsis stands for the rest."""
     head, newline, _ = text.partition("\n")
-    head = shorten(head)
+    head = truncate(head)
     if not newline and cell_len(head) <= width:
         return head
     pieces = chop(head, max(1, width - 1))
