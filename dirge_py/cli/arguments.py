@@ -5,10 +5,10 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from dirge_py.lib.lazy import late
+from dirge_py.lib.nearest import nearest
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
 
@@ -74,10 +74,10 @@ class Parser(argparse.ArgumentParser):
         prefix = "unrecognized arguments: "
         if message.startswith(prefix):
             flag = message.removeprefix(prefix).split(" ")[0].split("=")[0]
-            near = get_close_matches(flag, self._option_string_actions, 1)
+            near = nearest(flag, self._option_string_actions)
             message = f"no flag `{flag}`."
             if near:
-                hint = f"Did you mean `{near[0]}`?"
+                hint = f"Did you mean `{near}`?"
         raise UsageError(message, hint=hint)
 
 

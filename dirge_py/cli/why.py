@@ -1,6 +1,5 @@
 """`dirge why`: what the permission engine would decide. Executes nothing, needs no provider."""
 
-import difflib
 import json
 import sys
 from argparse import Namespace
@@ -10,15 +9,13 @@ from typing import Any
 from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
+from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text import clean_json, visible
 from dirge_py.permission.decision import Decision
 from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.registry import tool_names
 from dirge_py.types.errors import DirgeError, UsageError
-
-_NEAR = 0.75
-"""How much alike two names are of which one may be the other mistyped, as difflib counts."""
 
 
 def build_why_parser() -> Parser:
@@ -55,9 +52,9 @@ def why_fits(rest: Sequence[str]) -> bool:
 def _is_tool(words: Sequence[str]) -> bool:
     if not words or words[0] in tool_names():
         return bool(words)
-    near = difflib.get_close_matches(words[0], tool_names(), 1, cutoff=_NEAR)
+    near = nearest(words[0], tool_names())
     if near and len(words) > 1:
-        sys.stderr.write(f"Taken as a prompt; did you mean `dirge why {near[0]} …`?\n")
+        sys.stderr.write(f"Taken as a prompt; did you mean `dirge why {near} …`?\n")
     return False
 
 

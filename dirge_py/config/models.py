@@ -2,25 +2,17 @@
 
 import difflib
 from collections.abc import Collection
+from dirge_py.config.access import foreign, has_access, is_custom, key_place, naming_variable, provider_access, serving_alias, takes_any_id
+from dirge_py.config.provider_schema import ProviderEntry
+from dirge_py.config.schema import Config, all_entries, entry_of
+from dirge_py.config.services import OFFLINE, SERVICES, SERVICE_OF, Service, is_loopback
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.nearest import nearest
+from dirge_py.types.errors import ConfigError, NoProvider
+from dirge_py.types.llm import ThinkingLevel
 from typing import get_args
 from urllib.parse import urlsplit
 
-from dirge_py.config.access import (
-    foreign,
-    has_access,
-    is_custom,
-    key_place,
-    naming_variable,
-    provider_access,
-    serving_alias,
-    takes_any_id,
-)
-from dirge_py.config.provider_schema import ProviderEntry
-from dirge_py.config.schema import Config, all_entries, entry_of
-from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, Service, is_loopback
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.errors import ConfigError, NoProvider
-from dirge_py.types.llm import ThinkingLevel
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 _MOST_NAMED = 3
@@ -303,8 +295,8 @@ def _unknown(config: Config, alias: str) -> ConfigError:
         entry = f'[providers.NAME] with `type = "{alias}"` and `script = "FILE"`'
         return ConfigError(f"There is no provider `{alias}`.", hint=f"Set one up: {entry}.")
     known = list(all_entries(config))
-    close = difflib.get_close_matches(alias, known, 1)
-    hint = f"Did you mean `{close[0]}`?" if close else f"There are: {', '.join(known)}."
+    close = nearest(alias, known)
+    hint = f"Did you mean `{close}`?" if close else f"There are: {', '.join(known)}."
     return ConfigError(f"There is no provider `{alias}`.", hint=hint)
 
 

@@ -3,7 +3,6 @@
 Imported only when something is wrong.
 """
 
-import difflib
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from dirge_py.config.key_lines import Path, dotted, line_of
 from dirge_py.config.schema import Config, own_path
 from dirge_py.config.services import PROVIDER_TYPES
+from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 
 _MOST_SHOWN = 10
@@ -115,13 +115,13 @@ def known_keys() -> tuple[KeyPath, ...]:
 def nearest_key(table: KeyPath, key: str) -> str | None:
     """What `key` in `table` was probably meant to be, in words to put after "did you mean"."""
     here = {path[len(table)] for path in known_keys() if matches(table, path)} - {ANY}
-    if close := difflib.get_close_matches(key, here, 1):
-        return f"`{close[0]}`"
+    if close := nearest(key, here):
+        return f"`{close}`"
     tables = {path[-1]: path[:-1] for path in reversed(known_keys())}
     tables.pop(ANY, None)
-    if close := difflib.get_close_matches(key, tables, 1):
-        where = tables[close[0]]
-        return f"`{close[0]}` in {table_name(where)}" if where else f"`{close[0]}` at the top"
+    if close := nearest(key, tables):
+        where = tables[close]
+        return f"`{close}` in {table_name(where)}" if where else f"`{close}` at the top"
     return None
 
 

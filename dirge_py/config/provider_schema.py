@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -19,6 +18,7 @@ from pydantic import (
 )
 
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, base_url_problem
+from dirge_py.lib.nearest import nearest
 from dirge_py.types.llm import ThinkingLevel
 
 Positive = Annotated[int, Field(gt=0)]
@@ -46,8 +46,8 @@ Price = Annotated[float, Field(ge=0)]
 def _known_type(name: str) -> str:
     if name in PROVIDER_TYPES:
         return name
-    near = get_close_matches(name, PROVIDER_TYPES, 1)
-    fix = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(PROVIDER_TYPES)}"
+    near = nearest(name, PROVIDER_TYPES)
+    fix = f"did you mean `{near}`?" if near else f"there are: {', '.join(PROVIDER_TYPES)}"
     raise ValueError(f"no provider type `{name}`; {fix}")
 
 

@@ -1,6 +1,5 @@
 """Rules (`op:pattern`, or `Bash(npm test)` as Claude Code spells them), and what they match."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.nearest import nearest
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
 from dirge_py.permission.patterns import (
     WordPattern,
@@ -121,10 +121,10 @@ def make_rule(
     if op == "*":
         known = "*"
     if known is None:
-        near = difflib.get_close_matches(op, _OPS, 1)
+        near = nearest(op, _OPS)
         raise error(
             f"{where}`{op}:{pattern}` is no rule: there is no operation `{op}`.",
-            hint=f"Did you mean `{near[0]}`?" if near else "Operations: " + ", ".join(_OPS) + ".",
+            hint=f"Did you mean `{near}`?" if near else "Operations: " + ", ".join(_OPS) + ".",
         )
     if not pattern:
         raise error(f"{where}`{op}:` has no pattern.", hint=f"`{op}:*` matches every {op}.")

@@ -6,14 +6,14 @@ Nothing here imports an HTTP library, so that listing providers costs nothing.
 import importlib
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
-from pathlib import Path
-
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.nearest import nearest
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamFn
+from pathlib import Path
+
 
 _FOLDER = Path(__file__).parent
 _EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)
@@ -52,6 +52,6 @@ def find_provider(name: str) -> Provider:
         )
         if isinstance(exported, Provider):
             return exported
-    near = get_close_matches(name, provider_names(), 1)
-    hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(provider_names())}."
+    near = nearest(name, provider_names())
+    hint = f"Did you mean `{near}`?" if near else f"There are: {', '.join(provider_names())}."
     raise ConfigError(f"no provider type `{name}`.", hint=hint)

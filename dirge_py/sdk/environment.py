@@ -14,11 +14,6 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import ExitStack
-from difflib import get_close_matches
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.prompts import follow_prompt
@@ -33,6 +28,7 @@ from dirge_py.files.assets import AssetStore
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.nearest import nearest
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
@@ -50,11 +46,7 @@ from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
 from dirge_py.session.snapshots.originals import keep_originals
-from dirge_py.session.snapshots.run_snapshots import (
-    RunSnapshots,
-    make_run_snapshots,
-    open_snapshots,
-)
+from dirge_py.session.snapshots.run_snapshots import RunSnapshots, make_run_snapshots, open_snapshots
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.registry import discover_tools, tool_names
@@ -64,6 +56,10 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox
@@ -231,8 +227,8 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
     known = [*tool_names(), *others]
     for name in (*(config.tools.enabled or ()), *config.tools.disabled):
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(known)}."
+            near = nearest(name, known)
+            hint = f"Did you mean `{near}`?" if near else f"There are: {', '.join(known)}."
             raise ConfigError(f"there is no tool `{name}`.", hint=hint)
     if config.tools.enabled == []:
         return []

@@ -3,7 +3,6 @@
 Both kinds of check end in words for the model about its mistake.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from dirge_py.lib.identity_cache import IdentityCache
+from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import Path, Schema, child, parts, properties_of, types_at
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
@@ -164,8 +164,8 @@ def _mistake(error: Any, known: list[str]) -> str:
     if error["type"] == "missing":
         return f"`{place}` is required."
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(place, known, 1)
-        return f"`{place}` is unknown." + (f" Did you mean `{near[0]}`?" if near else "")
+        near = nearest(place, known)
+        return f"`{place}` is unknown." + (f" Did you mean `{near}`?" if near else "")
     message = error["msg"]
     return f"`{place}`: {message[:1].lower()}{message[1:]} (got {_short(error['input'])})."
 

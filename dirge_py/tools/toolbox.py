@@ -1,12 +1,12 @@
 """Tools made ready for the loop: schemas, validation, and one call run with its services."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from dirge_py.lib.nearest import nearest
 from dirge_py.tools.base import Tool, ToolContext, ToolServices
 from dirge_py.tools.schema import (
     booleans_for_numbers,
@@ -206,8 +206,8 @@ class Toolbox:
     def _tool(self, name: str) -> BoundTool:
         if name in self._bound:
             return self._bound[name]
-        near = difflib.get_close_matches(name, self._bound, 1)
-        hint = f"Did you mean `{near[0]}`?" if near else f"Tools: {', '.join(self._bound)}."
+        near = nearest(name, self._bound)
+        hint = f"Did you mean `{near}`?" if near else f"Tools: {', '.join(self._bound)}."
         raise UsageError(f"There is no tool `{name}`.", hint=hint)
 
 

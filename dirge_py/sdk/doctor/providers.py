@@ -5,13 +5,13 @@ One GET for a list of models goes to each, with the key, to where its requests w
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 
 from dirge_py.config.access import ProviderAccess, has_access, key_place, provider_access
 from dirge_py.config.models import ModelChoice, main_model, resolve_model
 from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
 from dirge_py.config.sources import LocalServer
+from dirge_py.lib.nearest import nearest
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
@@ -132,8 +132,8 @@ def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[Chec
         return
     for wanted in _wanted(config, alias):
         if not _is_listed(wanted, models):
-            near = get_close_matches(wanted, models, 1)
-            better = f"`{near[0]}`" if near else f"one of its {len(models)}: `-m {alias}/…`"
+            near = nearest(wanted, models)
+            better = f"`{near}`" if near else f"one of its {len(models)}: `-m {alias}/…`"
             words = f"{alias}/{wanted} is not among the models that it lists"
             yield warn("model", words, f"choose {better}")
 
