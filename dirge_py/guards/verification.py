@@ -6,12 +6,13 @@ agent back that edited code and did not see it pass.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
 from dirge_py.guards.reminders import claimed_paths
 from dirge_py.guards.stop_checks import nudge, stop_check
+from dirge_py.lib.shell_lexer import without_here_documents, word_set
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message
@@ -20,44 +21,39 @@ from dirge_py.types.tools import Command, LoopToolResult, ToolCall
 VerificationStatus = Literal["untouched", "unverified", "red", "green"]
 
 
-def _set_of(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-CODE_EXTENSIONS = _set_of(
+CODE_EXTENSIONS = word_set(
     "py pyi pyx rs go c h cc cpp cxx hpp hh m mm java kt kts scala groovy cs fs vb js jsx mjs cjs "
     "ts tsx mts cts vue svelte rb php swift dart lua pl pm r jl ex exs erl hs ml mli clj cljs zig "
     "nim sh bash zsh fish ps1 sql proto"
 )
 
 # A call that ended like this has changed nothing.
-_WITHOUT_EFFECT = _set_of("error denied invalid unknown_tool suppressed")
-_RED = _set_of("failed_command error timeout")
-_MARKERS = _set_of(
+_WITHOUT_EFFECT = word_set("error denied invalid unknown_tool suppressed")
+_RED = word_set("failed_command error timeout")
+_MARKERS = word_set(
     "test build check lint compile verify typecheck vet clippy pytest unittest doctest tox nox "
     "ctest jest vitest mocha ava jasmine karma cypress playwright rspec minitest phpunit pest bats "
     "eslint tslint stylelint ruff mypy pyright flake8 pylint tsc golangci-lint staticcheck rubocop "
     "phpstan psalm shellcheck hadolint ktlint detekt swiftlint xcodebuild javac rustc gcc clang "
     "nextest biome oxlint basedpyright"
 )
-_NOT_IN_THE_SAME_BREATH = _set_of("checkout install add remove uninstall")
+_NOT_IN_THE_SAME_BREATH = word_set("checkout install add remove uninstall")
 _PAIRS = frozenset({("go", "vet"), ("go", "run"), ("go", "test")})
-_BUILDERS = _set_of("make gmake ninja")
+_BUILDERS = word_set("make gmake ninja")
 # They run what the project calls its checks: `npm run test:unit`, `just type-check`.
-_RUNNERS = _set_of(
+_RUNNERS = word_set(
     "npm pnpm yarn bun deno make gmake just task rake composer gradle gradlew mvn mvnw hatch poe "
     "pdm invoke"
 )
-_INTERPRETERS = _set_of("sh bash zsh python python3 node ruby perl php")
-_WRAPPERS = _set_of("sudo env time timeout nice nohup command exec")
+_INTERPRETERS = word_set("sh bash zsh python python3 node ruby perl php")
+_WRAPPERS = word_set("sudo env time timeout nice nohup command exec")
 # They look, move or speak; whatever they are told about, nothing is checked.
-_BYSTANDERS = _set_of(
+_BYSTANDERS = word_set(
     "ls cat head tail less more grep egrep fgrep rg ag find fd tree stat wc file du diff echo "
     "printf cd pushd mkdir rmdir rm cp mv ln touch chmod sed awk sort cut git gh which type man "
     "export source kill ps curl wget tee vi vim nano code"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_DOCUMENT = re.compile(r"(?<!<)<<-?\s*[\"']?(\w+)")
 _NUMBER = re.compile(r"\d[\d.]*[smhd]?")
 
 
@@ -124,21 +120,9 @@ def is_code(path: str) -> bool:
 
 def is_verification(command: str) -> bool:
     """Whether a shell command builds, tests or lints. A guess from its words; never raises."""
-    lines = _without_documents(command.replace("\\\n", " ").split("\n"))
+    lines = without_here_documents(command.replace("\\\n", " ").split("\n"))
     segments = (segment for line in lines for segment in re.split(r"[&|;]", line))
     return any(_checks(segment.split()) for segment in segments)
-
-
-def _without_documents(lines: Iterable[str]) -> Iterator[str]:
-    """The lines that are commands: what stands between `<<END` and `END` is only text."""
-    end = ""
-    for line in lines:
-        if end:
-            end = "" if line.strip() == end else end
-            continue
-        yield line
-        opened = _DOCUMENT.search(line)
-        end = opened[1] if opened else ""
 
 
 def _checks(words: Sequence[str]) -> bool:

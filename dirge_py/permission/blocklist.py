@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import word_set
 from dirge_py.permission.launchers import REMOVERS, find_starts
 from dirge_py.permission.protected import SYSTEM_FOLDERS
-from dirge_py.permission.shell_lexer import word_set
 
 _NEVER_REMOVED = SYSTEM_FOLDERS | word_set(
     "/home /media /mnt /opt /root /run /snap /srv /var /Applications /Users /Volumes /private"

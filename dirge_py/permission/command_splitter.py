@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dirge_py.permission.shell_lexer import (
+from dirge_py.lib.shell_lexer import (
     ANYTHING,
     FED,
     QUOTED,

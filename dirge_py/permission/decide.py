@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, cast
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_name, quoted_path
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
-from dirge_py.permission.shell_lexer import Word, word_set
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.shell_lexer import Part, Word
+from dirge_py.lib.shell_lexer import Part, Word
 from dirge_py.types.tools import Operation
 
 if TYPE_CHECKING:

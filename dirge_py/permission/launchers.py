@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
 from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unresolved
 from dirge_py.permission.patterns import escapes
-from dirge_py.permission.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
 
 WRAPPERS = word_set(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"

@@ -15,11 +15,11 @@ from typing import Literal, Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.program_options import paths_behind_colons
 from dirge_py.permission.recursive_reads import RecursiveRead, possible_recursive_read
-from dirge_py.permission.shell_lexer import Joint, Part, Word, word_set
 
 _PATTERN = re.compile(r"[*?\[]")
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.shell_lexer import Word, word_set
+from dirge_py.lib.shell_lexer import Word, word_set
 
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 

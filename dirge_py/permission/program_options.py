@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dirge_py.permission.shell_lexer import Word, word_set
+from dirge_py.lib.shell_lexer import Word, word_set
 
 OperandRule = Literal["path", "text", "revision", "none"]
 """`revision`: a git revision or a path, nobody can tell which."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.git.commands import judge_git
 from dirge_py.permission.program_options import (
     NotReadOnly,
@@ -18,7 +19,6 @@ from dirge_py.permission.program_options import (
     paths_behind_colons,
     program,
 )
-from dirge_py.permission.shell_lexer import Word, word_set
 
 _CONTEXT = "context before-context after-context max-count"
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from dirge_py.permission.shell_lexer import word_set
+from dirge_py.lib.shell_lexer import word_set
 
 SYSTEM_FOLDERS = word_set(
     "/bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /nix /proc /sbin /sys /usr"

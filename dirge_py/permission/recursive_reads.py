@@ -15,6 +15,7 @@ from typing import Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.facts import PathFact, ResolvedPath
 from dirge_py.permission.git.index import UNREADABLE
 from dirge_py.permission.git.links import links_of
@@ -32,7 +33,6 @@ from dirge_py.permission.program_options import NotReadOnly, ParsedOptions, pars
 from dirge_py.permission.programs import PROGRAMS
 from dirge_py.permission.protected import why_secret
 from dirge_py.permission.rules import PolicySet, Rule, anchored, forbids
-from dirge_py.permission.shell_lexer import Word, word_set
 
 _ALWAYS = word_set("rg ag ack ripgrep tar zip rsync 7z")
 _WITH_FLAG = word_set("grep egrep fgrep zgrep bzgrep xzgrep cp scp diff")

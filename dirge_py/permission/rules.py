@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.shell_lexer import ANYTHING, Word
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
 from dirge_py.permission.patterns import (
     WordPattern,
@@ -19,7 +20,6 @@ from dirge_py.permission.patterns import (
     path_pattern,
     quoted_path,
 )
-from dirge_py.permission.shell_lexer import ANYTHING, Word
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.tools import Operation
 

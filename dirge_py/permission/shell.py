@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 
+from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
 from dirge_py.permission.blocklist import (
     CommandFolders,
     dangerous_if_empty,
@@ -56,7 +57,6 @@ from dirge_py.permission.recursive_reads import (
     recursive_read_of,
     with_reasons,
 )
-from dirge_py.permission.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
 from dirge_py.permission.unresolved_words import (
     UnresolvedCommand,
     reads_of_finds,

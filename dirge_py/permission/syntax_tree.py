@@ -7,7 +7,7 @@ has not passed `shell_lexer.lex`: some characters crash the parser, and the proc
 import tree_sitter
 import tree_sitter_bash
 
-from dirge_py.permission.shell_lexer import Part
+from dirge_py.lib.shell_lexer import Part
 
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import FOUND, QUOTED, REFERENCE, unmarked, word_set
 from dirge_py.permission.command_splitter import SplitCommand, is_unresolved, with_folders_spelled
 from dirge_py.permission.launchers import READERS, REMOVERS, find_starts
 from dirge_py.permission.patterns import MANY, ONE
-from dirge_py.permission.shell_lexer import FOUND, QUOTED, REFERENCE, unmarked, word_set
 
 _REFERENCE = "\ue022"
 _LONGEST = 256

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import HERE_DOCUMENT
 from dirge_py.lib.text import one_line
 
 _MAX_PLAN_CHARS = 100_000
@@ -204,7 +205,6 @@ _SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`]+)\1(?!`)")
 _GOES_ON = re.compile(r"(?:\\|\||&&|[({]|\b(?:do|then|else|in))\Z")
 _BLOCK = re.compile(r"(?:for|while|until|if|case|select|function)\b")
 _BLOCK_END = re.compile(r"(?:\A|[;\s])(?:done|fi|esac|\})\s*\Z")
-_DOCUMENT = re.compile(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
 _STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 
 # A span in a sentence is more often a name than a command: it must look like one.
@@ -275,7 +275,7 @@ def _block_commands(lines: Sequence[str]) -> Iterator[str]:
 
 def _is_complete_command(lines: Sequence[str]) -> bool:
     """Whether a command that began with the first of these lines ends with the last one."""
-    found = _DOCUMENT.search(lines[0])
+    found = HERE_DOCUMENT.search(lines[0])
     if found:
         return lines[-1] == found[1]
     if _BLOCK.match(lines[0]):

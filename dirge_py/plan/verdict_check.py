@@ -10,7 +10,14 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.shell_lexer import MAX_BYTES, NotPlain, Part, lex, word_set
+from dirge_py.lib.shell_lexer import (
+    MAX_BYTES,
+    NotPlain,
+    Part,
+    lex,
+    without_here_documents,
+    word_set,
+)
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict
 
@@ -275,7 +282,6 @@ _COVERED = re.compile(
 _SUBSTITUTION = re.compile(r"\$\([^()]*\)")
 _STRING = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _SHELL_WITHIN = re.compile(rf"\b(?:{'|'.join(sorted(_SHELLS))})\s+-\w*c\b")
-_DOCUMENT = re.compile(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
 
 
 def hides_failures(command: str) -> bool:
@@ -323,14 +329,6 @@ def _inner_commands(parts: tuple[Part, ...]) -> Iterator[str]:
 
 def _without_inner_shells(command: str) -> str:
     """The command line without what substitutions, here-documents and strings hold."""
-    kept: list[str] = []
-    end = ""
-    for line in command.split("\n"):
-        if end:
-            end = "" if line.strip() == end else end
-            continue
-        kept.append(line)
-        found = _DOCUMENT.search(line)
-        end = found[1] if found else ""
-    text = _SUBSTITUTION.sub("$", "\n".join(kept))
+    kept = "\n".join(without_here_documents(command.split("\n")))
+    text = _SUBSTITUTION.sub("$", kept)
     return text if _SHELL_WITHIN.search(text) else _STRING.sub("''", text)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from dirge_py.lib.shell_lexer import lex
 from dirge_py.permission.rules import Mode
-from dirge_py.permission.shell_lexer import lex
 from dirge_py.permission.syntax_tree import sees_the_same
 
 from .conftest import Project, allow, deny

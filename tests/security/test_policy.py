@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.shell_lexer import NotPlain, screen
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, parse_rule
 from dirge_py.permission.settings import open_engine
-from dirge_py.permission.shell_lexer import NotPlain, screen
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.options import BuildOptions
@@ -345,7 +345,7 @@ from dirge_py.types.tools import Claim, Command
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet
-from dirge_py.permission.shell_lexer import NotPlain, lex
+from dirge_py.lib.shell_lexer import NotPlain, lex
 
 folder, step = sys.argv[1], int(sys.argv[2])
 gate = PermissionEngine(Workspace([folder], folder), PolicySet(), home=folder)

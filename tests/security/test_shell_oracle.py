@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.shell_lexer import NotPlain, Part, lex
+from dirge_py.lib.shell_lexer import NotPlain, Part, lex
 from dirge_py.permission.syntax_tree import sees_the_same
 from tests.files.requirement import lacking
 from tests.security.sizes import count, size

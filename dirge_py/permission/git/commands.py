@@ -21,6 +21,7 @@ from fnmatch import fnmatchcase, translate
 from glob import escape
 
 from dirge_py.lib.paths import is_below
+from dirge_py.lib.shell_lexer import Word
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.config import UnreadableRepository, read_bytes
 from dirge_py.permission.git.index import Tracked
@@ -33,7 +34,6 @@ from dirge_py.permission.program_options import (
     program,
 )
 from dirge_py.permission.protected import SECRET_NAMES, why_secret
-from dirge_py.permission.shell_lexer import Word
 
 _MOST_PATTERNS = 16
 _DIFF_LONG = (

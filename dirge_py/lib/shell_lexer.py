@@ -9,6 +9,7 @@ quotes or a backslash took their meaning away, a mark, a letter of a private are
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -109,6 +110,25 @@ def lex(text: str) -> tuple[Part, ...]:
     if not parts:
         raise NotPlain("it is empty")
     return tuple(parts)
+
+
+HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
+"""The beginning of a here-document; the group is the line that ends it. A guess from the text."""
+
+
+def without_here_documents(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that are commands: what stands between `<<END` and `END` is only text.
+
+    For readers that guess: unlike `lex` it never refuses.
+    """
+    end = ""
+    for line in lines:
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        yield line
+        found = HERE_DOCUMENT.search(line)
+        end = found[1] if found else ""
 
 
 def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:
