@@ -44,10 +44,10 @@ class QueuedPrompt:
 class View(Protocol):
     """What the controller needs of a front end."""
 
-    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def give_back(self, text: str) -> None: ...
-    def catch_up(self) -> None: ...
-    def standing_changed(self) -> None: ...
+    def flush_events(self) -> None: ...
+    def refresh_status(self) -> None: ...
 
 
 class ChatController:
@@ -123,11 +123,11 @@ class ChatController:
             conversation.subscribe(sink),
         ]
         self._unsubscribe = lambda: [undo() for undo in unsubscribe]
-        self._view.standing_changed()
+        self._view.refresh_status()
 
     # -- what was typed
 
-    async def say(self, text: str, how: Literal["now", "later"]) -> None:
+    async def submit(self, text: str, how: Literal["now", "later"]) -> None:
         """Do what a line asks for: run a command, start a run, steer or queue."""
         conversation = self.conversation
         if conversation is None or not text.strip():
@@ -139,15 +139,17 @@ class ChatController:
             else:
                 await self._prompt(conversation, as_prompt(text), how)
         except DirgeError as error:
-            self._view.say("\n".join(p for p in (error.message, error.hint) if p), tone="error")
+            self._view.notify_user(
+                "\n".join(p for p in (error.message, error.hint) if p), tone="error"
+            )
             self._view.give_back(text)
         except Exception as error:
             # A command may come from a plugin; what it gets wrong must not end the program.
             _logger.exception("a command failed: %s", text.split()[0])
-            self._view.say(f"It failed: {type(error).__name__}: {error}", tone="error")
+            self._view.notify_user(f"It failed: {type(error).__name__}: {error}", tone="error")
             self._view.give_back(text)
         finally:
-            self._view.standing_changed()
+            self._view.refresh_status()
 
     async def _prompt(
         self, conversation: "Conversation", text: str, how: Literal["now", "later"]
@@ -178,7 +180,7 @@ class ChatController:
             if self._command is command:
                 self._command = None
         if command.cancelled():
-            self._view.say("Interrupted.")
+            self._view.notify_user("Interrupted.")
         self._watch_new_run(conversation)
         self._release_held(conversation)
         if not command.cancelled():
@@ -238,7 +240,7 @@ class ChatController:
             self._is_interrupting = self._is_interrupting and self._has_exclusive_owner(
                 conversation
             )
-        self._view.catch_up()
+        self._view.flush_events()
         if unsent := [typed_text(m) for m in run.unsent if is_typed or m.origin in _TYPED]:
             self._view.give_back("\n".join(unsent))
         if isinstance(outcome, Cancelled):
@@ -246,7 +248,7 @@ class ChatController:
         else:
             # Typed in the last moment, when the loop had already looked into its queues.
             self._send_late(conversation)
-        self._view.standing_changed()
+        self._view.refresh_status()
 
     def interrupt(self) -> bool:
         """Stop the run, a compaction, else a side question; the queue goes back to the input.
@@ -259,7 +261,7 @@ class ChatController:
             self.take_queue_back()
             self._is_interrupting = True
             self.conversation.exclusive_owner.interrupt("user")
-            self._view.standing_changed()
+            self._view.refresh_status()
             return True
         is_asking_aside = self.conversation.side_questions > 0 and not self.is_running
         if self._command is not None and (self.conversation.is_compacting or is_asking_aside):
@@ -271,7 +273,7 @@ class ChatController:
         self.take_queue_back()
         self._is_interrupting = True
         self.conversation.abort("user")
-        self._view.standing_changed()
+        self._view.refresh_status()
         return True
 
     def take_queue_back(self) -> bool:
@@ -288,7 +290,7 @@ class ChatController:
         taken = self.conversation.take_back()
         texts = [self._typed.pop(item.id, "") or typed_text(item.message) for item in taken]
         if texts:
-            self._view.standing_changed()
+            self._view.refresh_status()
         return texts
 
     async def close(self) -> None:

@@ -48,13 +48,13 @@ _NOT_FROM_A_LIST = frozenset(("palette",))
 
 async def interrupt(app: DirgeApp) -> None:
     """Interrupt; where nothing goes on and nothing is typed, the second press goes back."""
-    if app.talk.interrupt() or app.composer.text or app.talk.state != "ready":
+    if app.controller.interrupt() or app.composer.text or app.controller.state != "ready":
         app.last_pressed.pop("interrupt", None)
         return
     if _is_second_press(app, "interrupt", within_s=BACK_WITHIN_S):
         app.last_pressed.pop("interrupt", None)
-        await app.talk.say("/rewind", "now")
-    elif app.talk.conversation is not None and app.talk.conversation.messages:
+        await app.controller.submit("/rewind", "now")
+    elif app.controller.conversation is not None and app.controller.conversation.messages:
         name = app.keymap.name_of("screen", "interrupt")
         app.hint(f"{name} again goes back to an earlier prompt.")
 
@@ -72,8 +72,8 @@ async def stop(app: DirgeApp) -> None:
     if app.composer.text:
         app.composer.prompts.add(app.composer.text)
         app.composer.put("")
-    elif not app.talk.interrupt():
-        if was_pressed or app.talk.conversation is None:
+    elif not app.controller.interrupt():
+        if was_pressed or app.controller.conversation is None:
             app.leave(0)
         else:
             app.hint(f"{app.keymap.name_of('screen', 'stop')} again quits.")
@@ -92,14 +92,14 @@ async def suspend(app: DirgeApp) -> None:
 
 async def background(app: DirgeApp) -> None:
     """Let the running command go on by itself; without one the key moves the cursor."""
-    conversation = app.talk.conversation
+    conversation = app.controller.conversation
     shells = conversation.environment.shells if conversation is not None else None
     shell_id = shells.to_background() if shells is not None else None
     if shell_id is None:
         app.composer.action_cursor_left()
         return
-    app.say(f"The command goes on in the background as {shell_id}; /tasks lists it.")
-    app.standing_changed()
+    app.notify_user(f"The command goes on in the background as {shell_id}; /tasks lists it.")
+    app.refresh_status()
 
 
 def _is_second_press(app: DirgeApp, action: str, *, within_s: float) -> bool:
@@ -115,17 +115,17 @@ def _is_second_press(app: DirgeApp, action: str, *, within_s: float) -> bool:
 
 async def up_on_empty(app: DirgeApp) -> None:
     """Take the queue back first; only then go to the earlier prompts."""
-    if not app.talk.take_queue_back():
+    if not app.controller.take_queue_back():
         app.composer.key_action_history_older()
 
 
 async def take_queue_back(app: DirgeApp) -> None:
-    app.talk.take_queue_back()
+    app.controller.take_queue_back()
 
 
 async def drop_queue(app: DirgeApp) -> None:
     """Forget what is queued; it stays among the earlier prompts, and the run goes on."""
-    dropped = app.talk.drop_queue()
+    dropped = app.controller.drop_queue()
     for text in dropped:
         app.composer.prompts.add(text)
     if dropped:
@@ -142,7 +142,7 @@ async def edit_outside(app: DirgeApp) -> None:
     try:
         edited = await edit_in_editor(app, composer.pastes.expand(draft))
     except DirgeError as error:
-        app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
+        app.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
         return
     if edited is not None:
         composer.put(edited)
@@ -157,16 +157,16 @@ async def paste(app: DirgeApp) -> None:
         app.composer.paste(clip.text)
     # Imported now: few starts ever paste a picture.
     elif len(clip.image) > importlib.import_module("dirge_py.files.assets").PICTURE_LIMIT:
-        app.say("The picture is larger than 5 MiB. Scale it down first.", tone="warning")
+        app.notify_user("The picture is larger than 5 MiB. Scale it down first.", tone="warning")
     elif problem := _why_not_seen(app):
-        app.say(problem, tone="warning")
+        app.notify_user(problem, tone="warning")
     else:
         app.composer.write(app.pictures.take(clip.image) + " ")
 
 
 def _why_not_seen(app: DirgeApp) -> str:
     """Why the model cannot look at a picture; empty if it can, or where nobody knows."""
-    conversation = app.talk.conversation
+    conversation = app.controller.conversation
     if conversation is None or conversation.settings.sees_pictures in (None, True):
         return ""
     return (
@@ -176,13 +176,13 @@ def _why_not_seen(app: DirgeApp) -> str:
 
 async def cycle_mode(app: DirgeApp) -> None:
     """Switch to the next permission mode; it applies from the next call on."""
-    conversation = app.talk.conversation
+    conversation = app.controller.conversation
     if conversation is None:
         return
     mode = conversation.settings.mode
     at = _MODES.index(mode) + 1 if mode in _MODES else 0
     conversation.settings.set_mode(_MODES[at % len(_MODES)])
-    app.standing_changed()
+    app.refresh_status()
 
 
 # -- the screen: scrolling, folding, reading, finding, drawing anew
@@ -255,7 +255,7 @@ def show_thinking(app: DirgeApp, is_shown: bool) -> None:
     """
     app.opening.looks = replace(app.opening.looks, show_thinking=is_shown)
     app.chronicle.show_thinking(is_shown)
-    app.say(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
+    app.notify_user(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
 
 
 # -- what is not on the screen: the pager, the terminal's own mouse, every command
@@ -265,7 +265,7 @@ async def pager(app: DirgeApp) -> None:
     try:
         await read_in_pager(app, whole_text(app.transcript.layout_of_blocks))
     except DirgeError as error:
-        app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
+        app.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
 
 
 async def release_mouse(app: DirgeApp) -> None:
@@ -290,7 +290,7 @@ async def palette(app: DirgeApp) -> None:
         app.composer.prompts.add(app.composer.text)
         app.composer.put(f"{chosen} ")
     elif command is not None:
-        await app.talk.say(chosen, "now")
+        await app.controller.submit(chosen, "now")
     else:
         app.composer.post_message(app.composer.ActionRequested(chosen))
 

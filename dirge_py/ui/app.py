@@ -106,7 +106,7 @@ class DirgeApp(TerminalApp):
         self._guard_s = guard_s
         self.keymap = Keymap()
         self.front = TuiFrontEnd(self, Registry())
-        self.talk = ChatController(self, self.front.commands, self.front)
+        self.controller = ChatController(self, self.front.commands, self.front)
         self.dock = DialogHost(self, guard_s, partial(edit_file_text, self))
         self.opening = SessionOpener(self, self.dock, start)
         self.pulse = Ticker(self)
@@ -133,10 +133,10 @@ class DirgeApp(TerminalApp):
         self.status = StatusBar(ink)
         self.shell = UserShell(self)
         self.pictures = PromptImages(self.composer.pastes)
-        self.talk.pictures_in = self.pictures.in_text
-        self.drafts = PromptDrafts(self.composer, lambda: self.talk.conversation)
+        self.controller.pictures_in = self.pictures.in_text
+        self.drafts = PromptDrafts(self.composer, lambda: self.controller.conversation)
         self.proposer = Completer(
-            self.composer, self.proposals, self.front.commands, lambda: self.talk.conversation
+            self.composer, self.proposals, self.front.commands, lambda: self.controller.conversation
         )
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -162,7 +162,7 @@ class DirgeApp(TerminalApp):
     def on_mount(self) -> None:
         # At once: keys may have come already, and `focus` puts itself behind them.
         self.set_focus(self.composer)
-        self.standing_changed()
+        self.refresh_status()
         self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
         self.call_after_refresh(self.opening.begin)
 
@@ -178,8 +178,8 @@ class DirgeApp(TerminalApp):
                 show_thinking=looks.show_thinking,
                 diff=looks.diff,
                 clock=self.clock,
-                assets=self.talk.conversation.environment.asset_dir
-                if self.talk.conversation
+                assets=self.controller.conversation.environment.asset_dir
+                if self.controller.conversation
                 else None,
             )
         return self._chronicle
@@ -217,7 +217,7 @@ class DirgeApp(TerminalApp):
         """Go on with this conversation, on an empty page; its messages are not written there."""
         self.drafts.leave()
         self._clear()
-        self.talk.adopt(conversation, self._hear)
+        self.controller.adopt(conversation, self._hear)
         self.surroundings.begin(conversation.messages)
         self.drafts.take_up(conversation)
 
@@ -234,11 +234,11 @@ class DirgeApp(TerminalApp):
             return
         # At once: what is said next belongs behind it.
         self._clear()
-        conversation = self.talk.conversation
+        conversation = self.controller.conversation
         self.chronicle.tell(event.messages, plan_events(conversation) if conversation else ())
         self.surroundings.activity.take_up(event.messages, len(event.compactions))
         self.transcript.redraw()
-        self.standing_changed()
+        self.refresh_status()
 
     def on_loop_events(self) -> None:
         self._show_events()
@@ -249,11 +249,11 @@ class DirgeApp(TerminalApp):
             self.surroundings.hear(event)
         self.chronicle.settle()
         self.transcript.redraw()
-        self.standing_changed()
+        self.refresh_status()
 
     # -- controller.View
 
-    def say(self, text: str, *, tone: Tone = "plain") -> None:
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
         """Write a line of our own into the transcript, behind what has happened before it."""
         self._show_events()
         self.chronicle.notice(text, tone=tone)
@@ -279,14 +279,15 @@ class DirgeApp(TerminalApp):
     def give_back(self, text: str) -> None:
         self.composer.put_before(text)
 
-    def catch_up(self) -> None:
+    def flush_events(self) -> None:
         """A run is over: show the rest of it."""
         self._show_events()
 
-    def standing_changed(self) -> None:
+    def refresh_status(self) -> None:
         """Show the state of things in the status line and above the input."""
         self.queue.tell(
-            self.talk.waiting, self._hint or key_hint(self.composer, self.talk, self.keymap)
+            self.controller.waiting,
+            self._hint or key_hint(self.composer, self.controller, self.keymap),
         )
         self.surroundings.show()
         self.pulse.look()
@@ -294,22 +295,30 @@ class DirgeApp(TerminalApp):
     def hint(self, text: str) -> None:
         """Show `text` above the input until the next key."""
         self._hint = text
-        self.standing_changed()
+        self.refresh_status()
 
     # -- what comes from the widgets
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
         self.transcript.go_to_end()
-        if self.talk.conversation is None and not await self.opening.finished():
+        if self.controller.conversation is None and not await self.opening.finished():
             self.give_back(message.text)
             return
-        if self.dock.is_asking and self.talk.conversation is not None and not self.talk.is_busy:
+        if (
+            self.dock.is_asking
+            and self.controller.conversation is not None
+            and not self.controller.is_busy
+        ):
             # A run that began now would change what the question is about.
             self.give_back(message.text)
             return
         text = self.drafts.sent(message.text)
-        await (self.shell.run(text) if self.shell.takes(text) else self.talk.say(text, message.how))
+        await (
+            self.shell.run(text)
+            if self.shell.takes(text)
+            else self.controller.submit(text, message.how)
+        )
 
     @work
     async def on_composer_action_requested(self, message: Composer.ActionRequested) -> None:
@@ -338,7 +347,7 @@ class DirgeApp(TerminalApp):
         self.hint("")
 
     def on_composer_pasted_too_much(self) -> None:
-        self.say(
+        self.notify_user(
             "Only the first MiB of the paste was taken. A file can be attached with @.",
             tone="warning",
         )
@@ -385,7 +394,7 @@ class DirgeApp(TerminalApp):
     async def run_screen_action(self, name: str) -> None:
         """Do what a key asks for; an action that is not one of the screen's is passed over."""
         if name.startswith("/"):
-            await self.talk.say(name, "now")
+            await self.controller.submit(name, "now")
         elif name in self._actions:
             await self._actions[name](self)
 
@@ -404,7 +413,7 @@ class DirgeApp(TerminalApp):
     def copy_text(self, text: str) -> str:
         """Put `text` on the clipboard; returns what can truthfully be said of that."""
         clipboard = Clipboard(self.to_terminal, wanted=self.opening.looks.clipboard)
-        conversation = self.talk.conversation
+        conversation = self.controller.conversation
         is_kept = conversation is None or conversation.session_id is not None
         return clipboard.copy(text, keeps=is_kept)
 
@@ -436,7 +445,7 @@ class DirgeApp(TerminalApp):
 
     def set_colors(self, name: str) -> None:
         if problem := self.coloring.use(name):
-            self.say(problem, tone="warning")
+            self.notify_user(problem, tone="warning")
 
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""
@@ -571,18 +580,18 @@ class Ticker:
         if app.chronicle.has_something_to_tick:
             app.chronicle.tick()
             app.transcript.redraw()
-        app.standing_changed()
+        app.refresh_status()
 
     def _has_work(self) -> bool:
-        talk = self._app.talk
-        if talk.conversation is None:
+        controller = self._app.controller
+        if controller.conversation is None:
             return False
         # A command in the background ends without an event.
         return (
-            talk.state in ("working", "compacting", "interrupting")
+            controller.state in ("working", "compacting", "interrupting")
             or self._app.has_calls_running
-            or talk.conversation.side_questions > 0
-            or running_shells(talk.conversation) > 0
+            or controller.conversation.side_questions > 0
+            or running_shells(controller.conversation) > 0
         )
 
 
@@ -614,10 +623,10 @@ class TuiFrontEnd:
 
     def show(self, text: str, *, tone: Tone = "plain") -> None:
         app = self._app
-        app.say(text, tone=tone)
+        app.notify_user(text, tone=tone)
         page = app.transcript
         said = page.layout_of_blocks.rows.last
-        if said is not None and said.lines > page.lines_in_view and not app.talk.is_busy:
+        if said is not None and said.lines > page.lines_in_view and not app.controller.is_busy:
             # It is longer than the screen, and is read from its beginning.
             page.go_to(LinePosition(said, 0))
             app.hint(f"{app.keymap.name_of('screen', 'page_down')} reads on.")

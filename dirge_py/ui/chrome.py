@@ -66,7 +66,7 @@ class ChromeApp(Protocol):
     """What the panels and the status line use of the app."""
 
     clock: Callable[[], float]
-    talk: ChatController
+    controller: ChatController
     transcript: TranscriptWidget
     status: StatusBar
 
@@ -77,7 +77,7 @@ class ChromeApp(Protocol):
     @property
     def app_focus(self) -> bool: ...
     def to_terminal(self, sequence: str) -> None: ...
-    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def end_plan(self) -> None: ...
     def run_worker(
         self, work: Callable[[], Coroutine[None, None, None]], /, *, exit_on_error: bool
@@ -93,7 +93,7 @@ class ChromePresenter:
         self.activity = RunActivity(app.clock)
         self.programs = ScreenPrograms()
         self.notifier = Notifier(app.to_terminal, self.programs)
-        self.following = EditorFollower(lambda why: app.say(why, tone="warning"))
+        self.following = EditorFollower(lambda why: app.notify_user(why, tone="warning"))
         ink = app.ink
         self.left, self.right = SidePanel(ink, "left"), SidePanel(ink, "right")
         self.todos = TodoPanel(ink)
@@ -169,7 +169,7 @@ class ChromePresenter:
 
     def hear(self, event: LoopEvent) -> None:
         self.activity.hear(event)
-        conversation = self._app.talk.conversation
+        conversation = self._app.controller.conversation
         if conversation is None:
             return
         self._run = conversation.run or self._run
@@ -200,13 +200,13 @@ class ChromePresenter:
         self.show()
 
     def look_at_place(self) -> None:
-        conversation = self._app.talk.conversation
+        conversation = self._app.controller.conversation
         if conversation is not None:
             self.place = folder_and_branch(conversation.cwd)
 
     def look_at_git(self) -> None:
         """Ask git how the checkout is, if that is shown anywhere."""
-        conversation = self._app.talk.conversation
+        conversation = self._app.controller.conversation
         if conversation is None or not self.left.display:
             return
         if self._asking_git is not None:
@@ -226,9 +226,9 @@ class ChromePresenter:
     def show(self) -> None:
         """Show how things are now."""
         app = self._app
-        is_asking = app.talk.is_asking
+        is_asking = app.controller.is_asking
         if is_asking and not self._was_asking:
-            decides = self._is_occupied and not app.talk.is_running
+            decides = self._is_occupied and not app.controller.is_running
             self._call("the plan waits for you" if decides else "a question waits")
         self._was_asking = is_asking
         self._look_at_occupant()
@@ -239,7 +239,7 @@ class ChromePresenter:
 
     @property
     def _is_occupied(self) -> bool:
-        conversation = self._app.talk.conversation
+        conversation = self._app.controller.conversation
         return conversation is not None and conversation.exclusive_owner is not None
 
     def _look_at_occupant(self) -> None:
@@ -260,7 +260,7 @@ class ChromePresenter:
     def standing(self) -> StatusModel:
         shown = face(self._mood, 0 if self._looks.reduced_motion else self.beat)
         return status_of(
-            self._app.talk,
+            self._app.controller,
             self.place,
             bounds=self.bounds,
             run=self._run,
@@ -270,7 +270,7 @@ class ChromePresenter:
 
     @property
     def _mood(self) -> Mood:
-        state = self._app.talk.state
+        state = self._app.controller.state
         if state == "asking":
             return "alert"
         if state in ("starting", "interrupting", "compacting"):
@@ -285,13 +285,13 @@ class ChromePresenter:
         if self.activity.plan is None or not self._is_occupied:
             return phase
         words = plan_words(*self.activity.plan)
-        if self._app.talk.state in ("asking", "interrupting"):
-            return f"{words}, {self._app.talk.state}"
+        if self._app.controller.state in ("asking", "interrupting"):
+            return f"{words}, {self._app.controller.state}"
         return f"{words}, {phase}" if phase else words
 
     def _waiting_for(self) -> str:
-        talk, activity = self._app.talk, self.activity
-        if talk.state not in ("working", "compacting") or talk.conversation is None:
+        controller, activity = self._app.controller, self.activity
+        if controller.state not in ("working", "compacting") or controller.conversation is None:
             return ""
         now = self._app.clock()
         stage, since = activity.stage, activity.since
@@ -304,14 +304,14 @@ class ChromePresenter:
             return ""
         what = {
             "preparing": "preparing",
-            "waiting": f"waiting for {talk.conversation.settings.model.rpartition('/')[2]}",
+            "waiting": f"waiting for {controller.conversation.settings.model.rpartition('/')[2]}",
             "compacting": "compacting",
         }[stage]
         return f"{what}, {waited_s:.0f} s"
 
     def _fill(self) -> None:
         """Tell the panels that are there what they show."""
-        conversation = self._app.talk.conversation
+        conversation = self._app.controller.conversation
         if conversation is None:
             return
         ink, activity = self._app.ink, self.activity
@@ -341,8 +341,8 @@ class ChromePresenter:
     def _call(self, words: str) -> None:
         """Call the person, unless they are there. A terminal that tells no focus counts as seen."""
         app = self._app
-        if not app.app_focus and app.talk.conversation is not None:
-            title = f"dirge {app.talk.conversation.cwd.name}"
+        if not app.app_focus and app.controller.conversation is not None:
+            title = f"dirge {app.controller.conversation.cwd.name}"
             ringing = partial(self.notifier.call, title, words)
             _: Worker[None] = app.run_worker(ringing, exit_on_error=False)
 

@@ -65,7 +65,7 @@ class DialogApp(Protocol):
 
     keymap: Keymap
     clock: Callable[[], float]
-    talk: ChatController
+    controller: ChatController
     composer: Composer
     transcript: TranscriptWidget
     queue: QueuePanel
@@ -93,8 +93,8 @@ class DialogApp(Protocol):
     def call_after_refresh(self, callback: Callable[[], None]) -> bool: ...
     def close_proposals(self) -> None: ...
     def focus_input(self) -> None: ...
-    def catch_up(self) -> None: ...
-    def standing_changed(self) -> None: ...
+    def flush_events(self) -> None: ...
+    def refresh_status(self) -> None: ...
 
 
 class DialogHost:
@@ -135,20 +135,20 @@ class DialogHost:
         # A sentence that is being written, or lies there half written, is finished first.
         panel.takes_keyboard = not (app.focused is app.composer and app.composer.is_in_use)
         app.close_proposals()
-        app.catch_up()  # What is asked about has been told, and is shown above.
+        app.flush_events()  # What is asked about has been told, and is shown above.
         self._before = app.focused
-        app.talk.is_asking = True
+        app.controller.is_asking = True
         self._panel = panel
         self._placeholder, app.composer.placeholder = app.composer.placeholder, _PLACEHOLDER
         app.screen.add_class("asking")
         await app.mount(panel, before=app.queue)
         panel.refit()
-        app.standing_changed()
+        app.refresh_status()
         app.call_after_refresh(self._show_plan)
 
     async def take_down(self, panel: Dialog[Answer]) -> None:
         app = self._app
-        app.talk.is_asking = False
+        app.controller.is_asking = False
         self._panel = None
         if not app.is_running:
             return  # The program is ending, and took the whole screen down.
@@ -158,7 +158,7 @@ class DialogHost:
         self._give_focus_back()
         await panel.remove()
         self._give_focus_back()  # What the question had hidden could not have it before.
-        app.standing_changed()
+        app.refresh_status()
 
     # -- who has the keyboard while a question is open
 
@@ -231,7 +231,7 @@ class DialogHost:
             app.focus_input()
 
     def stop_run(self) -> None:
-        self._app.talk.interrupt()
+        self._app.controller.interrupt()
 
     def fit(self, height: int) -> None:
         """The screen has another height now."""

@@ -67,15 +67,15 @@ async def _close(app: DirgeApp) -> Sequence[str]:
         if isinstance(event, SystemNotice):
             told.append(clean(event.content))
 
-    if app.talk.conversation is not None:
-        app.talk.conversation.subscribe(hear)
-    await app.talk.close()
+    if app.controller.conversation is not None:
+        app.controller.conversation.subscribe(hear)
+    await app.controller.close()
     return told
 
 
 def _way_back(app: DirgeApp) -> str:
     """How to come back to this session, if there is anything to come back to."""
-    conversation = app.talk.conversation
+    conversation = app.controller.conversation
     if conversation is None or conversation.session_id is None or not conversation.messages:
         return ""
     return f"To come back: dirge -r {conversation.session_id}"

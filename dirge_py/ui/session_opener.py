@@ -45,7 +45,7 @@ class OpenerApp(Protocol):
     """What opening a session uses of the app."""
 
     keymap: Keymap
-    talk: ChatController
+    controller: ChatController
     composer: Composer
     transcript: TranscriptWidget
 
@@ -56,7 +56,7 @@ class OpenerApp(Protocol):
     def take_looks(self, looks: UiSettings) -> Sequence[str]: ...
     def take_mouse(self, *, is_ours: bool) -> None: ...
     def set_colors(self, name: str) -> None: ...
-    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def hint(self, text: str) -> None: ...
     def fail(self, error: Exception) -> None: ...
     def call_after_refresh(self, callback: Callable[[], None]) -> bool: ...
@@ -89,14 +89,14 @@ class SessionOpener:
         if self._is_over.is_set():
             self.begin()
         await self._is_over.wait()
-        return self._app.talk.conversation is not None
+        return self._app.controller.conversation is not None
 
     async def switch_to(self, session_id: str | None) -> "Conversation":
         """Go on in another session, or a new one; the one before is closed.
 
         Where the other one is busy and the person wants nothing of it, the one before goes on.
         """
-        before = self._app.talk.conversation
+        before = self._app.controller.conversation
         if session_id is not None:
             await self._say_first("Opening the session.")
         try:
@@ -104,7 +104,7 @@ class SessionOpener:
         except SessionBusy as error:
             other = await self._open_busy(error)
             # Another one may have been opened while the question waited.
-            before = self._app.talk.conversation
+            before = self._app.controller.conversation
             if other is None and before is not None:
                 return before
             if other is None:
@@ -143,7 +143,7 @@ class SessionOpener:
             os.chdir(before)
             raise
         for warning in warnings:
-            self._app.say(warning, tone="warning")
+            self._app.notify_user(warning, tone="warning")
         return conversation
 
     @property
@@ -184,22 +184,22 @@ class SessionOpener:
                     return
         self._take_up(conversation)
         if self._good_news:  # The page that it was told on is gone.
-            self._app.say("\n".join(self._good_news), tone="good")
+            self._app.notify_user("\n".join(self._good_news), tone="good")
             self._good_news.clear()
         for warning in warnings:
-            self._app.say(warning, tone="warning")
+            self._app.notify_user(warning, tone="warning")
         self._is_over.set()
         if self._start.first_prompt:
-            await self._app.talk.say(self._start.first_prompt, "now")
+            await self._app.controller.submit(self._start.first_prompt, "now")
         elif self._start.pick_session:
-            await self._app.talk.say("/sessions", "now")
+            await self._app.controller.submit("/sessions", "now")
         else:
             await self._offer_to_carry_on(conversation)
 
     def _hear_last_words(self, event: LoopEvent) -> None:
         """What a conversation that is left tells while it is closed."""
         if isinstance(event, SystemNotice):
-            self._app.say(event.content, tone="warning")
+            self._app.notify_user(event.content, tone="warning")
 
     async def _open_first(self) -> "Conversation":
         try:
@@ -220,14 +220,14 @@ class SessionOpener:
     async def _offer_to_carry_on(self, conversation: "Conversation") -> None:
         """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
         interruption = conversation.interruption
-        if interruption is None or self._app.talk.conversation is not conversation:
+        if interruption is None or self._app.controller.conversation is not conversation:
             return
         if not interruption.undecided:
             answers = await self.asker.question(recovery_questions(interruption))
             if choices_from_answers(interruption, answers) is None:
-                self._app.say("/continue carries the run on; a prompt goes on without it.")
+                self._app.notify_user("/continue carries the run on; a prompt goes on without it.")
                 return
-        await self._app.talk.say("/continue", "now")
+        await self._app.controller.submit("/continue", "now")
 
     async def _ask_for_trust(self) -> list[str]:
         """Let the person say what the project may bring along; returns what is wrong with that.
@@ -254,7 +254,7 @@ class SessionOpener:
         app, service = self._app, self._start.setup()
 
         def say(text: str, *, tone: Tone = "plain") -> None:
-            app.say(text, tone=tone)
+            app.notify_user(text, tone=tone)
             if tone == "good":
                 self._good_news.append(text)
 
@@ -262,7 +262,7 @@ class SessionOpener:
             self._dialogs, say, service, why, has_demo=self._start.demo is not None
         )
         if ending == "given up":
-            app.say("Nothing was changed. Enter asks again, Ctrl+D leaves.")
+            app.notify_user("Nothing was changed. Enter asks again, Ctrl+D leaves.")
         elif ending == "demo" and self._start.demo is not None:
             self._start = self._start.demo()
         return ending != "given up"
@@ -295,7 +295,7 @@ class SessionOpener:
         if conversation.messages or plan_events(conversation):
             app.replay(conversation)
             settings = conversation.settings
-            app.say(f"Back in this session, with {settings.model}, mode {settings.mode}.")
+            app.notify_user(f"Back in this session, with {settings.model}, mode {settings.mode}.")
         else:
             app.transcript.add(
                 GreetingBlock(
@@ -319,7 +319,7 @@ class SessionOpener:
         keys = conversation.plugins.keys if conversation.plugins is not None else ()
         taken += app.keymap.use_plugins([*conversation.extensions.key_bindings(), *keys])
         for notice in (*conversation.notices, *taken):
-            app.say(notice, tone="warning")
+            app.notify_user(notice, tone="warning")
         app.transcript.redraw()
 
 

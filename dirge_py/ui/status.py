@@ -125,7 +125,7 @@ class StatusModel:
 
 
 def status_of(
-    talk: "ChatController",
+    controller: "ChatController",
     place: str,
     *,
     bounds: LimitsShown | None = None,
@@ -134,9 +134,9 @@ def status_of(
     phase: str = "",
 ) -> StatusModel:
     """How things are now. `run` is the one that goes on, or the last one."""
-    conversation = talk.conversation
+    conversation = controller.conversation
     if conversation is None:
-        return StatusModel(place="", model="", mode="", state=talk.state, face=face)
+        return StatusModel(place="", model="", mode="", state=controller.state, face=face)
     bounds = bounds or LimitsShown()
     is_capped = bounds.cost_usd is not None
     tokens, most_tokens = _nearest_bound(bounds, run.usage if run is not None else Usage())
@@ -144,12 +144,12 @@ def status_of(
         place=place,
         model=conversation.settings.model,
         mode=conversation.settings.mode,
-        state=talk.state,
+        state=controller.state,
         context_tokens=conversation.context_tokens,
         window_tokens=min(conversation.settings.window_tokens, bounds.target_tokens),
         cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
         least_usd=0.0 if is_capped else conversation.least_usd,
-        queued=len(talk.waiting),
+        queued=len(controller.waiting),
         thinking=conversation.settings.thinking,
         shells=running_shells(conversation),
         asides=conversation.side_questions,

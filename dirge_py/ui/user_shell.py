@@ -34,7 +34,7 @@ class ShellApp(Protocol):
     """What a command of the person's uses of the app."""
 
     keymap: Keymap
-    talk: ChatController
+    controller: ChatController
     composer: Composer
 
     @property
@@ -46,7 +46,7 @@ class ShellApp(Protocol):
     def set_focus(self, widget: Widget | None) -> None: ...
     def show_sign(self, sign: str) -> None: ...
     def show_message(self, message: UserMessage) -> None: ...
-    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def hint(self, text: str) -> None: ...
     def give_back(self, text: str) -> None: ...
 
@@ -82,21 +82,23 @@ class UserShell:
         app = self._app
         is_told = not text.startswith("!!")
         command = text[1 if is_told else 2 :].strip()
-        conversation = app.talk.conversation
+        conversation = app.controller.conversation
         if conversation is None or not command:
             app.hint("! COMMAND runs it in your shell; of !! COMMAND the model is not told.")
             return
         if self._is_busy:
-            app.say("Another command of yours runs; end it first.", tone="warning")
+            app.notify_user("Another command of yours runs; end it first.", tone="warning")
             app.give_back(text)
             return
         self._is_busy = True
         try:
             finished = await self._finish(command, text, conversation)
-            if app.talk.conversation is conversation:
+            if app.controller.conversation is conversation:
                 await self._tell(command, finished, conversation, is_told=is_told)
         except DirgeError as error:
-            app.say("\n".join(part for part in (error.message, error.hint) if part), tone="error")
+            app.notify_user(
+                "\n".join(part for part in (error.message, error.hint) if part), tone="error"
+            )
             app.give_back(text)
         finally:
             self._is_busy = False
@@ -133,7 +135,7 @@ class UserShell:
             await asyncio.wait({running.finished}, timeout=SHOWN_AFTER_S)
             if not running.finished.done():
                 box.open(running, typed, self._begun)
-                if not self._app.talk.is_asking:
+                if not self._app.controller.is_asking:
                     box.focus()
                 await asyncio.wait({running.finished})
         finally:
@@ -169,6 +171,6 @@ class UserShell:
             await conversation.inserts.put_in(message)
         except DirgeError as error:
             self._shown.remove(message)
-            app.say(error.message, tone="warning")
+            app.notify_user(error.message, tone="warning")
         if message in conversation.inserts.waiting:
             app.hint("The model is told at the next boundary.")

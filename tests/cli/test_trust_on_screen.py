@@ -41,7 +41,7 @@ async def test_the_question_comes_before_the_conversation_and_only_once(
         await d.until(lambda: asked(d))
         assert d.opened == []
         await d.pilot.press(*keys)
-        await d.until(lambda: d.app.talk.conversation)
+        await d.until(lambda: d.app.controller.conversation)
         assert door.project.state == state
 
         await d.send("/new")
@@ -56,7 +56,7 @@ async def test_what_is_trusted_names_the_theme(room: Room, door: TrustGate) -> N
         await d.until(lambda: asked(d))
         assert d.app.coloring.theme.name == "dark"
         await d.pilot.press("y", "enter")
-        await d.until(lambda: d.app.talk.conversation)
+        await d.until(lambda: d.app.controller.conversation)
         assert d.app.coloring.theme.name == "light"
 
 

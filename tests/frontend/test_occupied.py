@@ -28,25 +28,25 @@ async def at_work(room: Room) -> AsyncIterator[tuple[Front, Worker, Conversation
     worker = Worker()
     front = Front(worker.command())
     conversation = room.build(room.person, SessionChoice())
-    front.talk.adopt(conversation, lambda event: None)
+    front.controller.adopt(conversation, lambda event: None)
     front.type("/work")
     await until(lambda: conversation.exclusive_owner)
     try:
         yield front, worker, conversation
     finally:
-        await front.talk.close()
+        await front.controller.close()
 
 
 async def test_what_is_typed_before_its_run_enters_that_run(room: Room) -> None:
     room.model.will_say("done").will_say("and that")
     async with at_work(room) as (front, worker, _):
-        assert front.talk.state == "working"
+        assert front.controller.state == "working"
         await front.type("mind the gap")
         assert front.queue == [("next_run", "mind the gap")]
         worker.prepared.set()
-        await until(lambda: not front.talk.waiting)
+        await until(lambda: not front.controller.waiting)
         worker.looked.set()
-        await until(lambda: front.talk.state == "ready")
+        await until(lambda: front.controller.state == "ready")
 
     assert room.heard(0)[0] == PROMPT
     assert room.heard(0)[1].endswith("mind the gap")
@@ -58,14 +58,14 @@ async def test_what_is_typed_during_its_run_steers_that_run(room: Room) -> None:
     room.model.will(Reply(text="done", hold=gate.wait)).will_say("and that")
     async with at_work(room) as (front, worker, conversation):
         worker.prepared.set()
-        await until(lambda: conversation.is_running and front.talk.is_running)
+        await until(lambda: conversation.is_running and front.controller.is_running)
         await front.type("and the edges")
         assert front.queue == [("steering", "and the edges")]
         gate.set()
         await until(lambda: not conversation.is_running)
-        assert front.talk.state == "working"
+        assert front.controller.state == "working"
         worker.looked.set()
-        await until(lambda: front.talk.state == "ready")
+        await until(lambda: front.controller.state == "ready")
 
     assert room.heard(-1)[1].endswith("and the edges")
 
@@ -78,7 +78,7 @@ async def test_what_waits_to_the_end_is_sent_then(room: Room) -> None:
         await front.type("thank you")
         assert front.queue == [("next_run", "thank you")]
         worker.looked.set()
-        await until(lambda: len(room.model.seen) == 2 and front.talk.state == "ready")
+        await until(lambda: len(room.model.seen) == 2 and front.controller.state == "ready")
 
     assert room.heard(-1) == [PROMPT, "thank you"]
     assert front.queue == []
@@ -90,8 +90,8 @@ async def test_an_interruption_reaches_whoever_prepares_and_gives_back_what_wait
     async with at_work(room) as (front, worker, _):
         await front.type("mind the gap")
         worker.packed.clear()
-        assert front.talk.interrupt()
-        assert front.talk.state == "interrupting"
+        assert front.controller.interrupt()
+        assert front.controller.state == "interrupting"
         await front.type("typed while it leaves")
         worker.packed.set()
         await until(lambda: len(front.given_back) == 2)
@@ -106,13 +106,13 @@ async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(room:
     outcomes = []
     async with at_work(room) as (front, worker, conversation):
         worker.prepared.set()
-        await until(lambda: room.model.seen and front.talk.is_running)
+        await until(lambda: room.model.seen and front.controller.is_running)
         run = conversation.run
         assert run is not None
         await front.type("and the edges")
-        front.talk.interrupt()
+        front.controller.interrupt()
         outcomes.append(await run)
-        await until(lambda: front.talk.state == "ready")
+        await until(lambda: front.controller.state == "ready")
 
     assert outcomes == [Cancelled(reason="user")]
     assert front.given_back == ["and the edges"]
@@ -126,12 +126,12 @@ async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
         def stop() -> None:
             assert conversation.run is not None
             unsent.extend(m.text for m in conversation.run.unsent)
-            front.talk.interrupt()
+            front.controller.interrupt()
 
         conversation.subscribe(when(AgentStart, stop))
         await front.type("and the edges")
         worker.prepared.set()
-        await until(lambda: front.given_back and front.talk.state == "ready")
+        await until(lambda: front.given_back and front.controller.state == "ready")
 
     assert unsent == [PROMPT]
     assert front.given_back == ["and the edges"]
@@ -139,7 +139,7 @@ async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
 
 async def test_leaving_waits_until_it_has_put_everything_away(room: Room) -> None:
     async with at_work(room) as (front, worker, conversation):
-        await front.talk.close()
+        await front.controller.close()
         assert conversation.exclusive_owner is None
 
     assert worker.stopped == ["closed"]

@@ -70,27 +70,27 @@ class Front:
             registry.add(command)
         self.said: list[str] = []
         self.given_back: list[str] = []
-        self.talk = ChatController(self, registry, self)  # type: ignore[arg-type]  # No command asks it.
+        self.controller = ChatController(self, registry, self)  # type: ignore[arg-type]  # No command asks it.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def type(self, line: str) -> "asyncio.Task[None]":
         """Send a line, and go on."""
-        task = asyncio.ensure_future(self.talk.say(line, "now"))
+        task = asyncio.ensure_future(self.controller.submit(line, "now"))
         self._tasks.add(task)
         return task
 
     @property
     def queue(self) -> list[tuple[str, str]]:
-        return [(waiting.kind, waiting.text) for waiting in self.talk.waiting]
+        return [(waiting.kind, waiting.text) for waiting in self.controller.waiting]
 
-    def say(self, text: str, *, tone: str = "plain") -> None:
+    def notify_user(self, text: str, *, tone: str = "plain") -> None:
         self.said.append(text)
 
     def give_back(self, text: str) -> None:
         self.given_back.append(text)
 
-    def catch_up(self) -> None:
+    def flush_events(self) -> None:
         pass
 
-    def standing_changed(self) -> None:
+    def refresh_status(self) -> None:
         pass

@@ -134,7 +134,7 @@ class Desk:
 
     async def begun(self) -> None:
         """Until there is a conversation. Nobody has looked at the screen yet."""
-        await self._until(lambda: self.app.talk.conversation, self.pilot.settle)
+        await self._until(lambda: self.app.controller.conversation, self.pilot.settle)
 
     async def _until(
         self, holds: Callable[[], object], before: Callable[[], Awaitable[None]]
@@ -160,7 +160,7 @@ class Desk:
 
     async def idle(self) -> None:
         """Until nothing runs, and the screen has been told what there was to tell."""
-        await self.until(lambda: self.app.talk.state == "ready" and not self._is_being_read)
+        await self.until(lambda: self.app.controller.state == "ready" and not self._is_being_read)
         await self.pilot.pause()
 
     @property
@@ -188,4 +188,4 @@ async def desk(
         if opens:
             await made.begun()
         yield made
-    await made.app.talk.close()
+    await made.app.controller.close()

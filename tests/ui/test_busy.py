@@ -31,7 +31,7 @@ async def test_a_copy_of_a_busy_session_can_be_worked_in(room: Room, other: Conv
     async with asked(room, other) as d:
         assert f"Session {other.session_id} is busy" in d.screen
         await d.pilot.press("1", "enter")
-        await d.until(lambda: d.app.talk.conversation)
+        await d.until(lambda: d.app.controller.conversation)
         await d.send("and now?")
         await d.until(lambda: "Nothing more to do." in d.text)
 
@@ -76,7 +76,7 @@ async def test_going_to_a_busy_session_is_asked_about_and_can_be_left(
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
         await d.pilot.press("escape")
         await d.idle()
-        assert d.app.talk.conversation is mine
+        assert d.app.controller.conversation is mine
 
         await d.send("still here")
         await d.until(lambda: d.sent == ["mine", "still here"])
@@ -86,4 +86,4 @@ async def test_going_to_a_busy_session_is_asked_about_and_can_be_left(
         await d.pilot.press("2", "enter")
         await d.until(lambda: "because of the linker" in d.text)
 
-        assert d.app.talk.conversation is not mine
+        assert d.app.controller.conversation is not mine

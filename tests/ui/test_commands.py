@@ -187,7 +187,7 @@ async def test_e17_during_a_run_the_models_are_listed_and_the_folder_stays(room:
     room.model.will_call("bash", command=HELD)
     async with desk(room, mode="yolo") as d:
         await d.send("go")
-        await d.until(lambda: d.app.talk.is_running)
+        await d.until(lambda: d.app.controller.is_running)
         await d.send("/model")
         await d.until(lambda: d.app.picker.has_focus)
         await d.pilot.press("escape")
@@ -239,7 +239,7 @@ async def test_where_the_other_folder_cannot_be_opened_one_stays(room: Room):
         await d.send("/cd sub")
         await d.until(lambda: "no room" in d.text)
         assert Path.cwd() == room.project
-        assert d.app.talk.conversation is d.talk
+        assert d.app.controller.conversation is d.talk
         assert d.app.composer.text == "/cd sub"
 
 
@@ -254,7 +254,7 @@ async def test_esc_ends_a_side_question_that_takes_too_long(room: Room):
         await d.pilot.press("escape")
         await d.until(lambda: "Interrupted." in d.text)
         assert d.talk.side_questions == 0
-        assert d.app.talk.state == "ready"
+        assert d.app.controller.state == "ready"
 
 
 async def test_search_looks_for_words_in_the_transcript(room: Room):
@@ -288,10 +288,10 @@ async def test_a_side_question_is_answered_while_a_run_goes_on(room: Room):
     room.model.will_say("It builds.")
     async with desk(room, mode="yolo") as d:
         await d.send("go")
-        await d.until(lambda: d.app.talk.is_running and "cc a.c" in d.text)
+        await d.until(lambda: d.app.controller.is_running and "cc a.c" in d.text)
         await d.send("/btw what is it doing?")
         await d.until(lambda: "It builds." in d.text)
-        assert d.app.talk.is_running
+        assert d.app.controller.is_running
         assert d.sent == ["go"]
         d.let_go()
         await d.idle()
@@ -317,7 +317,7 @@ async def test_clear_has_to_wait_while_a_run_is_active(room: Room):
     room.model.will_call("bash", command=HELD)
     async with desk(room, mode="yolo") as d:
         await d.send("go")
-        await d.until(lambda: d.app.talk.is_running)
+        await d.until(lambda: d.app.controller.is_running)
         await d.send("/clear")
         await d.until(lambda: "has to wait" in d.text)
         assert d.app.composer.text == "/clear"
@@ -405,7 +405,7 @@ async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(room:
             await fill_in(d, url, is_listed=True)
             await d.until(lambda: "A name for it, as in NAME/usual" in d.screen)
             await d.pilot.press("enter")
-            await d.until(lambda: d.app.talk.conversation)
+            await d.until(lambda: d.app.controller.conversation)
             await d.until(lambda: f"Stored in {home / 'config.toml'}" in " ".join(d.text.split()))
         assert [seen.headers["authorization"] for seen in service.requests] == ["Bearer sk-1"] * 4
         assert [seen.json["model"] for seen in service.requests if seen.body] == ["usual"] * 2
@@ -438,7 +438,7 @@ async def test_what_is_at_hand_is_offered_before_what_is_merely_known(
             await d.pilot.press("enter")
             await d.until(lambda: "Which model?" in d.screen and "gemma3" in d.screen)
             await d.pilot.press("down", "enter")
-            await d.until(lambda: d.app.talk.conversation)
+            await d.until(lambda: d.app.controller.conversation)
         assert service.requests[-1].json["model"] == "gemma3"
     assert 'model = "gemma3"' in (home / "config.toml").read_text()
 
@@ -462,7 +462,7 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
         await d.until(lambda: d.app.picker.has_focus)
         await d.type("without a model")
         await d.pilot.press("enter")
-        await d.until(lambda: d.app.talk.conversation)
+        await d.until(lambda: d.app.controller.conversation)
         assert d.opened == [] and not d.app.opening.is_kept
         d.app.opening.close()
     assert closed == [True]

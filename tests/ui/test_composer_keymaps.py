@@ -42,7 +42,7 @@ async def test_esc_leaves_writing_first_and_interrupts_only_then(room: Room):
         await d.type("wait")
         await d.pilot.press("escape")
         await d.until(lambda: "NORMAL" in d.screen)
-        assert d.app.talk.state == "working"
+        assert d.app.controller.state == "working"
         await d.pilot.press("escape")
         await d.until(lambda: "Interrupted." in d.text)
         assert d.app.composer.text == "wait"

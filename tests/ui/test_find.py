@@ -109,7 +109,7 @@ async def test_capitals_count_only_where_some_are_typed(room: Room):
 
 async def test_what_comes_while_one_looks_is_found_too(room: Room):
     async with found(room, "needle") as d:
-        d.app.say("one more needle")
+        d.app.notify_user("one more needle")
         await d.pilot.press("enter")
         await d.until(lambda: "5 of 5" in bar(d))
 

@@ -112,7 +112,7 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
         # A key would tell that somebody is there.
         d.app.post_message(AppBlur())
         await d.until(lambda: not d.app.app_focus)
-        assert d.app.talk.interrupt()
+        assert d.app.controller.interrupt()
         await d.idle()
         assert d.app.composer.text == "mind the gap"
         assert "▸ stopped after 1 min 0 s · 1 call" in d.text

@@ -70,7 +70,7 @@ SHALL_IT = Question(
 def told(d: Desk, *events: LoopEvent) -> None:
     for event in events:
         d.talk.report(event)
-    d.app.catch_up()
+    d.app.flush_events()
 
 
 async def explores(d: Desk) -> None:

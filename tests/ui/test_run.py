@@ -149,7 +149,7 @@ async def test_up_on_empty_input_takes_the_queue_back(room: Room):
         await d.until(lambda: d.app.composer.text == "and hurry")
 
         assert d.talk.queued() == []
-        assert d.app.talk.is_running
+        assert d.app.controller.is_running
 
 
 async def test_ctrl_c_clears_then_interrupts_then_quits(room: Room):
@@ -160,9 +160,9 @@ async def test_ctrl_c_clears_then_interrupts_then_quits(room: Room):
         d.app.composer.put("draft")
         await d.pilot.press("ctrl+c")
         await d.until(lambda: d.app.composer.text == "")
-        assert d.app.talk.is_running
+        assert d.app.controller.is_running
         await d.pilot.press("ctrl+c")
-        await d.until(lambda: not d.app.talk.is_running)
+        await d.until(lambda: not d.app.controller.is_running)
         assert d.app.is_running
         await d.pilot.press("ctrl+c")
         await d.until(lambda: not d.app.is_running)

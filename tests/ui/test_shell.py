@@ -36,7 +36,7 @@ async def test_a_quick_command_is_shown_stored_and_told_to_the_model(room: Room)
         await d.until(lambda: stored(d))
 
         assert stored(d) == ["The person ran `echo out; exit 3` (exit 3):\nout"]
-        assert not d.app.talk.is_running and not room.model.seen
+        assert not d.app.controller.is_running and not room.model.seen
         await d.until(lambda: "out" in d.text)
         await d.send("why?")
         await d.until(lambda: room.model.seen)
@@ -233,7 +233,7 @@ async def test_leaving_the_session_ends_the_command(room: Room) -> None:
         await d.send("! echo $$ > pid; exec sleep 99")
         await d.until(lambda: is_open(d) and (room.project / "pid").exists())
         pid = (room.project / "pid").read_text().strip()
-        await d.app.talk.close()
+        await d.app.controller.close()
 
         assert not Path(f"/proc/{pid}").exists()
         await d.until(lambda: not d.app.shell.box.is_open)

@@ -15,7 +15,7 @@ async def at_work(d: Desk, prompt: str = "build it") -> None:
 
 async def queued(d: Desk, text: str) -> None:
     await d.send(text)
-    await d.until(lambda: any(item.text == text for item in d.app.talk.waiting))
+    await d.until(lambda: any(item.text == text for item in d.app.controller.waiting))
 
 
 async def test_what_is_dropped_from_the_queue_stays_in_the_history_and_the_run_goes_on(
@@ -27,8 +27,8 @@ async def test_what_is_dropped_from_the_queue_stays_in_the_history_and_the_run_g
         await queued(d, "one")
         await queued(d, "two")
         await d.pilot.press("alt+x")
-        await d.until(lambda: not d.app.talk.waiting)
-        assert d.app.talk.is_running
+        await d.until(lambda: not d.app.controller.waiting)
+        assert d.app.controller.is_running
         d.let_go()
         await d.until(lambda: "built" in d.text)
 
@@ -43,7 +43,7 @@ async def test_stop_lets_the_turn_end_and_gives_the_queue_back(room: Room) -> No
         await queued(d, "and test it")
         await d.send("/stop")
         await d.until(lambda: "The run stops when the calls" in d.text)
-        assert d.app.talk.is_running
+        assert d.app.controller.is_running
         d.let_go()
         await d.idle()
 
@@ -101,7 +101,7 @@ async def test_a_half_answer_stays_and_a_cancelled_turn_does_not_run_again_after
         await d.idle()
 
         assert len(room.model.seen) == asked
-        assert not d.app.talk.is_running
+        assert not d.app.controller.is_running
         await d.send("go on")
         await d.until(lambda: d.sent == ["tell me", "go on"])
 
@@ -124,4 +124,4 @@ async def test_esc_ends_the_children_of_a_command_and_the_conversation_goes_on(r
 
 
 def waits_to_try_again(d: Desk) -> bool:
-    return d.app.talk.is_running and "busy" in d.text
+    return d.app.controller.is_running and "busy" in d.text

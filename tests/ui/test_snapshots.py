@@ -74,7 +74,7 @@ def shot(
 
     async def before(pilot: Pilot[int]) -> None:
         made.pilot = pilot
-        await made.until(lambda: made.app.talk.conversation)
+        await made.until(lambda: made.app.controller.conversation)
         # The greeting tells the version, the status line what things cost: both have tests of
         # their own, and here every release or price would change the picture.
         made.app.transcript.clear()

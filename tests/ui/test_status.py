@@ -102,7 +102,7 @@ async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
         await d.until(lambda: "waiting for gpt-4o, 4 s" in d.screen)
         assert d.app.pulse.is_beating
         d.app.surroundings.hear(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
-        d.app.standing_changed()
+        d.app.refresh_status()
         await d.until(lambda: "retry in 3 s" in d.screen)
         now[0] += 5
         d.app.pulse.beat()
@@ -124,7 +124,7 @@ async def test_what_is_folded_between_runs_leaves_the_face_at_rest(room: Room):
             tokens_before=9, tokens_after=1, first_kept_index=2, kind="summary"
         )
         d.app.surroundings.hear(folded)
-        d.app.standing_changed()
+        d.app.refresh_status()
         await d.until(lambda: "(o o)" in d.screen)
 
 
@@ -136,7 +136,7 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Ro
         nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
         assert [timer for node in nodes for timer in node._timers if timer._active.is_set()] == []
         before = d.app.status.standing
-        d.app.standing_changed()
+        d.app.refresh_status()
         assert d.app.status.standing is before
 
 
@@ -263,7 +263,7 @@ async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
         called = Called(d, "both", TERM="xterm-kitty")
 
         async def run(seconds: float) -> None:
-            await d.app.talk.say("hello", "now")
+            await d.app.controller.submit("hello", "now")
             await d.until(lambda: d.app.surroundings.activity.stage == "waiting")
             now[0] += seconds
             answers.pop(0).set()
@@ -288,11 +288,11 @@ async def test_a_question_rings_where_nobody_looks(room: Room):
         called = Called(d)
         d.app.post_message(AppBlur())
         await d.until(lambda: not d.app.app_focus)
-        await d.app.talk.say("go", "now")
+        await d.app.controller.submit("go", "now")
         await d.until(lambda: called.told)
         assert called.told == ["\a"]
         await d.until(lambda: "(O!O)" in d.screen)
-        d.app.talk.interrupt()
+        d.app.controller.interrupt()
         await d.idle()
 
 

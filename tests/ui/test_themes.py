@@ -116,7 +116,7 @@ async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(room: Room, 
     file = themes / "mine.toml"
     file.write_text('[colors]\ntext = "#ffffff"\n')
     async with desk(room, theme="mine") as at:
-        at.app.say("\n".join(f"line {number}" for number in range(80)))
+        at.app.notify_user("\n".join(f"line {number}" for number in range(80)))
         at.app.transcript.scroll_lines(-at.app.transcript.page_lines)
         await at.until(lambda: not at.app.transcript.sticks)
         before, top = at.screen, at.app.transcript.scroll_offset.y

@@ -75,7 +75,7 @@ async def test_please_stop_allows_nothing_stores_nothing_and_steers(room: Room):
         await person.type("please stop")
         assert d.app.composer.text == "please stop"
         await person.type("\n")
-        await d.until(lambda: [one.text for one in d.app.talk.waiting] == ["please stop"])
+        await d.until(lambda: [one.text for one in d.app.controller.waiting] == ["please stop"])
         assert d.dialog is not None
         assert (list(d.talk.settings.grants), d.results) == ([], [])
         assert not (room.project / "made").exists()

@@ -346,7 +346,7 @@ def edited_repl(start: LineOptions, opened: ExitStack, **options: Any) -> Repl:
         made = TerminalLines(
             label=lambda: repl.label,
             interrupt=repl.interrupt,
-            completer=LineCompleter(repl.commands, lambda: repl.talk.conversation),
+            completer=LineCompleter(repl.commands, lambda: repl.controller.conversation),
             **options,
         )
         lines.append(opened.enter_context(made))

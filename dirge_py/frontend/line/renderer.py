@@ -72,7 +72,7 @@ class LineRenderer:
         self, writer: LineWriter, *, show_thinking: bool, clock: Callable[[], float]
     ) -> None:
         self._writer = writer
-        self._phases = PlanRenderer(writer)
+        self._phases = LinePlanRenderer(writer)
         self._show_thinking = show_thinking
         self._clock = clock
         self._streamed: dict[int, str] = {}
@@ -83,7 +83,7 @@ class LineRenderer:
         self._titles: dict[str, str] = {}
         self._last_call = ""
 
-    def tell(
+    def replay(
         self, messages: Iterable[Message], besides: "Sequence[tuple[int, PlanRecordEvent]]" = ()
     ) -> None:
         """Stored messages, as they were told once.
@@ -93,7 +93,7 @@ class LineRenderer:
         waiting = deque(besides)
         for count, message in enumerate(messages):
             while waiting and waiting[0][0] <= count:
-                self._phases.hear(waiting.popleft()[1])
+                self._phases.on_event(waiting.popleft()[1])
             match message:
                 case UserMessage():
                     self._tell_prompt(message)
@@ -105,9 +105,9 @@ class LineRenderer:
                     details = {**message.details}
                     self._tell_result(message.tool_call_id, message.text, details, 0)
         for _, event in waiting:
-            self._phases.hear(event)
+            self._phases.on_event(event)
 
-    def hear(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         """Tell what an event says; some say nothing that a person would miss."""
         say = self._writer.line
         match event:
@@ -140,11 +140,11 @@ class LineRenderer:
                 say("From here on the model is shown another history than this one.")
             case HistoryMoved():
                 say("The session stands at another point now. What was said up to it:")
-                self.tell(event.messages)
+                self.replay(event.messages)
             case EscalationActivated() | RepairStats():
                 say(describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():
-                self._phases.hear(event)
+                self._phases.on_event(event)
             case UsageReported():
                 self._spent.take_in(event, None)
             case AgentEnd():
@@ -271,13 +271,13 @@ def _capped(lines: Sequence[str], most: int) -> Sequence[str]:
     return [*lines[:most], f"… {hidden} more line{'s' * (hidden != 1)}"]
 
 
-class PlanRenderer:
+class LinePlanRenderer:
     """Tells the events of plans."""
 
     def __init__(self, writer: LineWriter) -> None:
         self._say = writer.line
 
-    def hear(self, event: PlanPhase | EvidenceTaken | ForkEvent) -> None:
+    def on_event(self, event: PlanPhase | EvidenceTaken | ForkEvent) -> None:
         match event:
             case PlanPhase(state="started"):
                 self._say(describe_event(event))

@@ -104,13 +104,13 @@ class Repl:
         for command in COMMANDS:
             self.commands.add(command)
         self.front = LineFront(self, self.commands)
-        self.talk = ChatController(self, self.commands, self.front)
+        self.controller = ChatController(self, self.commands, self.front)
         self.session_opener = LineSessionOpener(self, start)
         self.source = make_source(self)
         self.asker = LineAsker(
             self.source,
             writer,
-            on_stop=self.talk.interrupt,
+            on_stop=self.controller.interrupt,
             on_asking=self._note_asking,
             guard_s=guard_s,
         )
@@ -150,14 +150,14 @@ class Repl:
 
     async def close(self) -> None:
         """Keep the draft, and close the conversation. What that tells is told."""
-        conversation = self.opened = self.talk.conversation
+        conversation = self.opened = self.controller.conversation
         self.source.stop()
         if conversation is not None:
             if not self.source.is_script:
                 conversation.unsent.keep_draft(self.source.draft)
             conversation.unsent.close()
             conversation.subscribe(self._hear_last_words)
-        await self.talk.close()
+        await self.controller.close()
         for task in list(self._tasks):
             task.cancel()
 
@@ -170,15 +170,15 @@ class Repl:
 
     def interrupt(self) -> bool:
         """Ctrl+C where nothing is typed: stop what runs. Whether it is to leave instead."""
-        if self.talk.interrupt():
-            self.say("Interrupting.")
+        if self.controller.interrupt():
+            self.notify_user("Interrupting.")
             return False
         now = self._clock()
         was_pressed, self._stopped_at = now - self._stopped_at < QUIT_WITHIN_S, now
         if was_pressed:
             self.leave(0)
             return True
-        self.say("Ctrl+C again quits.")
+        self.notify_user("Ctrl+C again quits.")
         return False
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -190,7 +190,7 @@ class Repl:
     @property
     def label(self) -> str:
         """What stands before the line: the state, where it is not simply ready."""
-        state = self.talk.state
+        state = self.controller.state
         return "> " if state == "ready" else f"{state}> "
 
     # -- the conversation
@@ -198,37 +198,37 @@ class Repl:
     def take_settings(self, settings: LineSettings) -> None:
         self._show_thinking = settings.show_thinking
         for warning in self.commands.use_own_names(settings.aliases):
-            self.say(f"[aliases]: {warning}")
+            self.notify_user(f"[aliases]: {warning}")
 
     def adopt(self, conversation: Conversation) -> None:
         """Go on with this conversation."""
         self.renderer = self._new_renderer()
-        self.talk.adopt(conversation, self._hear)
+        self.controller.adopt(conversation, self._on_event)
 
     @property
     def is_ready(self) -> bool:
         """Nothing goes on, and nothing that was sent is still being read."""
-        return self._sends == 0 and self.talk.state == "ready"
+        return self._sends == 0 and self.controller.state == "ready"
 
     async def send(self, line: str) -> None:
         """Do what a line asks for; one that waits is told of."""
-        before = len(self.talk.waiting)
+        before = len(self.controller.waiting)
         self._sends += 1
         self._keep_prompt(line)
         try:
-            await self.talk.say(line, "now")
+            await self.controller.submit(line, "now")
         finally:
             self._sends -= 1
-            self.standing_changed()
-        waiting = self.talk.waiting
+            self.refresh_status()
+        waiting = self.controller.waiting
         kind = waiting[-1].kind if len(waiting) > before else ""
         if kind == "steering":
-            self.say("Waits to steer the run: it is read before the next turn.")
+            self.notify_user("Waits to steer the run: it is read before the next turn.")
         elif kind == "next_run":
-            self.say("Waits for the next run, which reads it.")
+            self.notify_user("Waits for the next run, which reads it.")
 
     def _keep_prompt(self, line: str) -> None:
-        conversation = self.talk.conversation
+        conversation = self.controller.conversation
         if conversation is not None and conversation.unsent.prompts is not None:
             conversation.unsent.prompts.add(line)
 
@@ -238,35 +238,35 @@ class Repl:
             self._changed.clear()
             await self._changed.wait()
 
-    def _hear(self, event: LoopEvent) -> None:
+    def _on_event(self, event: LoopEvent) -> None:
         if isinstance(event, AgentEnd):
             self._has_failed = not isinstance(event.outcome, Done)
-        self.renderer.hear(event)
+        self.renderer.on_event(event)
 
     def _hear_last_words(self, event: LoopEvent) -> None:
         if isinstance(event, SystemNotice):
-            self.say(event.content)
+            self.notify_user(event.content)
 
     def _new_renderer(self) -> LineRenderer:
         return LineRenderer(self.writer, show_thinking=self._show_thinking, clock=self._clock)
 
     def _note_asking(self, is_asking: bool) -> None:
-        self.talk.is_asking = is_asking
-        self.standing_changed()
+        self.controller.is_asking = is_asking
+        self.refresh_status()
 
     # -- controller.View
 
-    def say(self, text: str, *, tone: Tone = "plain") -> None:
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
         words = {"error": "Error: ", "warning": "Warning: "}.get(tone, "")
         self.writer.line(words + text)
 
     def give_back(self, text: str) -> None:
         self.source.put(text)
 
-    def catch_up(self) -> None:
-        """Everything is told at once; there is nothing to catch up with."""
+    def flush_events(self) -> None:
+        """Does nothing: every event is written at once."""
 
-    def standing_changed(self) -> None:
+    def refresh_status(self) -> None:
         self._changed.set()
         self.source.refresh()
 
@@ -287,7 +287,7 @@ class LineFront:
         return KEYS if self._repl.has_keys else ()
 
     def show(self, text: str, *, tone: Tone = "plain") -> None:
-        self._repl.say(text, tone=tone)
+        self._repl.notify_user(text, tone=tone)
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         return await self._repl.asker.pick(title, choices, current=current)
@@ -314,10 +314,10 @@ class LineFront:
         raise Unsupported("the clipboard")
 
     def show_diff(self, diff: str) -> None:
-        self._repl.say(diff)
+        self._repl.notify_user(diff)
 
     async def read_on(self, text: str) -> None:
-        self._repl.say(text)
+        self._repl.notify_user(text)
 
 
 class LineSessionOpener:
@@ -349,7 +349,7 @@ class LineSessionOpener:
             repl.later(repl.send(start.first_prompt))
             await asyncio.sleep(0)  # From now on it counts as sent.
         elif start.pick_session:
-            await repl.talk.say("/sessions", "now")
+            await repl.controller.submit("/sessions", "now")
         else:
             await self._offer_to_carry_on(conversation)
 
@@ -358,7 +358,7 @@ class LineSessionOpener:
 
         Where the other one is busy and the person wants nothing of it, the one before goes on.
         """
-        before = self._repl.talk.conversation
+        before = self._repl.controller.conversation
         try:
             conversation = self._start.open_other(self._repl.asker, session_id)
         except SessionBusy as error:
@@ -387,19 +387,19 @@ class LineSessionOpener:
     async def _offer_to_carry_on(self, conversation: Conversation) -> None:
         """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
         interruption = conversation.interruption
-        if interruption is None or self._repl.talk.conversation is not conversation:
+        if interruption is None or self._repl.controller.conversation is not conversation:
             return
         if not interruption.undecided:
             answers = await self._repl.asker.question(recovery_questions(interruption))
             if choices_from_answers(interruption, answers) is None:
-                self._repl.say("/continue carries the run on; a prompt goes on without it.")
+                self._repl.notify_user("/continue carries the run on; a prompt goes on without it.")
                 return
-        await self._repl.talk.say("/continue", "now")
+        await self._repl.controller.submit("/continue", "now")
 
     def _hear_last_words(self, event: LoopEvent) -> None:
         """What a conversation that is left tells while it is closed."""
         if isinstance(event, SystemNotice):
-            self._repl.say(event.content)
+            self._repl.notify_user(event.content)
 
     def _take_up(self, conversation: Conversation) -> None:
         repl = self._repl
@@ -407,14 +407,16 @@ class LineSessionOpener:
         facts = f"model {conversation.settings.model}, mode {conversation.settings.mode}"
         besides = plan_events(conversation)
         if conversation.messages or besides:
-            repl.renderer.tell(conversation.messages, besides)
-            repl.say(f"Back in this session, with {facts}.")
+            repl.renderer.replay(conversation.messages, besides)
+            repl.notify_user(f"Back in this session, with {facts}.")
         else:
-            repl.say(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
-            repl.say("/help lists the commands and keys. A line sent during a run steers it.")
+            repl.notify_user(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
+            repl.notify_user(
+                "/help lists the commands and keys. A line sent during a run steers it."
+            )
         taken = repl.commands.use_plugins(conversation.plugins, conversation.extensions.commands())
         for notice in (*conversation.notices, *taken):
-            repl.say(notice)
+            repl.notify_user(notice)
         if not repl.source.is_script:
             self._give_back(conversation)
 

@@ -115,11 +115,11 @@ class QueuePanel(Widget, can_focus=False):
         return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._ink.text)]
 
 
-def key_hint(composer: Composer, talk: ChatController, keymap: Keymap) -> str:
+def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> str:
     """What the keys would do now and the state of the input; empty if there is nothing to say."""
     parts = [
         *_of_the_input(composer),
-        *_of_the_run(composer, talk, keymap),
+        *_of_the_run(composer, controller, keymap),
         *_of_the_stash(composer, keymap),
     ]
     return " · ".join(part for part in parts if part)
@@ -129,19 +129,19 @@ def _of_the_input(composer: Composer) -> list[str]:
     return [clean(composer.words)]
 
 
-def _of_the_run(composer: Composer, talk: ChatController, keymap: Keymap) -> list[str]:
+def _of_the_run(composer: Composer, controller: ChatController, keymap: Keymap) -> list[str]:
     name = keymap.name_of
-    if talk.state == "compacting":
+    if controller.state == "compacting":
         return [f"{name('screen', 'interrupt')} interrupts"]
-    if not talk.is_busy or talk.is_asking:
+    if not controller.is_busy or controller.is_asking:
         return []
-    is_between = not talk.is_running
+    is_between = not controller.is_running
     verbs: dict[tuple[Scope, str], str] = {
         ("screen", "interrupt"): "stops the plan" if is_between else "interrupts",
         ("composer", "submit"): "keeps it for the next run" if is_between else "steers",
         ("composer", "queue"): "queues for after",
     }
-    if talk.waiting and not composer.text:
+    if controller.waiting and not composer.text:
         verbs["composer", "up"] = "takes back"
         verbs["screen", "drop_queue"] = "drops it"
     # An action without a key has nothing to be told of it.

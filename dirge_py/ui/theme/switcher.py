@@ -40,7 +40,7 @@ class ThemedApp(Protocol):
     @property
     def is_running(self) -> bool: ...
     def draw_with(self, theme: TextualTheme, *, before: str) -> None: ...
-    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def mount(self, widget: Widget, /, *, before: Widget) -> Awaitable[None]: ...
     def run_worker(
         self, work: Callable[[], Coroutine[None, None, None]], /, *, exit_on_error: bool
@@ -127,7 +127,7 @@ class ThemeSwitcher:
         try:
             theme = load_theme(self.name)
         except ConfigError as error:
-            self._app.say(f"{error.message} {error.hint}".strip(), tone="warning")
+            self._app.notify_user(f"{error.message} {error.hint}".strip(), tone="warning")
         else:
             self.problem = ""
             self.show(theme)

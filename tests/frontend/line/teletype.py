@@ -108,7 +108,9 @@ class Keys:
 
     async def answer(self, question: str, line: str) -> None:
         """Answer once the question has been put and counts."""
-        await self.tty.until(lambda: question in self.tty.told and self.tty.repl.talk.is_asking)
+        await self.tty.until(
+            lambda: question in self.tty.told and self.tty.repl.controller.is_asking
+        )
         await self.tty.until(lambda: self._lines.is_asking)
         self.press(line + "\r")
 
@@ -129,7 +131,7 @@ async def keyboard(tty: Teletype, *, guard_s: float = 0.0, **start: Any) -> Asyn
             lines = TerminalLines(
                 label=lambda: repl.label,
                 interrupt=repl.interrupt,
-                completer=LineCompleter(repl.commands, lambda: repl.talk.conversation),
+                completer=LineCompleter(repl.commands, lambda: repl.controller.conversation),
                 input=pipe,
                 output=DummyOutput(),
             )
@@ -138,7 +140,7 @@ async def keyboard(tty: Teletype, *, guard_s: float = 0.0, **start: Any) -> Asyn
         tty.repl = Repl(tty.start(**start), tty.writer, make, has_keys=True, guard_s=guard_s)
         ended = asyncio.ensure_future(tty.repl.run())
         try:
-            await tty.until(lambda: tty.opened or tty.repl.talk.is_asking or ended.done())
+            await tty.until(lambda: tty.opened or tty.repl.controller.is_asking or ended.done())
             yield Keys(tty, pipe, ended)
         finally:
             tty.repl.leave(0)

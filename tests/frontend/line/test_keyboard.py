@@ -65,7 +65,7 @@ async def test_an_answer_that_comes_at_once_was_not_meant(room: Room) -> None:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "y")
         await tty.tells("That came too soon to be an answer; the question stands.")
-        assert tty.repl.talk.is_asking
+        assert tty.repl.controller.is_asking
 
     assert not (room.project / "made").exists()
 
@@ -83,7 +83,7 @@ async def test_a_sentence_that_was_begun_before_the_question_answers_nothing(
         keys.press("make it\rwhat is")
         await keys.answer("Question: allow bash?", sentence)
         await tty.until(lambda: "Answer again" in tty.told or "isn't an answer" in tty.told)
-        assert tty.repl.talk.is_asking
+        assert tty.repl.controller.is_asking
         await keys.answer("Question: allow bash?", "n")
         await tty.tells("Done.")
         assert tty.repl.source.draft == f"{sentence}\nwhat is"

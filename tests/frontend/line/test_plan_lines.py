@@ -1,6 +1,6 @@
 """A plan in lines: the phases, what their forks do, the plan, the question, the evidence."""
 
-from dirge_py.frontend.line.renderer import PlanRenderer
+from dirge_py.frontend.line.renderer import LinePlanRenderer
 from dirge_py.frontend.line.writer import LineWriter
 from dirge_py.types.events import (
     EvidenceTaken,
@@ -45,7 +45,7 @@ async def test_a_plan_is_decided_on_carried_out_and_told_again(room: Room) -> No
 
 def test_a_denial_is_told_once_and_escape_codes_are_only_text() -> None:
     pieces: list[str] = []
-    lines = PlanRenderer(LineWriter(pieces.append))
+    lines = LinePlanRenderer(LineWriter(pieces.append))
     evil = "x\x1b]0;owned\x07y"
     call = {"tool_call_id": "c", "tool_name": "bash"}
     denied = text_result("Permission denied: only looks", is_error=True, outcome="denied")
@@ -54,10 +54,10 @@ def test_a_denial_is_told_once_and_escape_codes_are_only_text() -> None:
         PermissionAnswered(effect="deny", policy="mode", reason="only looks", **call),
         ToolExecutionEnd(result=denied, is_error=True, **call),  # type: ignore[arg-type]
     ):
-        lines.hear(ForkEvent(phase="explore", step=1, event=event))
-    lines.hear(PlanPhase(phase="plan", step=1, state="ended", summary=evil, text=evil))
+        lines.on_event(ForkEvent(phase="explore", step=1, event=event))
+    lines.on_event(PlanPhase(phase="plan", step=1, state="ended", summary=evil, text=evil))
     taken = {"phase": "review", "step": 1, "output_sha256": "", "tree": ""}
-    lines.hear(
+    lines.on_event(
         EvidenceTaken(id="E1", command=evil, outcome="timeout", exit_code=None, **taken)  # type: ignore[arg-type]
     )
     told = "".join(pieces)
