@@ -1,13 +1,27 @@
-"""How front ends open sessions: the openers, and the question about a busy one."""
+"""Opening sessions in an interactive front end: the first one, and every later one.
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+With it: the callables that open a conversation, and the question about a session that is in use.
+"""
 
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from dirge_py.frontend.replay import plan_events
+from dirge_py.lib.lazy import late
+from dirge_py.slash.base import Tone
 from dirge_py.types.errors import SessionBusy
-from dirge_py.types.questions import Asker, Question, QuestionAnswer, QuestionOption, TrustOffer
+from dirge_py.types.events import LoopEvent, SystemNotice
+from dirge_py.types.questions import Asker, Question, QuestionAnswer, QuestionOption, SupportsForms
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.frontend.controller import ChatController
+    from dirge_py.session.history import PlanRecordEvent
+    from dirge_py.session.recovery import choices_from_answers, recovery_questions
+    from dirge_py.types.events import Sink
+else:
+    choices_from_answers = late("dirge_py.session.recovery", "choices_from_answers")
+    recovery_questions = late("dirge_py.session.recovery", "recovery_questions")
 
 OpenMode = Literal["write", "fork", "view"]
 """How a stored session is opened: to go on in it, as a copy of its own, only to look."""
@@ -52,16 +66,116 @@ class OpenOther(Protocol):
     ) -> "Conversation": ...
 
 
-class TrustGate(Protocol):
-    """What the folder brings along, and whether it may come in. Looked at once."""
+class SessionView(Protocol):
+    """What a `SessionOpener` needs of its front end."""
 
-    @property
-    def offer(self) -> TrustOffer | None:
-        """What to ask before anything is opened; None: nothing, or it was answered."""
+    def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
+        """Open a stored session, or a new one for None. Raises SessionBusy, SessionError, …"""
 
-    @property
-    def theme(self) -> str:
-        """The theme that a trusted project names, or "". Raises ConfigError."""
+    def adopt(self, conversation: "Conversation") -> None:
+        """Go on with this conversation, of which nothing is shown yet."""
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Take the person's answer. Raises ConfigError, FileError, …"""
+    def replay(
+        self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
+    ) -> None:
+        """Show what is stored of the conversation, and that it is open again."""
+
+    def greet(self, conversation: "Conversation") -> None:
+        """Show the beginning of a conversation without history."""
+
+    def use_plugins(self, conversation: "Conversation") -> Sequence[str]:
+        """Take the commands and keys of extensions and plugins; returns the warnings."""
+
+    def on_shown(self, conversation: "Conversation") -> None:
+        """Receive that all of the conversation is shown."""
+
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def run_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` on the event loop; nobody waits for it."""
+
+
+class SessionOpener:
+    """Opens sessions for a controller; a session in use is asked about, the one before closed."""
+
+    def __init__(
+        self, view: SessionView, controller: "ChatController", asker: SupportsForms
+    ) -> None:
+        self._view = view
+        self._controller = controller
+        self._asker = asker
+
+    async def open_first(self, opening: "Callable[[], Conversation]") -> "Conversation":
+        """Return the first conversation, not shown yet. Raises as `opening`."""
+        try:
+            return opening()
+        except SessionBusy as error:
+            conversation = await self._open_busy(error)
+            if conversation is None:
+                raise
+            return conversation
+
+    async def switch_to(self, session_id: str | None) -> "Conversation":
+        """Go on in another session, or a new one; the one before is closed.
+
+        Where the other one is busy and the person wants nothing of it, the one before goes on.
+        """
+        try:
+            conversation = self._view.open_other(session_id)
+        except SessionBusy as error:
+            other = await self._open_busy(error)
+            if other is None and self._controller.conversation is not None:
+                return self._controller.conversation
+            if other is None:
+                raise
+            conversation = other
+        # Not earlier: another one may have been opened while the question waited.
+        before = self._controller.conversation
+        self.adopt(conversation)
+        if before is not None:
+            before.unsent.let_go()
+            before.subscribe(notice_sink(lambda text: self._view.notify_user(text, tone="warning")))
+            await before.close()
+        if conversation.interruption is not None:
+            # Whoever asked for the session has to get it first.
+            self._view.run_later(self.offer_to_continue(conversation))
+        return conversation
+
+    def adopt(self, conversation: "Conversation") -> None:
+        """Go on with this conversation, and show it."""
+        view = self._view
+        view.adopt(conversation)
+        besides = plan_events(conversation)
+        if conversation.messages or besides:
+            view.replay(conversation, besides)
+        else:
+            view.greet(conversation)
+        for notice in (*conversation.notices, *view.use_plugins(conversation)):
+            view.notify_user(notice, tone="warning")
+        view.on_shown(conversation)
+
+    async def offer_to_continue(self, conversation: "Conversation") -> None:
+        """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
+        interruption = conversation.interruption
+        if interruption is None or self._controller.conversation is not conversation:
+            return
+        if not interruption.undecided:
+            answers = await self._asker.question(recovery_questions(interruption))
+            if choices_from_answers(interruption, answers) is None:
+                self._view.notify_user("/continue carries the run on; a prompt goes on without it.")
+                return
+        await self._controller.submit("/continue", "now")
+
+    async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
+        """What the person wants of a session that is in use: a copy, a look at it, or None."""
+        way = chosen_open_mode(await self._asker.question([conflict_question(error)]))
+        return None if way is None else self._view.open_other(error.session_id, way)
+
+
+def notice_sink(notify: Callable[[str], object]) -> "Sink":
+    """A sink for a conversation that is being closed: it passes the texts of notices on."""
+
+    def on_event(event: LoopEvent) -> None:
+        if isinstance(event, SystemNotice):
+            notify(event.content)
+
+    return on_event

@@ -48,7 +48,7 @@ from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.drafts import PromptDrafts
 from dirge_py.ui.prompt.placeholders import PromptImages
-from dirge_py.ui.session_opener import SessionOpener
+from dirge_py.ui.session_opener import TuiSessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
 from dirge_py.ui.terminal.app_base import TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
@@ -62,6 +62,7 @@ from dirge_py.ui.user_shell import UserShell
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.session.history import PlanRecordEvent
     from dirge_py.ui.transcript.plan_blocks import PhaseBlock
     from dirge_py.ui.transcript.renderer import TranscriptRenderer
 else:
@@ -108,7 +109,7 @@ class DirgeApp(TerminalApp):
         self.front = TuiFrontEnd(self, Registry())
         self.controller = ChatController(self, self.front.commands, self.front)
         self.dock = DialogHost(self, guard_s, partial(edit_file_text, self))
-        self.opening = SessionOpener(self, self.dock, start)
+        self.opening = TuiSessionOpener(self, self.dock, start)
         self.pulse = Ticker(self)
         self.chords = KeyChords(self)
         self._bridge = EventBridge(self.post_message)
@@ -192,9 +193,11 @@ class DirgeApp(TerminalApp):
     def commands(self) -> Registry:
         return self.front.commands
 
-    def replay(self, conversation: "Conversation") -> None:
-        """Draw what is stored of a conversation."""
-        self.chronicle.tell(conversation.messages, plan_events(conversation))
+    def replay(
+        self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
+    ) -> None:
+        """Draw what is stored of a conversation; `besides`: see `TranscriptRenderer`."""
+        self.chronicle.tell(conversation.messages, besides)
 
     def show_message(self, message: UserMessage) -> None:
         """Draw a message that is told outside of a run, behind what has happened before it."""

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dirge_py.frontend.session_opener import OpenFirst, OpenOther, TrustGate
+from dirge_py.frontend.session_opener import OpenFirst, OpenOther
 from dirge_py.providers.setup_types import SetupService
 from dirge_py.ui.theme.styles import DEFAULT_THEME
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
+    from dirge_py.permission.project_trust import TrustGate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class UiOptions:
     open_first: OpenFirst
     open_other: OpenOther
     prepare: Callable[[], UiSettings] = UiSettings
-    project: Callable[[], TrustGate] | None = None
+    project: "Callable[[], TrustGate] | None" = None
     setup: Callable[[], SetupService] | None = None
     demo: "Callable[[], UiOptions] | None" = None
     settings: "Callable[[], Config] | None" = None

@@ -6,8 +6,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from dirge_py.frontend.session_opener import notice_sink
 from dirge_py.lib.text import clean
-from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.ui.actions import ACTIONS
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.options import UiOptions
@@ -63,12 +63,8 @@ async def _close(app: DirgeApp) -> Sequence[str]:
     """Close the conversation; returns what it had to tell when no screen was left to tell it on."""
     told: list[str] = []
 
-    def hear(event: LoopEvent) -> None:
-        if isinstance(event, SystemNotice):
-            told.append(clean(event.content))
-
     if app.controller.conversation is not None:
-        app.controller.conversation.subscribe(hear)
+        app.controller.conversation.subscribe(notice_sink(lambda text: told.append(clean(text))))
     await app.controller.close()
     return told
 

@@ -2,24 +2,22 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.worker import Worker
 
 from dirge_py import slash
 from dirge_py.files.git import branch_of
 from dirge_py.frontend.controller import ChatController
-from dirge_py.frontend.replay import plan_events
-from dirge_py.frontend.session_opener import TrustGate, chosen_open_mode, conflict_question
+from dirge_py.frontend.session_opener import OpenMode, SessionOpener
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
-from dirge_py.types.errors import DirgeError, NoProvider, SessionBusy
-from dirge_py.types.events import LoopEvent, SystemNotice
+from dirge_py.types.errors import DirgeError, NoProvider
 from dirge_py.types.questions import SupportsTrust
 from dirge_py.ui.dialog_host import DialogAsker, DialogHost
 from dirge_py.ui.keymap import Keymap, preset_of, speaks_kitty, unsendable
@@ -34,10 +32,9 @@ if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.frontend.setup_wizard import set_up
-    from dirge_py.session.recovery import choices_from_answers, recovery_questions
+    from dirge_py.permission.project_trust import TrustGate
+    from dirge_py.session.history import PlanRecordEvent
 else:
-    choices_from_answers = late("dirge_py.session.recovery", "choices_from_answers")
-    recovery_questions = late("dirge_py.session.recovery", "recovery_questions")
     set_up = late("dirge_py.frontend.setup_wizard", "set_up")
 
 
@@ -52,7 +49,9 @@ class OpenerApp(Protocol):
     @property
     def commands(self) -> Registry: ...
     def adopt(self, conversation: "Conversation") -> None: ...
-    def replay(self, conversation: "Conversation") -> None: ...
+    def replay(
+        self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
+    ) -> None: ...
     def take_looks(self, looks: UiSettings) -> Sequence[str]: ...
     def take_mouse(self, *, is_ours: bool) -> None: ...
     def set_colors(self, name: str) -> None: ...
@@ -63,14 +62,15 @@ class OpenerApp(Protocol):
     def run_worker(self, work: Awaitable[None], /) -> Worker[None]: ...
 
 
-class SessionOpener:
-    """Opens the conversation of an app, and every later one."""
+class TuiSessionOpener:
+    """Opens the conversation of an app, and every later one. Implements `SessionView`."""
 
     def __init__(self, app: OpenerApp, dialogs: DialogHost, start: UiOptions) -> None:
         self._app = app
         self._dialogs = dialogs
         self._start = start
         self.asker = DialogAsker(dialogs)
+        self._sessions = SessionOpener(self, app.controller, self.asker)
         self._is_over = asyncio.Event()
         self.looks = UiSettings()
         self._is_told = False
@@ -92,35 +92,10 @@ class SessionOpener:
         return self._app.controller.conversation is not None
 
     async def switch_to(self, session_id: str | None) -> "Conversation":
-        """Go on in another session, or a new one; the one before is closed.
-
-        Where the other one is busy and the person wants nothing of it, the one before goes on.
-        """
-        before = self._app.controller.conversation
+        """Go on in another session, or a new one: see `SessionOpener.switch_to`."""
         if session_id is not None:
             await self._say_first("Opening the session.")
-        try:
-            conversation = self._start.open_other(self.asker, session_id)
-        except SessionBusy as error:
-            other = await self._open_busy(error)
-            # Another one may have been opened while the question waited.
-            before = self._app.controller.conversation
-            if other is None and before is not None:
-                return before
-            if other is None:
-                raise
-            conversation = other
-        if before is not None and session_id is None:
-            # The person set it, and sees it; a start may have been with a looser one.
-            conversation.settings.set_mode(before.settings.mode)
-        self._take_up(conversation)
-        if before is not None:
-            before.subscribe(self._hear_last_words)
-            await before.close()
-        if conversation.interruption is not None:
-            # Whoever asked for the session has to get it first.
-            self._app.run_worker(self._offer_to_carry_on(conversation))
-        return conversation
+        return await self._sessions.switch_to(session_id)
 
     async def _say_first(self, words: str) -> None:
         """Have it on the screen before what takes long: a long session is read in one go."""
@@ -182,7 +157,7 @@ class SessionOpener:
             except NoProvider as error:
                 if not await self._set_up(error):
                     return
-        self._take_up(conversation)
+        self._sessions.adopt(conversation)
         if self._good_news:  # The page that it was told on is gone.
             self._app.notify_user("\n".join(self._good_news), tone="good")
             self._good_news.clear()
@@ -194,40 +169,11 @@ class SessionOpener:
         elif self._start.pick_session:
             await self._app.controller.submit("/sessions", "now")
         else:
-            await self._offer_to_carry_on(conversation)
-
-    def _hear_last_words(self, event: LoopEvent) -> None:
-        """What a conversation that is left tells while it is closed."""
-        if isinstance(event, SystemNotice):
-            self._app.notify_user(event.content, tone="warning")
+            await self._sessions.offer_to_continue(conversation)
 
     async def _open_first(self) -> "Conversation":
-        try:
-            return self._start.open_first(self.asker)
-        except SessionBusy as error:
-            conversation = await self._open_busy(error)
-            if conversation is None:
-                raise
-            return conversation
-
-    async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
-        """What the person wants of a session that is in use: a copy, a look at it, or None."""
-        way = chosen_open_mode(await self.asker.question([conflict_question(error)]))
-        if way is None:
-            return None
-        return self._start.open_other(self.asker, error.session_id, way)
-
-    async def _offer_to_carry_on(self, conversation: "Conversation") -> None:
-        """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
-        interruption = conversation.interruption
-        if interruption is None or self._app.controller.conversation is not conversation:
-            return
-        if not interruption.undecided:
-            answers = await self.asker.question(recovery_questions(interruption))
-            if choices_from_answers(interruption, answers) is None:
-                self._app.notify_user("/continue carries the run on; a prompt goes on without it.")
-                return
-        await self._app.controller.submit("/continue", "now")
+        start = self._start
+        return await self._sessions.open_first(lambda: start.open_first(self.asker))
 
     async def _ask_for_trust(self) -> list[str]:
         """Let the person say what the project may bring along; returns what is wrong with that.
@@ -289,41 +235,65 @@ class SessionOpener:
         warnings += app.take_looks(looks)
         return warnings
 
-    def _take_up(self, conversation: "Conversation") -> None:
-        app = self._app
-        app.adopt(conversation)
-        if conversation.messages or plan_events(conversation):
-            app.replay(conversation)
-            settings = conversation.settings
-            app.notify_user(f"Back in this session, with {settings.model}, mode {settings.mode}.")
-        else:
-            app.transcript.add(
-                GreetingBlock(
-                    f"dirge {__version__}",
-                    [
-                        ("model", conversation.settings.model),
-                        ("folder", _folder(conversation.cwd)),
-                        ("mode", conversation.settings.mode),
-                        ("sandbox", conversation.environment.sandbox),
-                        ("prompt", prompt_in_use(conversation)),
-                        ("reads", ", ".join(conversation.environment.instruction_files)),
-                    ],
-                    hint=[
-                        "/help lists commands and keys",
-                        "@ attaches a file",
-                        f"{app.keymap.name_of('screen', 'cycle_mode')} switches modes",
-                    ],
-                )
+    # -- SessionView
+
+    def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
+        conversation = self._start.open_other(self.asker, session_id, way)
+        before = self._app.controller.conversation
+        if before is not None and session_id is None:
+            # The person set it, and sees it; a start may have been with a looser one.
+            conversation.settings.set_mode(before.settings.mode)
+        return conversation
+
+    def adopt(self, conversation: "Conversation") -> None:
+        self._app.adopt(conversation)
+
+    def replay(
+        self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
+    ) -> None:
+        self._app.replay(conversation, besides)
+        settings = conversation.settings
+        self._app.notify_user(f"Back in this session, with {settings.model}, mode {settings.mode}.")
+
+    def greet(self, conversation: "Conversation") -> None:
+        self._app.transcript.add(
+            GreetingBlock(
+                f"dirge {__version__}",
+                [
+                    ("model", conversation.settings.model),
+                    ("folder", _folder(conversation.cwd)),
+                    ("mode", conversation.settings.mode),
+                    ("sandbox", conversation.environment.sandbox),
+                    ("prompt", prompt_in_use(conversation)),
+                    ("reads", ", ".join(conversation.environment.instruction_files)),
+                ],
+                hint=[
+                    "/help lists commands and keys",
+                    "@ attaches a file",
+                    f"{self._app.keymap.name_of('screen', 'cycle_mode')} switches modes",
+                ],
             )
-        taken = app.commands.use_plugins(conversation.plugins, conversation.extensions.commands())
-        keys = conversation.plugins.keys if conversation.plugins is not None else ()
-        taken += app.keymap.use_plugins([*conversation.extensions.key_bindings(), *keys])
-        for notice in (*conversation.notices, *taken):
-            app.notify_user(notice, tone="warning")
-        app.transcript.redraw()
+        )
+
+    def use_plugins(self, conversation: "Conversation") -> Sequence[str]:
+        plugins, extensions = conversation.plugins, conversation.extensions
+        keys = plugins.keys if plugins is not None else ()
+        return [
+            *self._app.commands.use_plugins(plugins, extensions.commands()),
+            *self._app.keymap.use_plugins([*extensions.key_bindings(), *keys]),
+        ]
+
+    def on_shown(self, conversation: "Conversation") -> None:
+        self._app.transcript.redraw()
+
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
+        self._app.notify_user(text, tone=tone)
+
+    def run_later(self, work: Coroutine[Any, Any, None]) -> None:
+        self._app.run_worker(work)
 
 
-def _looked_at(project: Callable[[], TrustGate]) -> TrustGate:
+def _looked_at(project: "Callable[[], TrustGate]") -> "TrustGate":
     """The door, with its files read: that may take a moment, and waits for a disk."""
     door = project()
     _ = door.offer

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
@@ -17,23 +17,25 @@ from dirge_py.frontend.line.asker import GUARD_S, LineAsker
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.source import LineSource
 from dirge_py.frontend.line.writer import LineWriter
-from dirge_py.frontend.replay import plan_events
 from dirge_py.frontend.session_opener import (
     OpenFirst,
+    OpenMode,
     OpenOther,
-    TrustGate,
-    chosen_open_mode,
-    conflict_question,
+    SessionOpener,
+    notice_sink,
 )
 from dirge_py.lib.version import __version__
-from dirge_py.session.recovery import choices_from_answers, recovery_questions
 from dirge_py.slash.base import Choice, FrontEnd, Tone, Unsupported
 from dirge_py.slash.registry import Registry, discover
-from dirge_py.types.errors import SessionBusy, UsageError
-from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice
+from dirge_py.types.errors import UsageError
+from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
+
+if TYPE_CHECKING:
+    from dirge_py.permission.project_trust import TrustGate
+    from dirge_py.session.history import PlanRecordEvent
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
@@ -68,7 +70,7 @@ class LineOptions:
     """Opens a stored session, or a new one, later on."""
     prepare: Callable[[], LineSettings] = LineSettings
     """Reads the settings; called first."""
-    project: Callable[[], TrustGate] | None = None
+    project: "Callable[[], TrustGate] | None" = None
     """What the project brings along; the person is asked whether it is trusted."""
     first_prompt: str = ""
     """The prompt to begin with, or ""."""
@@ -105,7 +107,6 @@ class Repl:
             self.commands.add(command)
         self.front = LineFront(self, self.commands)
         self.controller = ChatController(self, self.commands, self.front)
-        self.session_opener = LineSessionOpener(self, start)
         self.source = make_source(self)
         self.asker = LineAsker(
             self.source,
@@ -114,6 +115,7 @@ class Repl:
             on_asking=self._note_asking,
             guard_s=guard_s,
         )
+        self.session_opener = LineSessionOpener(self, start)
         self.opened: Conversation | None = None
         """The conversation that was closed at the end."""
         self._show_thinking = False
@@ -156,7 +158,7 @@ class Repl:
             if not self.source.is_script:
                 conversation.unsent.keep_draft(self.source.draft)
             conversation.unsent.close()
-            conversation.subscribe(self._hear_last_words)
+            conversation.subscribe(notice_sink(self.notify_user))
         await self.controller.close()
         for task in list(self._tasks):
             task.cancel()
@@ -243,10 +245,6 @@ class Repl:
             self._has_failed = not isinstance(event.outcome, Done)
         self.renderer.on_event(event)
 
-    def _hear_last_words(self, event: LoopEvent) -> None:
-        if isinstance(event, SystemNotice):
-            self.notify_user(event.content)
-
     def _new_renderer(self) -> LineRenderer:
         return LineRenderer(self.writer, show_thinking=self._show_thinking, clock=self._clock)
 
@@ -321,11 +319,12 @@ class LineFront:
 
 
 class LineSessionOpener:
-    """Opens the conversation of a REPL, and every later one."""
+    """Opens the conversation of a REPL, and every later one. Implements `SessionView`."""
 
     def __init__(self, repl: Repl, start: LineOptions) -> None:
         self._repl = repl
         self._start = start
+        self._sessions = SessionOpener(self, repl.controller, repl.asker)
 
     async def begin(self) -> None:
         """Open the first conversation. Raises DirgeError: there is none to go on with then."""
@@ -336,14 +335,8 @@ class LineSessionOpener:
             door = start.project()
             if door.offer is not None:
                 door.answer(is_trusted=await repl.asker.trust(door.offer))
-        try:
-            conversation = start.open_first(repl.asker)
-        except SessionBusy as error:
-            other = await self._open_busy(error)
-            if other is None:
-                raise
-            conversation = other
-        self._take_up(conversation)
+        conversation = await self._sessions.open_first(lambda: start.open_first(repl.asker))
+        self._sessions.adopt(conversation)
         if start.first_prompt:
             # A command may take its time, and is told things meanwhile.
             repl.later(repl.send(start.first_prompt))
@@ -351,74 +344,45 @@ class LineSessionOpener:
         elif start.pick_session:
             await repl.controller.submit("/sessions", "now")
         else:
-            await self._offer_to_carry_on(conversation)
+            await self._sessions.offer_to_continue(conversation)
 
     async def switch_to(self, session_id: str | None) -> Conversation:
-        """Go on in another session, or a new one; the one before is closed.
+        """Go on in another session, or a new one: see `SessionOpener.switch_to`."""
+        return await self._sessions.switch_to(session_id)
 
-        Where the other one is busy and the person wants nothing of it, the one before goes on.
-        """
-        before = self._repl.controller.conversation
-        try:
-            conversation = self._start.open_other(self._repl.asker, session_id)
-        except SessionBusy as error:
-            other = await self._open_busy(error)
-            if other is None and before is not None:
-                return before
-            if other is None:
-                raise
-            conversation = other
-        self._take_up(conversation)
-        if before is not None:
-            before.unsent.let_go()
-            before.subscribe(self._hear_last_words)
-            await before.close()
-        if conversation.interruption is not None:
-            # Whoever asked for the session has to get it first.
-            self._repl.later(self._offer_to_carry_on(conversation))
-        return conversation
+    # -- SessionView
 
-    async def _open_busy(self, error: SessionBusy) -> Conversation | None:
-        way = chosen_open_mode(await self._repl.asker.question([conflict_question(error)]))
-        if way is None:
-            return None
-        return self._start.open_other(self._repl.asker, error.session_id, way)
+    def open_other(self, session_id: str | None, way: OpenMode = "write") -> Conversation:
+        return self._start.open_other(self._repl.asker, session_id, way)
 
-    async def _offer_to_carry_on(self, conversation: Conversation) -> None:
-        """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
-        interruption = conversation.interruption
-        if interruption is None or self._repl.controller.conversation is not conversation:
-            return
-        if not interruption.undecided:
-            answers = await self._repl.asker.question(recovery_questions(interruption))
-            if choices_from_answers(interruption, answers) is None:
-                self._repl.notify_user("/continue carries the run on; a prompt goes on without it.")
-                return
-        await self._repl.controller.submit("/continue", "now")
+    def adopt(self, conversation: Conversation) -> None:
+        self._repl.adopt(conversation)
 
-    def _hear_last_words(self, event: LoopEvent) -> None:
-        """What a conversation that is left tells while it is closed."""
-        if isinstance(event, SystemNotice):
-            self._repl.notify_user(event.content)
+    def replay(
+        self, conversation: Conversation, besides: "Sequence[tuple[int, PlanRecordEvent]]"
+    ) -> None:
+        self._repl.renderer.replay(conversation.messages, besides)
+        self._repl.notify_user(f"Back in this session, with {_model_and_mode(conversation)}.")
 
-    def _take_up(self, conversation: Conversation) -> None:
-        repl = self._repl
-        repl.adopt(conversation)
-        facts = f"model {conversation.settings.model}, mode {conversation.settings.mode}"
-        besides = plan_events(conversation)
-        if conversation.messages or besides:
-            repl.renderer.replay(conversation.messages, besides)
-            repl.notify_user(f"Back in this session, with {facts}.")
-        else:
-            repl.notify_user(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
-            repl.notify_user(
-                "/help lists the commands and keys. A line sent during a run steers it."
-            )
-        taken = repl.commands.use_plugins(conversation.plugins, conversation.extensions.commands())
-        for notice in (*conversation.notices, *taken):
-            repl.notify_user(notice)
-        if not repl.source.is_script:
+    def greet(self, conversation: Conversation) -> None:
+        repl, facts = self._repl, _model_and_mode(conversation)
+        repl.notify_user(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
+        repl.notify_user("/help lists the commands and keys. A line sent during a run steers it.")
+
+    def use_plugins(self, conversation: Conversation) -> Sequence[str]:
+        commands = conversation.extensions.commands()
+        return self._repl.commands.use_plugins(conversation.plugins, commands)
+
+    def on_shown(self, conversation: Conversation) -> None:
+        if not self._repl.source.is_script:
             self._give_back(conversation)
+
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
+        """Write `text` as it stands: notices get no word in front of them."""
+        self._repl.notify_user(text)
+
+    def run_later(self, work: Coroutine[Any, Any, None]) -> None:
+        self._repl.later(work)
 
     def _give_back(self, conversation: Conversation) -> None:
         """What was typed before: earlier prompts, and what was never sent."""
@@ -430,6 +394,10 @@ class LineSessionOpener:
         self._repl.source.remember(map(typed_text, said))
         if unsent.draft:
             self._repl.give_back(unsent.draft)
+
+
+def _model_and_mode(conversation: Conversation) -> str:
+    return f"model {conversation.settings.model}, mode {conversation.settings.mode}"
 
 
 async def queue(args: str, conversation: Conversation, front: FrontEnd) -> None:
