@@ -33,7 +33,7 @@ from dirge_py.tools.read import ReadTool
 from dirge_py.tools.search.lines import find_ripgrep
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.tools import Claim, Command
+from dirge_py.types.tools import Claim, ShellCommand
 
 FILES_A_FOLDER = 100
 EDITED_LINES = 200_000
@@ -192,7 +192,7 @@ def deciding(folder: Path, rounds: int) -> None:
     rules = tuple(parse_rule(f"execute:tool{n} *", "allow") for n in range(20))
     with contextlib.closing(Workspace([folder], folder)) as workspace:
         gate = PermissionEngine(workspace, PolicySet(rules=rules, mode="standard"))
-        claims = [[Claim("execute", Command(text, str(folder)))] for text in COMMANDS]
+        claims = [[Claim("execute", ShellCommand(text, str(folder)))] for text in COMMANDS]
         for claim in claims:
             gate.decide(claim)
         times: list[float] = []

@@ -7,16 +7,16 @@ agent back that edited code and did not see it pass.
 import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Literal
-
 from dirge_py.guards.reminders import claimed_paths
 from dirge_py.guards.stop_checks import nudge, stop_check
 from dirge_py.lib.shell_lexer import without_here_documents, word_set
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message
-from dirge_py.types.tools import Command, LoopToolResult, ToolCall
+from dirge_py.types.tools import LoopToolResult, ShellCommand, ToolCall
+from itertools import pairwise
+from typing import Literal
+
 
 VerificationStatus = Literal["untouched", "unverified", "red", "green"]
 
@@ -193,7 +193,7 @@ def _commands(call: ToolCall) -> list[str]:
         claims = call.tool.claims(call.arguments)
     except Exception:
         return []
-    return [each.resource.text for each in claims if isinstance(each.resource, Command)]
+    return [each.resource.text for each in claims if isinstance(each.resource, ShellCommand)]
 
 
 SHOWN_FILES = 5

@@ -38,6 +38,7 @@ MODULES = {
 NAMES = {
     "AcceptsAll": "AutoApprove",
     "Action": "MemoryAction",
+    "Command": "ShellCommand",
     "Drop": "Reject",
     "Edited": "ReplacePlan",
     "KeepsAll": "DeferAll",

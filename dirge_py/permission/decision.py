@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast, get_args
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
 from dirge_py.permission.facts import ArgvPlan
 from dirge_py.permission.rules import Effect
-from dirge_py.types.tools import Claim, Command, Operation
+from dirge_py.types.tools import Claim, Operation, ShellCommand
+from typing import Any, Literal, cast, get_args
+
 
 Policy = Literal[
     "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",
@@ -283,7 +283,7 @@ def call_digest(tool: str, claims: Sequence[Claim], arguments: Any = None) -> st
 
 
 def _as_plain(claim: Claim) -> list[str]:
-    if isinstance(claim.resource, Command):
+    if isinstance(claim.resource, ShellCommand):
         return [claim.op, claim.resource.text, claim.resource.cwd]
     return [claim.op, claim.resource]
 
@@ -370,7 +370,7 @@ def _restored_claims(plain: Any) -> tuple[Claim, ...]:
     for parts in plain if isinstance(plain, list) else ():
         match parts:
             case ["execute", str(text), str(cwd)]:
-                claims.append(Claim("execute", Command(text, cwd)))
+                claims.append(Claim("execute", ShellCommand(text, cwd)))
             case [str(op), str(name)] if op != "execute" and op in get_args(Operation):
                 claims.append(Claim(cast(Operation, op), name))
             case _:

@@ -32,7 +32,7 @@ from dirge_py.permission.rules import (
 )
 from dirge_py.processes.sandbox.program_folders import program_problem, remembered_closed_folders
 from dirge_py.types.errors import UsageError
-from dirge_py.types.tools import Claim, Command
+from dirge_py.types.tools import Claim, ShellCommand
 
 if TYPE_CHECKING:
     from dirge_py.permission.recursive_reads import RecursiveRead
@@ -249,7 +249,7 @@ class PermissionEngine:
         facts: list[Fact] = []
         plans: list[ArgvPlan] = []
         for claim in claims:
-            if isinstance(claim.resource, Command):
+            if isinstance(claim.resource, ShellCommand):
                 request = self._read(claim.resource)
                 plans += [request.plan] if request.plan else []
                 facts.extend(request.facts)
@@ -262,7 +262,7 @@ class PermissionEngine:
                 facts.append(NameFact(claim.op, claim.resource))
         return CallFacts(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
 
-    def _read(self, command: Command) -> CallFacts:
+    def _read(self, command: ShellCommand) -> CallFacts:
         # Imported here: grammar and tables of programs are loaded with the first command.
         from dirge_py.permission.shell import ShellLookups, read_command  # noqa: PLC0415
 
@@ -344,7 +344,7 @@ def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:
             ClaimDecision(
                 op=claim.op,
                 resource=claim.resource.text
-                if isinstance(claim.resource, Command)
+                if isinstance(claim.resource, ShellCommand)
                 else claim.resource,
                 effect="ask",
                 policy="default",

@@ -19,7 +19,7 @@ from dirge_py.permission.rule_preview import AskedCall, count_alike, preview_rul
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import TurnInfo
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
-from dirge_py.types.tools import Claim, Command, FileChange, Preview, Previews, ToolCall
+from dirge_py.types.tools import Claim, FileChange, Preview, Previews, ShellCommand, ToolCall
 
 if TYPE_CHECKING:
     from dirge_py.permission.run_files import files_run, files_that_differ
@@ -326,8 +326,8 @@ def _is_edit(judged: JudgedCall) -> bool:
     return any(claim.op == "edit" for claim in judged.claims)
 
 
-def _commands(judged: JudgedCall) -> Sequence[Command]:
-    return [claim.resource for claim in judged.claims if isinstance(claim.resource, Command)]
+def _commands(judged: JudgedCall) -> Sequence[ShellCommand]:
+    return [claim.resource for claim in judged.claims if isinstance(claim.resource, ShellCommand)]
 
 
 def _shown(path: str, cwd: str) -> str:

@@ -11,7 +11,7 @@ from dirge_py.permission.decision import DecisionLog
 from dirge_py.permission.engine import PermissionEngine, SimulatedCall
 from dirge_py.permission.rules import Rule, parse_rule
 from dirge_py.types.questions import Reach
-from dirge_py.types.tools import Claim, Command
+from dirge_py.types.tools import Claim, ShellCommand
 
 ENOUGH_ALIKE = 3
 """Approvals one by one after which a rule for all of their kind is worth a hint."""
@@ -110,7 +110,7 @@ def _could_match(claims: Sequence[Claim], rules: Sequence[Rule]) -> bool:
     """A cheap look: reading a command anew takes a moment."""
     for claim in claims:
         for rule in rules:
-            text = claim.resource.text if isinstance(claim.resource, Command) else ""
+            text = claim.resource.text if isinstance(claim.resource, ShellCommand) else ""
             if claim.op == rule.op and (claim.op != "execute" or rule.pattern.split()[0] in text):
                 return True
     return False
@@ -122,14 +122,14 @@ def _is_of_kind(claims: Sequence[Claim], asking: AskedCall) -> bool:
 
 
 def _kind(claim: Claim) -> tuple[str, str]:
-    is_command = isinstance(claim.resource, Command)
-    words = claim.resource.text.split() if isinstance(claim.resource, Command) else []
+    is_command = isinstance(claim.resource, ShellCommand)
+    words = claim.resource.text.split() if isinstance(claim.resource, ShellCommand) else []
     return claim.op, words[0] if is_command and words else ""
 
 
 def _shown(claims: Sequence[Claim], cwd: str) -> str:
     resource = claims[0].resource
-    if isinstance(resource, Command):
+    if isinstance(resource, ShellCommand):
         name = resource.text
     else:
         name = _near(resource, cwd) if claims[0].op in ("read", "edit") else resource

@@ -22,7 +22,7 @@ from dirge_py.types.events import (
 )
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import TextBlock
-from dirge_py.types.tools import Command, LoopToolResult, ToolCall
+from dirge_py.types.tools import LoopToolResult, ShellCommand, ToolCall
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -294,7 +294,7 @@ def _command_of(call: ToolCall) -> str:
     if call.tool is None or not call.arguments.get("workdir"):
         return command
     resources = (claim.resource for claim in call.tool.claims(call.arguments))
-    return next((one.text for one in resources if isinstance(one, Command)), command)
+    return next((one.text for one in resources if isinstance(one, ShellCommand)), command)
 
 
 def _outcome(outcome: str, code: object) -> EvidenceOutcome:

@@ -16,9 +16,9 @@ from dirge_py.tools.command_results import finished_result, shell_result
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import (
     Claim,
-    Command,
     LoopToolResult,
     Preview,
+    ShellCommand,
     command_in_folder,
     text_result,
 )
@@ -73,7 +73,7 @@ class BashTool(Tool[BashArgs]):
         return _in_seconds(rename_keys(arguments, _NAMES))
 
     def claims(self, args: BashArgs, ctx: ToolContext) -> Sequence[Claim]:
-        claims = [Claim("execute", Command(_as_typed(args, ctx), ctx.cwd))]
+        claims = [Claim("execute", ShellCommand(_as_typed(args, ctx), ctx.cwd))]
         folder = _folder(args, ctx)
         # Claimed as a path as well, so that the folder that was judged is the one it starts in.
         return claims if folder == ctx.cwd else [*claims, Claim("read", folder)]

@@ -42,10 +42,10 @@ from dirge_py.tools.base import (
 from dirge_py.tools.schema import parameters_of
 from dirge_py.types.tools import (
     Claim,
-    Command,
     Interceptor,
     LoopToolResult,
     Operation,
+    ShellCommand,
     ToolExecutionMode,
     text_result,
 )
@@ -140,7 +140,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
             case "read" | "edit":
                 return [Claim(self._op, ctx.absolute(resource))]
             case "execute":
-                return [Claim("execute", Command(resource, ctx.cwd))]
+                return [Claim("execute", ShellCommand(resource, ctx.cwd))]
             case "network":
                 return [Claim("network", _host(resource))]
             case _:

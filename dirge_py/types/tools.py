@@ -31,7 +31,7 @@ Operation = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A shell command and where it would start."""
 
     text: str
@@ -40,7 +40,7 @@ class Command:
     """The absolute folder it would start in."""
 
 
-Resource: TypeAlias = str | Command
+Resource: TypeAlias = str | ShellCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Claim:
     """What would be done."""
     resource: Resource
     """To what: for `read` and `edit` an absolute path, links not yet followed; for `execute` a
-    `Command`; for `network` a host name; else a name that a rule can match."""
+    `ShellCommand`; for `network` a host name; else a name that a rule can match."""
     removes: bool = False
     """An `edit` that leaves nothing at its path: the file is deleted or renamed."""
 

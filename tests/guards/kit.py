@@ -7,7 +7,7 @@ from typing import Any
 from dirge_py.agent_loop import Hooks, compose
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.messages import Message, ToolResultMessage, UserMessage, user_text
-from dirge_py.types.tools import Claim, Command, LoopToolResult, ToolCall, text_result
+from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, ToolCall, text_result
 from tests.agent_loop.kit import Ran, Tool, ran
 
 
@@ -42,7 +42,7 @@ def bash() -> Claiming:
         name="bash",
         body=_run,
         execution_mode="sequential",
-        claimed=lambda given: [Claim("execute", Command(given["command"], "/w"))],
+        claimed=lambda given: [Claim("execute", ShellCommand(given["command"], "/w"))],
     )
 
 

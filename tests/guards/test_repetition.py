@@ -14,7 +14,7 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage
 from dirge_py.types.outcomes import Done
-from dirge_py.types.tools import Claim, Command, ToolCall, text_result
+from dirge_py.types.tools import Claim, ShellCommand, ToolCall, text_result
 from tests.agent_loop.kit import Tool, boom, ran
 from tests.security.sizes import size
 
@@ -29,7 +29,7 @@ class Acting(Tool):
     def claims(self, arguments):
         if self.op is None:
             raise LookupError("who knows")
-        return [Claim(self.op, Command("x", "/") if self.op == "execute" else "/x")]
+        return [Claim(self.op, ShellCommand("x", "/") if self.op == "execute" else "/x")]
 
 
 READ = Acting("read", op="read")

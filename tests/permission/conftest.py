@@ -9,7 +9,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, PolicySet, Rule, parse_rule
-from dirge_py.types.tools import Claim, Command, Operation
+from dirge_py.types.tools import Claim, Operation, ShellCommand
 from tests.repository import new_repository
 
 QUIET_GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
@@ -57,7 +57,7 @@ class Project:
         return self.gate(*rules, mode=mode).decide([self.execute(command)])
 
     def execute(self, command: str) -> Claim:
-        return Claim("execute", Command(command, str(self.root)))
+        return Claim("execute", ShellCommand(command, str(self.root)))
 
     def claim(self, op: Operation, resource: str) -> Claim:
         is_path = op in ("read", "edit")

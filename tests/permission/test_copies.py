@@ -10,7 +10,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
 from dirge_py.permission.facts import PathFact, ResolvedPath
 from dirge_py.permission.rules import Anchors, PolicySet, Rule, forbids, permits
-from dirge_py.types.tools import Claim, Command
+from dirge_py.types.tools import Claim, ShellCommand
 
 HERE = Anchors(folders=("/home/u/p",), home="/home/u")
 THERE = Anchors(folders=("/home/u/p",), home="/home/u", copies=(("/tmp/c/p", "/home/u/p"),))
@@ -63,7 +63,7 @@ def test_commands_find_nothing_there_that_a_rule_keeps(
     gates: tuple[PermissionEngine, ForkPermissionEngine, Path], command: str
 ) -> None:
     _, own, copy = gates
-    claim = Claim("execute", Command(command, str(copy)))
+    claim = Claim("execute", ShellCommand(command, str(copy)))
 
     assert own.decide([claim], str(copy)).effect == "deny"
 
@@ -73,7 +73,7 @@ def test_what_is_allowed_there_is_not_allowed_for_the_project(
 ) -> None:
     parent, own, copy = gates
     own.add_grant("execute:make")
-    claims = [Claim("execute", Command("make", str(copy)))]
+    claims = [Claim("execute", ShellCommand("make", str(copy)))]
 
     assert own.decide(claims, str(copy)).effect == "allow"
     assert parent.grants == () and parent.decide(claims).effect == "ask"

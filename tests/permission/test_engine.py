@@ -12,7 +12,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.rules import PolicySet
 from dirge_py.types.errors import UsageError
-from dirge_py.types.tools import Claim, Command, Operation
+from dirge_py.types.tools import Claim, Operation, ShellCommand
 from tests.permission.conftest import Project, allow
 from tests.security.sizes import size
 
@@ -221,7 +221,7 @@ def test_mode_can_be_changed_while_running(project: Project) -> None:
 
 
 def test_what_cannot_be_judged_asks(project: Project) -> None:
-    broken = Claim("execute", Command(None, str(project.root)))  # type: ignore[arg-type]
+    broken = Claim("execute", ShellCommand(None, str(project.root)))  # type: ignore[arg-type]
 
     decision = project.gate(mode="yolo").decide([broken])
 

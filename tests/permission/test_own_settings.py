@@ -13,7 +13,7 @@ from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
 from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.types.tools import Claim, Command
+from dirge_py.types.tools import Claim, ShellCommand
 
 from .conftest import Project, allow
 
@@ -43,7 +43,7 @@ class Home:
         return self.gate(mode).decide([Claim("edit", path)], str(self.root))
 
     def run(self, command: str, mode: Mode = "yolo") -> Decision:
-        return self.gate(mode).decide([Claim("execute", Command(command, str(self.root)))])
+        return self.gate(mode).decide([Claim("execute", ShellCommand(command, str(self.root)))])
 
 
 @pytest.fixture

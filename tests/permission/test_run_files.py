@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.permission.run_files import MAX_FILES, files_run, files_that_differ
-from dirge_py.types.tools import Command
+from dirge_py.types.tools import ShellCommand
 
 from .conftest import Project
 
@@ -74,7 +74,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def look(place: Path, text: str) -> dict[str, str]:
-    return dict(files_run([Command(text, str(place))], home=str(place), path="/usr/bin"))
+    return dict(files_run([ShellCommand(text, str(place))], home=str(place), path="/usr/bin"))
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=12).map(" ".join)))
@@ -131,7 +131,7 @@ def test_a_hook_of_the_folder_that_the_command_names_counts(
     (own_project.root / "d").mkdir()
     for number in range(others):
         (hook.parent / f"x{number}").touch()
-    asked = Command(command, str(own_project.root))
+    asked = ShellCommand(command, str(own_project.root))
     home = str(own_project.home)
     first = files_run([asked], home=home)
 

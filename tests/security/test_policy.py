@@ -4,13 +4,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-
 from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.shell_lexer import NotPlain, screen
@@ -22,9 +15,15 @@ from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation
-from tests.permission.authorizing import NO, YES, Desk
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from pathlib import Path
+from tests.permission.authorizing import Desk, NO, YES
 from tests.permission.conftest import Project
 from tests.security.sizes import count, size
+from typing import Any
+
+import pytest
+
 
 MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
 RANK: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -341,7 +340,7 @@ async def test_what_is_shown_is_what_is_run(project: Project) -> None:
 
 CRASHERS = """
 import sys
-from dirge_py.types.tools import Claim, Command
+from dirge_py.types.tools import Claim, ShellCommand
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet
@@ -360,7 +359,7 @@ for point in range(0x10000, 0x110000, step):
     tried += 1
     if point % (step * 64) == 0x10000 % (step * 64):
         for shape in (text, "ls " + text, text * 9, "echo '" + text):
-            wrong += gate.decide([Claim("execute", Command(shape, folder))]).effect != "ask"
+            wrong += gate.decide([Claim("execute", ShellCommand(shape, folder))]).effect != "ask"
             tried += 1
 print(tried, wrong)
 """

@@ -17,7 +17,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import ToolContext, ToolLimits, ToolServices
 from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.tools import Claim, Command, LoopToolResult
+from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand
 
 
 class Shell:
@@ -176,7 +176,7 @@ def test_the_claim_is_the_raw_command_and_the_preview_shows_it(shell):
     args = BashArgs(command="ls; rm x")
 
     assert TOOL.claims(args, shell.ctx) == [
-        Claim("execute", Command("ls; rm x", str(shell.folder)))
+        Claim("execute", ShellCommand("ls; rm x", str(shell.folder)))
     ]
     assert TOOL.preview(args, shell.ctx).text == "ls; rm x"
     behind = BashArgs(command="ls", background=True)

@@ -17,7 +17,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import ToolCallBlock
-from dirge_py.types.tools import Claim, Command, ToolCall
+from dirge_py.types.tools import Claim, ShellCommand, ToolCall
 from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, deny
 
@@ -81,7 +81,7 @@ async def test_a_command_in_the_background_starts_in_its_workdir(project):
 def test_what_is_judged_and_shown_is_the_cd_and_the_command(desk):
     root = str(desk.project.root)
     assert claims(desk, "src") == [
-        Claim("execute", Command("cd src && make", root)),
+        Claim("execute", ShellCommand("cd src && make", root)),
         Claim("read", f"{root}/src"),
     ]
     preview = TOOL.preview(BashArgs(command="make", workdir="my src"), context(desk))
@@ -112,7 +112,7 @@ def test_no_folder_is_taken_for_something_else(desk, workdir, text):
 def test_the_working_directory_by_its_own_name_is_no_other_folder(desk):
     root = str(desk.project.root)
     assert claims(desk, root) == claims(desk, f"{root}/src/..") == claims(desk, ".")
-    assert claims(desk, ".") == [Claim("execute", Command("make", root))]
+    assert claims(desk, ".") == [Claim("execute", ShellCommand("make", root))]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_folder_of_a_room_is_judged_by_what_it_is_there(desk):
     told = TOOL.claims(
         BashArgs(command="make", workdir=str(desk.project.root)), context(desk, str(copy))
     )
-    assert told[0].resource == Command(f"cd {desk.project.root} && make", os.fspath(copy))
+    assert told[0].resource == ShellCommand(f"cd {desk.project.root} && make", os.fspath(copy))
 
 
 def test_the_call_of_a_plan_is_kept_with_its_folder(desk):

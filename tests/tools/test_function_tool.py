@@ -23,10 +23,10 @@ from dirge_py.types.events import LoopEvent, ToolExecutionUpdate
 from dirge_py.types.hooks import LoopConfig
 from dirge_py.types.tools import (
     Claim,
-    Command,
     LoopTool,
     LoopToolResult,
     Proceed,
+    ShellCommand,
     ToolCall,
     text_result,
 )
@@ -218,7 +218,7 @@ async def test_any_parameter_annotated_as_the_context_is_it(boxed: Boxed) -> Non
             Claim("network", r"http://evil.org\@example.org/"),
         ),
         ("network", "on", "http://[::1", Claim("network", "http://[::1")),
-        ("execute", "on", "make test", Claim("execute", Command("make test", "{cwd}"))),
+        ("execute", "on", "make test", Claim("execute", ShellCommand("make test", "{cwd}"))),
         ("read", None, "x", Claim("read", "{cwd}/act")),
         ("edit", "on", "a/b.txt", Claim("edit", "{cwd}/a/b.txt")),
         ("memory", "on", "notes", Claim("memory", "notes")),

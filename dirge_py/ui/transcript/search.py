@@ -21,7 +21,7 @@ _MOST_KEPT = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class SearchMatch:
+class TranscriptMatch:
     """The match of that number, from 0, in the text of a row."""
 
     row: BlockRow
@@ -39,10 +39,10 @@ class TranscriptSearch:
         self._counts: dict[BlockRow, tuple[int, int]] = {}
         self._texts: dict[BlockRow, tuple[int, str]] = {}
         self._kept = 0
-        self._hit: SearchMatch | None = None
+        self._hit: TranscriptMatch | None = None
 
     @property
-    def hit(self) -> SearchMatch | None:
+    def hit(self) -> TranscriptMatch | None:
         """The chosen match; None once its row was taken off the page."""
         return self._hit if self._hit is not None and not self._hit.row.is_gone else None
 
@@ -102,7 +102,7 @@ class TranscriptSearch:
             before += self._count(row)
         return before + hit.number + 1
 
-    def choose_near(self, y: int) -> SearchMatch | None:
+    def choose_near(self, y: int) -> TranscriptMatch | None:
         """Choose the first match at height `y` or below it, else the last one above."""
         start = position_at(self._layout, y)
         if start is None:
@@ -116,26 +116,26 @@ class TranscriptSearch:
         while row is not None and number >= self._count(row):
             row, number = row.below, 0
         if row is not None:
-            self._hit = SearchMatch(row, number)
+            self._hit = TranscriptMatch(row, number)
         else:
             self._hit = self._last_up_to(start.row)
         return self.hit
 
-    def step(self, direction: int) -> SearchMatch | None:
+    def step(self, direction: int) -> TranscriptMatch | None:
         """Choose the next match, or with -1 the one before; behind the last comes the first."""
         hit = self.hit
         if hit is None or not self.total:
             return None
         number = hit.number + direction
         if 0 <= number < self._count(hit.row):
-            self._hit = SearchMatch(hit.row, number)
+            self._hit = TranscriptMatch(hit.row, number)
             return self.hit
         rows = self._layout.rows
         row: BlockRow | None = hit.row
         while row is not None:
             row = (row.below or rows.first) if direction > 0 else (row.above or rows.last)
             if row is not None and (count := self._count(row)):
-                self._hit = SearchMatch(row, 0 if direction > 0 else count - 1)
+                self._hit = TranscriptMatch(row, 0 if direction > 0 else count - 1)
                 return self.hit
         return None
 
@@ -143,7 +143,7 @@ class TranscriptSearch:
         """Is there a match in a row that it does not show as it stands?"""
         return self._is_folded(row) and len(self._spans(row)) < self._count(row)
 
-    def spot(self, hit: SearchMatch) -> TextPosition:
+    def spot(self, hit: TranscriptMatch) -> TextPosition:
         """Where a match is drawn; the beginning of its row if it is not."""
         spans = self._spans(hit.row)
         return TextPosition(hit.row, spans[min(hit.number, len(spans) - 1)][0] if spans else 0)
@@ -198,10 +198,10 @@ class TranscriptSearch:
         assert self._pattern is not None
         return self._layout.drawn(row).logical.matches(self._pattern)
 
-    def _last_up_to(self, row: BlockRow | None) -> SearchMatch | None:
+    def _last_up_to(self, row: BlockRow | None) -> TranscriptMatch | None:
         while row is not None:
             if count := self._count(row):
-                return SearchMatch(row, count - 1)
+                return TranscriptMatch(row, count - 1)
             row = row.above
         return None
 
