@@ -1,6 +1,6 @@
-"""What happened in a session besides its messages, for whoever shows it once more."""
+"""Replaying a stored conversation: its messages, and the phases of plans where they happened."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.plan.state import NAME
@@ -8,6 +8,7 @@ from dirge_py.session.history import PlanRecordEvent, plan_events_in
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.types.messages import Message
 
 
 def plan_events(conversation: "Conversation") -> Sequence[tuple[int, PlanRecordEvent]]:
@@ -15,3 +16,23 @@ def plan_events(conversation: "Conversation") -> Sequence[tuple[int, PlanRecordE
     if conversation.session.metadata.get(NAME) is None:
         return ()  # The whole session would be read again for nothing.
     return plan_events_in(conversation.timeline.records())
+
+
+def replay_messages(
+    messages: "Iterable[Message]",
+    besides: Sequence[tuple[int, PlanRecordEvent]],
+    on_message: "Callable[[Message], None]",
+    on_plan_event: Callable[[PlanRecordEvent], None],
+) -> None:
+    """Pass on stored messages, and what happened `besides`, in order.
+
+    Each of `besides` goes behind as many messages as its number says.
+    """
+    told = 0
+    for count, message in enumerate(messages):
+        while told < len(besides) and besides[told][0] <= count:
+            on_plan_event(besides[told][1])
+            told += 1
+        on_message(message)
+    for _, event in besides[told:]:
+        on_plan_event(event)

@@ -1,6 +1,5 @@
 """Renders loop events, stored messages and the phases of plans as lines."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.writer import LineWriter
 from dirge_py.frontend.outcome_text import describe_run_end
+from dirge_py.frontend.replay import replay_messages
 from dirge_py.lib.text import clean, format_cost, format_count
 from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
@@ -86,26 +86,20 @@ class LineRenderer:
     def replay(
         self, messages: Iterable[Message], besides: "Sequence[tuple[int, PlanRecordEvent]]" = ()
     ) -> None:
-        """Stored messages, as they were told once.
+        """Stored messages, as they were told once; `besides` as for `replay_messages`."""
+        replay_messages(messages, besides, self._tell_stored, self._phases.on_event)
 
-        `besides` is what happened besides, in order, each behind that many messages.
-        """
-        waiting = deque(besides)
-        for count, message in enumerate(messages):
-            while waiting and waiting[0][0] <= count:
-                self._phases.on_event(waiting.popleft()[1])
-            match message:
-                case UserMessage():
-                    self._tell_prompt(message)
-                case AssistantMessage():
-                    self._tell_whole(message)
-                    for call in message.calls:
-                        self._begin_call(call)
-                case ToolResultMessage():
-                    details = {**message.details}
-                    self._tell_result(message.tool_call_id, message.text, details, 0)
-        for _, event in waiting:
-            self._phases.on_event(event)
+    def _tell_stored(self, message: Message) -> None:
+        match message:
+            case UserMessage():
+                self._tell_prompt(message)
+            case AssistantMessage():
+                self._tell_whole(message)
+                for call in message.calls:
+                    self._begin_call(call)
+            case ToolResultMessage():
+                details = {**message.details}
+                self._tell_result(message.tool_call_id, message.text, details, 0)
 
     def on_event(self, event: LoopEvent) -> None:
         """Tell what an event says; some say nothing that a person would miss."""

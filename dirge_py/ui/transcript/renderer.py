@@ -1,14 +1,15 @@
 """From what happens to what is seen: loop events and stored messages become blocks of the page."""
 
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.outcome_text import describe_run_end, describe_silent_answer
+from dirge_py.frontend.replay import replay_messages
 from dirge_py.frontend.shell_message import parse_shell_message
+from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
 from dirge_py.types.events import (
     AgentEnd,
@@ -47,7 +48,7 @@ from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
 from dirge_py.ui.transcript.images import names_of, words_about
-from dirge_py.ui.transcript.plan_blocks import PlanEvent, PlanRenderer
+from dirge_py.ui.transcript.plan_blocks import PlanRenderer
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
@@ -105,32 +106,24 @@ class TranscriptRenderer:
             self._page.add(block)
 
     def tell(
-        self, messages: Iterable[Message], besides: Sequence[tuple[int, PlanEvent]] = ()
+        self, messages: Iterable[Message], besides: Sequence[tuple[int, PlanRecordEvent]] = ()
     ) -> None:
-        """Write stored messages, as they would have come live.
-
-        `besides` is what happened besides, in order, each behind that many messages.
-        """
-        waiting = deque(besides)
-        for count, message in enumerate(messages):
-            while waiting and waiting[0][0] <= count:
-                self.phases.hear(waiting.popleft()[1])
-            match message:
-                case UserMessage():
-                    self._user(message, is_live=False)
-                case AssistantMessage():
-                    self._stored_answer(message)
-                case ToolResultMessage():
-                    block = self._tool(message.tool_call_id, message.tool_name)
-                    block.finish(
-                        message.text, message.details, is_error=message.is_error, took_ms=0
-                    )
-                    self._show_pictures(block, message.content)
-                    self._touch_tool(message.tool_call_id)
-        for _, event in waiting:
-            self.phases.hear(event)
+        """Write stored messages, as they would have come live; `besides`: see `replay_messages`."""
+        replay_messages(messages, besides, self._stored_message, self.phases.hear)
         self.phases.rest()
         self._tools.clear()
+
+    def _stored_message(self, message: Message) -> None:
+        match message:
+            case UserMessage():
+                self._user(message, is_live=False)
+            case AssistantMessage():
+                self._stored_answer(message)
+            case ToolResultMessage():
+                block = self._tool(message.tool_call_id, message.tool_name)
+                block.finish(message.text, message.details, is_error=message.is_error, took_ms=0)
+                self._show_pictures(block, message.content)
+                self._touch_tool(message.tool_call_id)
 
     def hear(self, event: LoopEvent) -> None:
         """Write what an event says. Events that change nothing to be seen are passed over."""
