@@ -1,5 +1,8 @@
-"""Outcomes of runs as text for people."""
+"""Outcomes of runs and plans in words: one table for chats, programs and scripts."""
 
+from typing import Literal, NamedTuple
+
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
@@ -14,27 +17,127 @@ from dirge_py.types.outcomes import (
     Refused,
 )
 
+_CONTINUE = "/continue goes on."
 
-def why_not_done(outcome: Outcome) -> tuple[str, str]:
-    """What happened, and what to do; the latter may be empty."""
+
+class Words(NamedTuple):
+    """What happened, and what to do about it."""
+
+    text: str = ""
+    """What happened; empty where that needs no telling."""
+    next_step: str = ""
+    """What to do; empty where nothing can be done, or nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeText:
+    """One outcome, as each of those who wait for a run is told of it."""
+
+    chat: Words
+    """For a person who goes on in the same conversation."""
+    tone: Literal["plain", "warning", "error"]
+    """How a chat shows its words."""
+    program: Words
+    """For who called the SDK, and wanted a result."""
+    script: Words = Words()
+    """For who reads the result object of print mode; empty where that is no error."""
+
+
+def outcome_text(outcome: Outcome) -> OutcomeText:
+    """The row of the table for this outcome."""
+    match outcome:
+        case Done(stopped_by=guard):
+            program = Words("The run is done and has no result.")
+            return OutcomeText(_stopped_by(guard), "warning", program)
+        case MaxTurns() | LimitExceeded():
+            return _limit(outcome)
+        case NeedsMoreTurns(turn=turn):
+            chat = Words("One turn was asked for; more is to do.", _CONTINUE)
+            program = Words(f"The run rests after turn {turn}.", "Go on with `Continue()`.")
+            return OutcomeText(chat, "plain", program)
+        case NotVerified(reason=reason):
+            program = Words(f"The plan ended not verified: {reason}")
+            script = Words(reason, "`dirge -c -p '/plan resume'` goes on with it.")
+            return OutcomeText(Words(f"Not verified: {reason}"), "warning", program, script)
+        case AwaitingConfirmation(description=what):
+            chat = Words(f"Waits for a decision. {what}".strip())
+            program = Words(f"A call waits for a decision: {what}", "Go on with `Resume(…)`.")
+            return OutcomeText(chat, "warning", program)
+        case Cancelled(reason=reason):
+            chat = Words("Interrupted.")
+            if reason == "interject":
+                chat = Words("Stopped after this turn, as asked.", _CONTINUE)
+            program = Words(f"The run was stopped ({reason}).")
+            return OutcomeText(chat, "plain", program, Words(f"stopped: {reason}."))
+        case Refused(reason=reason):
+            program = Words(f"The model refused: {reason}")
+            return OutcomeText(Words(f"Refused: {reason}"), "error", program, Words(reason))
+        case HookTerminated():
+            return _hook(outcome)
+        case Failed(message=message, hint=hint):
+            chat = Words("\n".join(part for part in (message, hint) if part))
+            return OutcomeText(chat, "error", Words(message, hint), Words(message, hint))
+
+
+def why_not_done(outcome: Outcome) -> Words:
+    """What happened, and what to do, for who wanted a result; the latter may be empty."""
+    return outcome_text(outcome).program
+
+
+def plan_outcome_text(
+    outcome: Outcome,
+) -> tuple[str, Literal["plain", "good", "warning", "error"]]:
+    """The words of a chat for the end of a plan, and their tone."""
     match outcome:
         case Done():
-            return "The run is done and has no result.", ""
-        case NeedsMoreTurns(turn=turn):
-            return f"The run rests after turn {turn}.", "Go on with `Continue()`."
+            return "The plan is done, and verified.", "good"
         case NotVerified(reason=reason):
-            return f"The plan ended not verified: {reason}", ""
-        case MaxTurns(max=most):
-            return f"The run had {most} turns, the most it may have.", "Raise `max_turns`."
-        case LimitExceeded():
-            return f"The run was stopped: {outcome.message}.", "Raise that limit."
-        case AwaitingConfirmation(description=what):
-            return f"A call waits for a decision: {what}", "Go on with `Resume(…)`."
-        case Cancelled(reason=reason):
-            return f"The run was stopped ({reason}).", ""
-        case Refused(reason=reason):
-            return f"The model refused: {reason}", ""
-        case HookTerminated(point=point, reason=reason):
-            return f"A hook ended the run at {point}: {reason}", ""
+            return f"The plan ended not verified. {reason}", "warning"
+        case AwaitingConfirmation(call_ids=()):
+            return "The plan is kept; /plan accept carries it out.", "plain"
+        case Cancelled(reason="dropped"):
+            return "The plan is dropped. Nothing was changed.", "plain"
+        case Cancelled():
+            return "The plan was interrupted.", "plain"
         case Failed(message=message, hint=hint):
-            return message, hint
+            return f"{message} {hint}".strip(), "error"
+        case _:
+            words, hint = why_not_done(outcome)
+            return (
+                f"The plan was stopped, and nothing was reviewed: {words} {hint}".strip(),
+                "warning",
+            )
+
+
+def _stopped_by(guard: str) -> Words:
+    if guard == "storm":
+        return Words("Stopped by the storm guard: the same calls came again and again.")
+    return Words(f"Stopped by the {guard} guard.") if guard else Words()
+
+
+def _limit(outcome: MaxTurns | LimitExceeded) -> OutcomeText:
+    if isinstance(outcome, MaxTurns):
+        most = outcome.max
+        program = Words(f"The run had {most} turns, the most it may have.", "Raise `max_turns`.")
+        script = Words(
+            f"stopped after {most} turn{'' if most == 1 else 's'}, the limit.",
+            "Raise --max-turns, or go on with `dirge -c -p /continue`.",
+        )
+        # How many turns that were, a notice has said.
+        return OutcomeText(Words("", _CONTINUE), "warning", program, script)
+    chat = Words(f"Stopped: {outcome.message}.", _CONTINUE)
+    program = Words(f"The run was stopped: {outcome.message}.", "Raise that limit.")
+    script = Words(f"{outcome.message}.", "Raise the limit, or go on with `dirge -c -p /continue`.")
+    return OutcomeText(chat, "warning", program, script)
+
+
+def _hook(outcome: HookTerminated) -> OutcomeText:
+    point, reason = outcome.point, outcome.reason
+    chat = Words(f"Stopped at {point}: {reason}")
+    script = Words(f"a hook ended the run at {point}: {reason}")
+    if point == "before_prompt":
+        chat, script = Words(f"Not sent: {reason}."), Words(f"the prompt was not sent: {reason}")
+    elif point == "output":
+        script = Words(f"the answer was withheld: {reason}")
+    program = Words(f"A hook ended the run at {point}: {reason}")
+    return OutcomeText(chat, "warning", program, script)

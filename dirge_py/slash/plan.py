@@ -2,35 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean, one_line
-from dirge_py.plan.approval import (
-    Accept,
-    AutoApprove,
-    DeferPlan,
-    PlanAnswer,
-    PlanApprover,
-    Reject,
-    ReplacePlan,
-    Revise,
-)
+from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanAnswer, PlanApprover, Reject, ReplacePlan, Revise
 from dirge_py.plan.extension import terms_of
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
-from dirge_py.sdk.outcome_text import why_not_done
-from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Tone, Unsupported
+from dirge_py.sdk.outcome_text import plan_outcome_text
+from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    NotVerified,
-    Outcome,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import Question, QuestionOption
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -168,34 +152,12 @@ def _show_result(result: "PlanResult", conversation: "Conversation", front: Fron
     if isinstance(front, ReceivesOutcome):
         front.take_outcome(result.outcome, result.plan if waits else result.report)
         return
-    words, tone = _outcome_text(result.outcome)
+    words, tone = plan_outcome_text(result.outcome)
     state = load_state(conversation.session.metadata.get(NAME))
     is_told = waits or isinstance(result.outcome, Done)
     if state is not None and state.is_resumable and not is_told:
         words += " /plan resume goes on."
     front.show(words, tone=tone)
-
-
-def _outcome_text(outcome: Outcome) -> tuple[str, Tone]:
-    match outcome:
-        case Done():
-            return "The plan is done, and verified.", "good"
-        case NotVerified(reason=reason):
-            return f"The plan ended not verified. {reason}", "warning"
-        case AwaitingConfirmation(call_ids=()):
-            return "The plan is kept; /plan accept carries it out.", "plain"
-        case Cancelled(reason="dropped"):
-            return "The plan is dropped. Nothing was changed.", "plain"
-        case Cancelled():
-            return "The plan was interrupted.", "plain"
-        case Failed(message=message, hint=hint):
-            return f"{message} {hint}".strip(), "error"
-        case _:
-            words, hint = why_not_done(outcome)
-            return (
-                f"The plan was stopped, and nothing was reviewed: {words} {hint}".strip(),
-                "warning",
-            )
 
 
 def _status_text(conversation: "Conversation") -> str:

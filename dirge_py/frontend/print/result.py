@@ -11,6 +11,7 @@ from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
 from dirge_py.frontend.outcome_text import describe_silent_answer
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.sdk.outcome_text import outcome_text
 from dirge_py.session.recovery import load_continuation, title_of_call
 from dirge_py.session.store import Store
 from dirge_py.types.errors import (
@@ -68,58 +69,34 @@ class Ending:
 
 def ending_of(outcome: Outcome) -> Ending:
     """Exit code, subtype and words for this outcome."""
+    message, hint = outcome_text(outcome).script
     match outcome:
-        case Done():
-            return Ending(exit_code=0, subtype="success")
-        case MaxTurns(max=most):
-            return Ending(
-                exit_code=53,
-                subtype="error_max_turns",
-                kind="max_turns",
-                message=f"stopped after {most} turn{'' if most == 1 else 's'}, the limit.",
-                hint="Raise --max-turns, or go on with `dirge -c -p /continue`.",
-                is_told=True,
-            )
-        case LimitExceeded():
-            return _limit(outcome)
-        case NotVerified(reason=reason):
-            return Ending(
-                exit_code=56,
-                subtype="error_verification",
-                kind="not_verified",
-                message=reason,
-                hint="`dirge -c -p '/plan resume'` goes on with it.",
-            )
+        case Done() | NeedsMoreTurns():
+            exit_code = 10 if isinstance(outcome, NeedsMoreTurns) else 0
+            return Ending(exit_code=exit_code, subtype="success")
         case AwaitingConfirmation():
             return Ending(exit_code=11, subtype="awaiting_confirmation")
-        case NeedsMoreTurns():
-            return Ending(exit_code=10, subtype="success")
+        case MaxTurns():
+            exit_code, subtype, kind = 53, "error_max_turns", "max_turns"
+        case LimitExceeded(name=name):
+            exit_code, subtype, kind = 54, "error_max_budget", f"limit_{name}"
+        case NotVerified():
+            exit_code, subtype, kind = 56, "error_verification", "not_verified"
         case Cancelled(reason=reason):
-            return Ending(
-                exit_code=exit_code_of(reason),
-                subtype="error_aborted",
-                kind="aborted",
-                message=f"stopped: {reason}.",
-            )
-        case Refused(reason=reason):
-            return _failed("refused", reason, "")
-        case HookTerminated(point="before_prompt", reason=reason):
-            return _failed("hook", f"the prompt was not sent: {reason}", "")
-        case HookTerminated(point="output", reason=reason):
-            return _failed("hook", f"the answer was withheld: {reason}", "")
-        case HookTerminated(point=point, reason=reason):
-            return _failed("hook", f"a hook ended the run at {point}: {reason}", "")
-        case Failed(kind=kind, message=message, hint=hint):
+            exit_code, subtype, kind = exit_code_of(reason), "error_aborted", "aborted"
+        case Refused():
+            return _failed("refused", message, hint)
+        case HookTerminated():
+            return _failed("hook", message, hint)
+        case Failed(kind=kind):
             return _failed(kind, message, hint)
-
-
-def _limit(outcome: LimitExceeded) -> Ending:
     return Ending(
-        exit_code=54,
-        subtype="error_max_budget",
-        kind=f"limit_{outcome.name}",
-        message=f"{outcome.message}.",
-        hint="Raise the limit, or go on with `dirge -c -p /continue`.",
+        exit_code=exit_code,
+        subtype=subtype,
+        kind=kind,
+        message=message,
+        hint=hint,
+        is_told=isinstance(outcome, MaxTurns),
     )
 
 
