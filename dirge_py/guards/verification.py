@@ -7,6 +7,9 @@ agent back that edited code and did not see it pass.
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
 from dirge_py.guards.reminders import claimed_paths
 from dirge_py.guards.stop_checks import nudge, stop_check
 from dirge_py.lib.shell_lexer import without_here_documents, word_set
@@ -14,9 +17,6 @@ from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message
 from dirge_py.types.tools import LoopToolResult, ShellCommand, ToolCall
-from itertools import pairwise
-from typing import Literal
-
 
 VerificationStatus = Literal["untouched", "unverified", "red", "green"]
 

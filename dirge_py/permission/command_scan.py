@@ -15,13 +15,35 @@ import itertools
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from dirge_py.lib.shell_lexer import ANYTHING, FED, MAX_BYTES, MAX_PARTS, MAX_WORDS, REFERENCE, UNRUN, Word, mark_quoted, replace_marks, unmarked, unmarked_words, unquoted_value, variable_of, word_set
-from dirge_py.permission.blocklist import is_fork_bomb
-from dirge_py.permission.command_splitter import ASSIGNMENT, CommandSplitter, ShellVariables, SplitCommand, is_unresolved
-from dirge_py.permission.launchers import REMOVERS, SHELLS, inner_commands
 from functools import partial
 from itertools import islice
 
+from dirge_py.lib.shell_lexer import (
+    ANYTHING,
+    FED,
+    MAX_BYTES,
+    MAX_PARTS,
+    MAX_WORDS,
+    REFERENCE,
+    UNRUN,
+    Word,
+    mark_quoted,
+    replace_marks,
+    unmarked,
+    unmarked_words,
+    unquoted_value,
+    variable_of,
+    word_set,
+)
+from dirge_py.permission.blocklist import is_fork_bomb
+from dirge_py.permission.command_splitter import (
+    ASSIGNMENT,
+    CommandSplitter,
+    ShellVariables,
+    SplitCommand,
+    is_unresolved,
+)
+from dirge_py.permission.launchers import REMOVERS, SHELLS, inner_commands
 
 _RELEVANT = REMOVERS | word_set(
     "chmod chown chgrp chattr setfacl chcon mv cp install tee ln dd find rsync tar bsdtar zip 7z"

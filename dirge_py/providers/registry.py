@@ -6,14 +6,14 @@ Nothing here imports an HTTP library, so that listing providers costs nothing.
 import importlib
 import re
 from collections.abc import Callable
+from pathlib import Path
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamFn
-from pathlib import Path
-
 
 _FOLDER = Path(__file__).parent
 _EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)

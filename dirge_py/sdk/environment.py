@@ -14,6 +14,10 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.prompts import follow_prompt
@@ -46,7 +50,11 @@ from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
 from dirge_py.session.snapshots.originals import keep_originals
-from dirge_py.session.snapshots.run_snapshots import RunSnapshots, make_run_snapshots, open_snapshots
+from dirge_py.session.snapshots.run_snapshots import (
+    RunSnapshots,
+    make_run_snapshots,
+    open_snapshots,
+)
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.registry import discover_tools, tool_names
@@ -56,10 +64,6 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
-from functools import partial
-from pathlib import Path
-from typing import Any, Protocol, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox

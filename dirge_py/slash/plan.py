@@ -2,9 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean, one_line
-from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanAnswer, PlanApprover, Reject, ReplacePlan, Revise
+from dirge_py.plan.approval import (
+    Accept,
+    AutoApprove,
+    DeferPlan,
+    PlanAnswer,
+    PlanApprover,
+    Reject,
+    ReplacePlan,
+    Revise,
+)
 from dirge_py.plan.extension import terms_of
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
 from dirge_py.sdk.outcome_text import plan_outcome_text
@@ -13,8 +24,6 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import Question, QuestionOption
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

@@ -241,11 +241,11 @@ async def redraw(app: DirgeApp) -> None:
 
 async def todos(app: DirgeApp) -> None:
     """Show the todo list above the input, or hide it."""
-    app.surroundings.todos.toggle()
+    app.chrome.todos.toggle()
 
 
 async def toggle_reasoning(app: DirgeApp) -> None:
-    show_thinking(app, not app.opening.looks.show_thinking)
+    show_thinking(app, not app.session_opener.looks.show_thinking)
 
 
 def show_thinking(app: DirgeApp, is_shown: bool) -> None:
@@ -253,8 +253,8 @@ def show_thinking(app: DirgeApp, is_shown: bool) -> None:
 
     What is on the screen already stays as it is; Ctrl+O opens all of it.
     """
-    app.opening.looks = replace(app.opening.looks, show_thinking=is_shown)
-    app.chronicle.show_thinking(is_shown)
+    app.session_opener.looks = replace(app.session_opener.looks, show_thinking=is_shown)
+    app.renderer.show_thinking(is_shown)
     app.notify_user(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
 
 
@@ -280,7 +280,7 @@ async def palette(app: DirgeApp) -> None:
 
     A command that needs arguments is put into the input.
     """
-    chosen = await app.dock.pick("Commands and actions", palette_choices(app), "")
+    chosen = await app.dialogs.pick("Commands and actions", palette_choices(app), "")
     if chosen is None:
         return
     app.composer.focus()

@@ -108,22 +108,22 @@ class DirgeApp(TerminalApp):
         self.keymap = Keymap()
         self.front = TuiFrontEnd(self, Registry())
         self.controller = ChatController(self, self.front.commands, self.front)
-        self.dock = DialogHost(self, guard_s, partial(edit_file_text, self))
-        self.opening = TuiSessionOpener(self, self.dock, start)
-        self.pulse = Ticker(self)
+        self.dialogs = DialogHost(self, guard_s, partial(edit_file_text, self))
+        self.session_opener = TuiSessionOpener(self, self.dialogs, start)
+        self.ticker = Ticker(self)
         self.chords = KeyChords(self)
         self._bridge = EventBridge(self.post_message)
         self._actions = actions
         self.last_pressed: dict[str, float] = {}
-        self._chronicle: TranscriptRenderer | None = None
+        self._renderer: TranscriptRenderer | None = None
         self._hint = ""
-        self.coloring = ThemeSwitcher(self, start.theme)
-        self.surroundings = ChromePresenter(self, self.opening.settings)
+        self.theme_switcher = ThemeSwitcher(self, start.theme)
+        self.chrome = ChromePresenter(self, self.session_opener.settings)
         self._make_widgets()
-        self.coloring.show(self.coloring.theme)
+        self.theme_switcher.show(self.theme_switcher.theme)
 
     def _make_widgets(self) -> None:
-        ink = self.coloring.ink
+        ink = self.theme_switcher.ink
         self.transcript = TranscriptWidget(ink, self.keymap)
         self.find_bar = FindBar(self.keymap, self.transcript)
         self.queue = QueuePanel(ink)
@@ -145,11 +145,11 @@ class DirgeApp(TerminalApp):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="page"):
-            yield self.surroundings.left
+            yield self.chrome.left
             yield self.transcript
-            yield self.surroundings.right
+            yield self.chrome.right
         yield self.shell.box
-        yield self.surroundings.todos
+        yield self.chrome.todos
         yield self.queue
         yield self.proposals
         yield self.picker
@@ -165,16 +165,16 @@ class DirgeApp(TerminalApp):
         self.set_focus(self.composer)
         self.refresh_status()
         self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
-        self.call_after_refresh(self.opening.begin)
+        self.call_after_refresh(self.session_opener.begin)
 
     # -- the conversation
 
     @property
-    def chronicle(self) -> "TranscriptRenderer":
+    def renderer(self) -> "TranscriptRenderer":
         """What draws the events of this conversation; made when it is first used."""
-        if self._chronicle is None:
-            looks = self.opening.looks
-            self._chronicle = TranscriptRenderer(
+        if self._renderer is None:
+            looks = self.session_opener.looks
+            self._renderer = TranscriptRenderer(
                 self.transcript,
                 show_thinking=looks.show_thinking,
                 diff=looks.diff,
@@ -183,11 +183,11 @@ class DirgeApp(TerminalApp):
                 if self.controller.conversation
                 else None,
             )
-        return self._chronicle
+        return self._renderer
 
     @property
     def has_calls_running(self) -> bool:
-        return self._chronicle is not None and self._chronicle.has_calls_running
+        return self._renderer is not None and self._renderer.has_calls_running
 
     @property
     def commands(self) -> Registry:
@@ -197,37 +197,37 @@ class DirgeApp(TerminalApp):
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
         """Draw what is stored of a conversation; `besides`: see `TranscriptRenderer`."""
-        self.chronicle.tell(conversation.messages, besides)
+        self.renderer.tell(conversation.messages, besides)
 
     def show_message(self, message: UserMessage) -> None:
         """Draw a message that is told outside of a run, behind what has happened before it."""
         self._show_events()
-        self.chronicle.hear(MessageEnd(message))
+        self.renderer.hear(MessageEnd(message))
         self.transcript.redraw()
 
     def end_plan(self) -> None:
         """Whoever worked through a plan is gone: no phase of it goes on."""
         self._show_events()
-        self.chronicle.phases.rest()
+        self.renderer.phases.rest()
         self.transcript.redraw()
 
     @property
     def plan_to_read(self) -> "PhaseBlock | None":
         """The heading of a plan that nobody has decided on yet."""
-        return self.chronicle.phases.to_read
+        return self.renderer.phases.to_read
 
     def adopt(self, conversation: "Conversation") -> None:
         """Go on with this conversation, on an empty page; its messages are not written there."""
         self.drafts.leave()
         self._clear()
         self.controller.adopt(conversation, self._hear)
-        self.surroundings.begin(conversation.messages)
+        self.chrome.begin(conversation.messages)
         self.drafts.take_up(conversation)
 
     def _clear(self) -> None:
         self._bridge.take()
         self.transcript.clear()
-        self._chronicle = None
+        self._renderer = None
 
     def _hear(self, event: LoopEvent) -> None:
         """Events of the conversation; another history takes the place of the one that is shown."""
@@ -238,8 +238,8 @@ class DirgeApp(TerminalApp):
         # At once: what is said next belongs behind it.
         self._clear()
         conversation = self.controller.conversation
-        self.chronicle.tell(event.messages, plan_events(conversation) if conversation else ())
-        self.surroundings.activity.take_up(event.messages, len(event.compactions))
+        self.renderer.tell(event.messages, plan_events(conversation) if conversation else ())
+        self.chrome.activity.take_up(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.refresh_status()
 
@@ -248,9 +248,9 @@ class DirgeApp(TerminalApp):
 
     def _show_events(self) -> None:
         for event in self._bridge.take():
-            self.chronicle.hear(event)
-            self.surroundings.hear(event)
-        self.chronicle.settle()
+            self.renderer.hear(event)
+            self.chrome.hear(event)
+        self.renderer.settle()
         self.transcript.redraw()
         self.refresh_status()
 
@@ -259,7 +259,7 @@ class DirgeApp(TerminalApp):
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
         """Write a line of our own into the transcript, behind what has happened before it."""
         self._show_events()
-        self.chronicle.notice(text, tone=tone)
+        self.renderer.notice(text, tone=tone)
         self.transcript.redraw()
 
     def show_sign(self, sign: str) -> None:
@@ -292,8 +292,8 @@ class DirgeApp(TerminalApp):
             self.controller.waiting,
             self._hint or key_hint(self.composer, self.controller, self.keymap),
         )
-        self.surroundings.show()
-        self.pulse.look()
+        self.chrome.show()
+        self.ticker.look()
 
     def hint(self, text: str) -> None:
         """Show `text` above the input until the next key."""
@@ -305,11 +305,11 @@ class DirgeApp(TerminalApp):
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
         self.transcript.go_to_end()
-        if self.controller.conversation is None and not await self.opening.finished():
+        if self.controller.conversation is None and not await self.session_opener.finished():
             self.give_back(message.text)
             return
         if (
-            self.dock.is_asking
+            self.dialogs.is_asking
             and self.controller.conversation is not None
             and not self.controller.is_busy
         ):
@@ -326,7 +326,7 @@ class DirgeApp(TerminalApp):
     @work
     async def on_composer_action_requested(self, message: Composer.ActionRequested) -> None:
         self.hint("")
-        if message.action == "interrupt" and self.dock.take_keyboard():
+        if message.action == "interrupt" and self.dialogs.take_keyboard():
             return  # From writing in the input back to the question.
         await self.run_screen_action(message.action)
 
@@ -360,7 +360,7 @@ class DirgeApp(TerminalApp):
         await self.run_screen_action(message.action)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
-        self.dock.input_changed()
+        self.dialogs.input_changed()
         self.drafts.changed()
         self.drafts.let_propose(self.proposer)
         self.hint(self.shell.look())
@@ -371,7 +371,7 @@ class DirgeApp(TerminalApp):
     async def on_event(self, event: events.Event) -> None:
         is_new = isinstance(event, events.InputEvent) and not event.is_forwarded
         typed = event if isinstance(event, events.Key | events.Paste) else None
-        if typed is not None and not typed.is_forwarded and self.dock.takes(typed):
+        if typed is not None and not typed.is_forwarded and self.dialogs.takes(typed):
             return
         if not (is_new and isinstance(event, events.Key) and self.chords.takes(event.key)):
             await super().on_event(event)
@@ -383,16 +383,16 @@ class DirgeApp(TerminalApp):
             await self.run_screen_action(found[1])
 
     def on_resize(self, event: events.Resize) -> None:
-        self.dock.fit(event.size.height)
+        self.dialogs.fit(event.size.height)
         self.shell.box.fit(event.size)
         self.composer.styles.max_height = max(1, min(_MOST_INPUT_ROWS, event.size.height // 2))
-        self.surroundings.fit(event.size.width)
+        self.chrome.fit(event.size.width)
 
     def on_app_focus(self) -> None:
-        self.surroundings.got_focus()
+        self.chrome.got_focus()
 
     async def on_unmount(self) -> None:
-        await self.surroundings.close()
+        await self.chrome.close()
 
     async def run_screen_action(self, name: str) -> None:
         """Do what a key asks for; an action that is not one of the screen's is passed over."""
@@ -415,7 +415,7 @@ class DirgeApp(TerminalApp):
 
     def copy_text(self, text: str) -> str:
         """Put `text` on the clipboard; returns what can truthfully be said of that."""
-        clipboard = Clipboard(self.to_terminal, wanted=self.opening.looks.clipboard)
+        clipboard = Clipboard(self.to_terminal, wanted=self.session_opener.looks.clipboard)
         conversation = self.controller.conversation
         is_kept = conversation is None or conversation.session_id is not None
         return clipboard.copy(text, keeps=is_kept)
@@ -424,18 +424,18 @@ class DirgeApp(TerminalApp):
 
     @property
     def ink(self) -> Styles:
-        return self.coloring.ink
+        return self.theme_switcher.ink
 
     @property
     def panel_ink(self) -> Styles:
-        return self.coloring.panel_ink
+        return self.theme_switcher.panel_ink
 
     def draw_with(self, theme: Theme, *, before: str) -> None:
         """Draw Textual's widgets with this theme in the place of `before`, ours with its styles."""
         self.register_theme(theme)
         self.theme = theme.name
         self.unregister_theme(before)
-        for widget in (self.transcript, self.queue, self.status, *self.surroundings.widgets):
+        for widget in (self.transcript, self.queue, self.status, *self.chrome.widgets):
             widget.set_ink(self.ink)
         asking = self.query(Dialog) if self.is_running else ()
         for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):
@@ -443,11 +443,11 @@ class DirgeApp(TerminalApp):
 
     def take_looks(self, looks: UiSettings) -> Sequence[str]:
         """Take over what the settings say of the screen; returns what is wrong with the theme."""
-        self.surroundings.take_looks(looks)
-        return self.coloring.settle()
+        self.chrome.take_looks(looks)
+        return self.theme_switcher.settle()
 
     def set_colors(self, name: str) -> None:
-        if problem := self.coloring.use(name):
+        if problem := self.theme_switcher.use(name):
             self.notify_user(problem, tone="warning")
 
     def leave(self, code: int) -> None:
@@ -549,7 +549,7 @@ class KeyChords:
         if not app.keymap.begins_chord(key):
             return False
         self._first = key
-        self._timer = app.set_timer(app.opening.looks.chord_timeout_s, self.drop)
+        self._timer = app.set_timer(app.session_opener.looks.chord_timeout_s, self.drop)
         app.hint(f"{spell(key)} … the second key; Esc cancels")
         return True
 
@@ -579,9 +579,9 @@ class Ticker:
     def beat(self) -> None:
         """Show what time has changed."""
         app = self._app
-        app.surroundings.beat += 1
-        if app.chronicle.has_something_to_tick:
-            app.chronicle.tick()
+        app.chrome.beat += 1
+        if app.renderer.has_something_to_tick:
+            app.renderer.tick()
             app.transcript.redraw()
         app.refresh_status()
 
@@ -635,10 +635,10 @@ class TuiFrontEnd:
             app.hint(f"{app.keymap.name_of('screen', 'page_down')} reads on.")
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
-        return await self._app.dock.pick(title, choices, current)
+        return await self._app.dialogs.pick(title, choices, current)
 
     async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        return await self._app.opening.asker.question(questions)
+        return await self._app.session_opener.asker.question(questions)
 
     async def edit_text(self, text: str) -> str | None:
         return await edit_in_editor(self._app, text)
@@ -647,17 +647,17 @@ class TuiFrontEnd:
         self._app.composer.put(text)
 
     async def open(self, session_id: str | None) -> "Conversation":
-        return await self._app.opening.switch_to(session_id)
+        return await self._app.session_opener.switch_to(session_id)
 
     async def open_in(self, folder: Path) -> "Conversation":
-        return await self._app.opening.switch_folder(folder)
+        return await self._app.session_opener.switch_folder(folder)
 
     @property
     def settings_file(self) -> Path | None:
-        return self._app.opening.settings_file
+        return self._app.session_opener.settings_file
 
     def settings(self) -> "Config | None":
-        return self._app.opening.settings()
+        return self._app.session_opener.settings()
 
     def quit(self) -> None:
         self._app.leave(0)
@@ -673,7 +673,7 @@ class TuiFrontEnd:
         return self._app.copy_text(text)
 
     def show_diff(self, diff: str) -> None:
-        self._app.chronicle.diff(diff)
+        self._app.renderer.diff(diff)
         self._app.transcript.redraw()
 
     async def read_on(self, text: str) -> None:

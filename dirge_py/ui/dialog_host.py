@@ -276,32 +276,32 @@ class DialogSlot(Protocol):
 class DialogAsker:
     """One panel at a time, in the order the questions came."""
 
-    def __init__(self, dock: DialogSlot) -> None:
-        self._dock = dock
+    def __init__(self, dialogs: DialogSlot) -> None:
+        self._dialogs = dialogs
         self._turn = asyncio.Lock()
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
         """One answer per request, in order: those of one call are shown together."""
         async with self._turn:
-            return await self._ask(self._dock.permission_dialog(requests)) if requests else []
+            return await self._ask(self._dialogs.permission_dialog(requests)) if requests else []
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         """One answer per question, in order; None if the person would rather not say."""
         async with self._turn:
-            return await self._ask(self._dock.question_form(questions)) if questions else []
+            return await self._ask(self._dialogs.question_form(questions)) if questions else []
 
     async def trust(self, offer: TrustOffer) -> bool:
         """Whether exactly these files are trusted."""
         async with self._turn:
-            return await self._ask(self._dock.trust_dialog(offer))
+            return await self._ask(self._dialogs.trust_dialog(offer))
 
     async def _ask(self, panel: Dialog[Answer]) -> Answer:
-        await self._dock.put_up(panel)
+        await self._dialogs.put_up(panel)
         try:
             answer = await panel.answer
         finally:
             # Shielded: an interrupted run takes its question down, whatever it is cancelled by.
-            await asyncio.shield(asyncio.ensure_future(self._dock.take_down(panel)))
+            await asyncio.shield(asyncio.ensure_future(self._dialogs.take_down(panel)))
         if panel.wants_stop:
-            self._dock.stop_run()
+            self._dialogs.stop_run()
         return answer

@@ -45,10 +45,10 @@ async def _run(start: UiOptions) -> int:
     )
     try:
         code = await app.run_async()
-        way_back = _way_back(app) if app.opening.is_kept else ""
+        way_back = _way_back(app) if app.session_opener.is_kept else ""
     finally:
         last_words = await _close(app)
-        app.opening.close()
+        app.session_opener.close()
         for number in _ENDING_SIGNALS:
             loop.remove_signal_handler(number)
     if app.failure is not None:

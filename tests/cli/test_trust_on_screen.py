@@ -54,10 +54,10 @@ async def test_what_is_trusted_names_the_theme(room: Room, door: TrustGate) -> N
     settings.write_text('[ui]\ntheme = "light"\n', encoding="utf-8")
     async with desk(room, opens=False, project=lambda: door, theme="dark") as d:
         await d.until(lambda: asked(d))
-        assert d.app.coloring.theme.name == "dark"
+        assert d.app.theme_switcher.theme.name == "dark"
         await d.pilot.press("y", "enter")
         await d.until(lambda: d.app.controller.conversation)
-        assert d.app.coloring.theme.name == "light"
+        assert d.app.theme_switcher.theme.name == "light"
 
 
 async def test_settings_that_a_project_may_not_have_end_the_start(

@@ -110,45 +110,45 @@ def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 # -- in the transcript
 
 
-def of_answers(chronicle: TranscriptRenderer, text: str) -> None:
+def of_answers(renderer: TranscriptRenderer, text: str) -> None:
     content = (ThinkingBlock(text=text), TextBlock(f"a {text}\n\n```\n{text}\n```\n\n| {text} |"))
-    chronicle.tell([AssistantMessage(content=content)])
+    renderer.tell([AssistantMessage(content=content)])
 
 
-def of_a_person(chronicle: TranscriptRenderer, text: str) -> None:
-    chronicle.tell([UserMessage(content=(TextBlock(text),), attached=(text,))])
+def of_a_person(renderer: TranscriptRenderer, text: str) -> None:
+    renderer.tell([UserMessage(content=(TextBlock(text),), attached=(text,))])
 
 
-def of_tools(chronicle: TranscriptRenderer, text: str) -> None:
+def of_tools(renderer: TranscriptRenderer, text: str) -> None:
     call: dict[str, Any] = {"tool_call_id": text, "tool_name": f"bash{text}"}
-    chronicle.hear(AgentStart(run_id="r"))
-    chronicle.hear(ToolExecutionStart(args={"command": text, text: text, "more": [text]}, **call))
+    renderer.hear(AgentStart(run_id="r"))
+    renderer.hear(ToolExecutionStart(args={"command": text, text: text, "more": [text]}, **call))
     update = text_result(text, quiet_s=text, done=text)
-    chronicle.hear(ToolExecutionUpdate(args={}, partial_result=update, **call))
+    renderer.hear(ToolExecutionUpdate(args={}, partial_result=update, **call))
     result = text_result(f"{text}\n{text}")
-    chronicle.hear(ToolExecutionEnd(result=result, is_error=False, **call))
+    renderer.hear(ToolExecutionEnd(result=result, is_error=False, **call))
 
 
-def of_changes(chronicle: TranscriptRenderer, text: str) -> None:
+def of_changes(renderer: TranscriptRenderer, text: str) -> None:
     call: dict[str, Any] = {"tool_call_id": text, "tool_name": "edit"}
     diff = f"--- {text}\n+++ {text}\n@@ -1 +1 @@\n-{text}\n+{text}"
-    chronicle.hear(AgentStart(run_id="r"))
-    chronicle.hear(ToolExecutionStart(args={"path": text}, **call))
+    renderer.hear(AgentStart(run_id="r"))
+    renderer.hear(ToolExecutionStart(args={"path": text}, **call))
     result = text_result(text, diff=diff)
-    chronicle.hear(ToolExecutionEnd(result=result, is_error=False, **call))
+    renderer.hear(ToolExecutionEnd(result=result, is_error=False, **call))
 
 
-def of_notices(chronicle: TranscriptRenderer, text: str) -> None:
-    chronicle.notice(text)
+def of_notices(renderer: TranscriptRenderer, text: str) -> None:
+    renderer.notice(text)
 
 
 @pytest.mark.parametrize("way", [of_answers, of_a_person, of_tools, of_changes, of_notices])
 def test_the_transcript_draws_nothing_but_text(way: Any) -> None:
     page = Page(INK, 60)
     page.expand_all(True)
-    chronicle = TranscriptRenderer(page)
+    renderer = TranscriptRenderer(page)
     for text in CORPUS:
-        way(chronicle, text)
+        way(renderer, text)
     judge(page.text.split("\n"))
 
 
@@ -165,9 +165,9 @@ def test_nor_does_it_when_sequences_are_mixed() -> None:
     def mix(pieces: list[str]) -> None:
         page = Page(INK, 20)
         page.expand_all(True)
-        chronicle = TranscriptRenderer(page)
+        renderer = TranscriptRenderer(page)
         for way in (of_answers, of_tools, of_changes):
-            way(chronicle, "".join(pieces))
+            way(renderer, "".join(pieces))
         drawn.append(page.text)
         assert obeyed(page.text.replace("\n", "")) == []
 

@@ -118,7 +118,7 @@ class Desk:
     @property
     def knows_git(self) -> bool:
         """Is there no panel that still waits for what git says?"""
-        asking = self.app.surroundings._asking_git
+        asking = self.app.chrome._asking_git
         return asking is None or asking.is_finished
 
     def ask(self, *requests: PermissionRequest) -> "asyncio.Task[Sequence[PermissionAnswer]]":

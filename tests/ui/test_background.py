@@ -34,17 +34,17 @@ class Watched:
     def __init__(self) -> None:
         self.now = 100.0
         self.page = Page(INK, 100)
-        self.chronicle = TranscriptRenderer(self.page, clock=lambda: self.now)
-        self.chronicle.hear(AgentStart(run_id="r"))
-        self.chronicle.hear(ToolExecutionStart(args={"command": "make"}, **CALL))
+        self.renderer = TranscriptRenderer(self.page, clock=lambda: self.now)
+        self.renderer.hear(AgentStart(run_id="r"))
+        self.renderer.hear(ToolExecutionStart(args={"command": "make"}, **CALL))
 
     def update(self, text: str, **details: Any) -> None:
         result = text_result(text, **details)
-        self.chronicle.hear(ToolExecutionUpdate(args={}, partial_result=result, **CALL))
+        self.renderer.hear(ToolExecutionUpdate(args={}, partial_result=result, **CALL))
 
     def after(self, seconds: float) -> str:
         self.now += seconds
-        self.chronicle.tick()
+        self.renderer.tick()
         return self.page.text
 
 
@@ -57,9 +57,9 @@ def test_a_call_that_takes_long_says_how_long():
 
 def test_the_time_before_the_answer_to_a_question_does_not_count():
     watched = Watched()
-    watched.chronicle.hear(PermissionAsked(claims=(), reason="", **CALL))
+    watched.renderer.hear(PermissionAsked(claims=(), reason="", **CALL))
     watched.now += 60
-    watched.chronicle.hear(PermissionAnswered(effect="allow", policy="answer", reason="", **CALL))
+    watched.renderer.hear(PermissionAnswered(effect="allow", policy="answer", reason="", **CALL))
     assert watched.after(4) == "● bash make  4 s"
 
 

@@ -47,23 +47,23 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x
 
 
 class Told:
-    """A chronicle on a page, with a clock that goes when it is told to."""
+    """A renderer on a page, with a clock that goes when it is told to."""
 
     def __init__(self, *events: LoopEvent, width: int = 80, assets: Path | None = None) -> None:
         self.now = 0.0
         self.page = Page(INK, width)
-        self.chronicle = TranscriptRenderer(self.page, clock=lambda: self.now, assets=assets)
+        self.renderer = TranscriptRenderer(self.page, clock=lambda: self.now, assets=assets)
         self.hear(*events)
 
     def hear(self, *events: LoopEvent) -> str:
         for event in events:
-            self.chronicle.hear(event)
-        self.chronicle.settle()
+            self.renderer.hear(event)
+        self.renderer.settle()
         return self.seen
 
     def after(self, seconds: float) -> str:
         self.now += seconds
-        self.chronicle.tick()
+        self.renderer.tick()
         return self.seen
 
     @property
@@ -115,7 +115,7 @@ def test_text_is_neither_printed_twice_nor_swallowed_while_it_streams(steps: lis
         at += step
     seen = told.hear(answer(STREAMED))
     whole = Told()
-    whole.chronicle.tell([AssistantMessage(content=(TextBlock(STREAMED),))])
+    whole.renderer.tell([AssistantMessage(content=(TextBlock(STREAMED),))])
 
     assert seen == whole.page.text
     assert seen.count("[brackets] and [/] more") == 1
@@ -175,8 +175,8 @@ def test_what_was_said_until_an_interrupt_stays() -> None:
 
 def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
     told = Told(START, MessageStart(AssistantMessage()))
-    told.chronicle.hear(says("Half")[0])
-    told.chronicle.hear(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
+    told.renderer.hear(says("Half")[0])
+    told.renderer.hear(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
 
     assert told.page.text.startswith("Half")
 
@@ -218,7 +218,7 @@ def test_no_link_can_carry_a_command_to_the_terminal() -> None:
         "[x](<https://a.org/\x1b]8;;https://evil.example\x1b\\>) [y](https://a.org/%07&#27;&#7;z)"
     )
     told = Told()
-    told.chronicle.tell([AssistantMessage(content=(TextBlock(source),))])
+    told.renderer.tell([AssistantMessage(content=(TextBlock(source),))])
     links = [
         part.style.link
         for y in range(told.page.height)
@@ -263,11 +263,11 @@ def test_escape_codes_in_what_people_and_services_say_are_only_text() -> None:
 def test_a_wait_counts_down_and_goes_when_the_next_attempt_speaks() -> None:
     told = Told(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
     assert told.page.text == "! Try 2 in 8 s: overloaded"
-    assert told.chronicle.has_something_to_tick
+    assert told.renderer.has_something_to_tick
     assert told.after(3) == "! Try 2 in 5 s: overloaded"
     assert told.after(6) == "! Try 2 now: overloaded"
-    assert not told.chronicle.has_something_to_tick
-    assert not told.chronicle.has_calls_running
+    assert not told.renderer.has_something_to_tick
+    assert not told.renderer.has_calls_running
 
     assert told.hear(MessageStart(AssistantMessage()), *says("Here I am.")) == "Here I am."
 
@@ -319,7 +319,7 @@ def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], word
     told = Told(START, MessageStart(AssistantMessage()), MessageEnd(message))
     seen = told.hear(AgentEnd(messages=(message,), outcome=Done()))
     stored = Told()
-    stored.chronicle.tell([message])
+    stored.renderer.tell([message])
 
     assert seen.endswith(f"! The model said {words} /retry takes the prompt back.")
     assert seen.count("The model said") == stored.page.text.count("The model said") == 1
@@ -426,7 +426,7 @@ def test_a_command_of_the_persons_own_is_drawn_with_the_end_of_its_output() -> N
 def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
     live = Told(START, TurnStart(turn=3), MessageEnd(user_text("go left", "steering")))
     stored = Told()
-    stored.chronicle.tell([user_text("go left", "steering"), user_text("and then?", "follow_up")])
+    stored.renderer.tell([user_text("go left", "steering"), user_text("and then?", "follow_up")])
 
     assert live.page.text == "› go left\n  steered in → delivered at turn 3"
     assert stored.page.text == "› go left\n  steered in\n\n› and then?\n  queued"
@@ -521,7 +521,7 @@ def test_every_block_knows_its_text_with_what_is_folded() -> None:
         answer("more"),
         DONE,
     )
-    told.chronicle.diff(diff)
+    told.renderer.diff(diff)
     texts = "\n".join(block.text for block in told.page.blocks)
 
     for words in (

@@ -349,7 +349,7 @@ async def test_quit_ends_the_program(room: Room):
 async def test_theme_switches_the_colours(room: Room):
     async with desk(room) as d:
         await d.send("/theme light")
-        await d.until(lambda: d.app.coloring.theme.name == "light")
+        await d.until(lambda: d.app.theme_switcher.theme.name == "light")
 
 
 # -- without a provider
@@ -463,8 +463,8 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
         await d.type("without a model")
         await d.pilot.press("enter")
         await d.until(lambda: d.app.controller.conversation)
-        assert d.opened == [] and not d.app.opening.is_kept
-        d.app.opening.close()
+        assert d.opened == [] and not d.app.session_opener.is_kept
+        d.app.session_opener.close()
     assert closed == [True]
     assert not (home / "config.toml").exists()
 

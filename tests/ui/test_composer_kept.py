@@ -93,16 +93,16 @@ async def test_a_draft_stays_with_its_session_and_is_there_again(room: KeepingRo
         await d.type("put aside")
         await d.pilot.press("ctrl+s")
         await d.type("half a thought")
-        await d.app.opening.switch_to(None)
+        await d.app.session_opener.switch_to(None)
         assert (d.app.composer.text, d.app.composer.stashed) == ("", [])
-        await d.app.opening.switch_to(first)
+        await d.app.session_opener.switch_to(first)
         assert d.app.composer.text == "half a thought"
 
 
 async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(room: KeepingRoom):
     async with desk(room) as d:
         await d.type("half a thought")
-        await d.app.opening.switch_to(None)
+        await d.app.session_opener.switch_to(None)
         assert d.app.composer.text == "half a thought"
         d.app.leave(0)
     async with desk(room) as d:
@@ -141,9 +141,9 @@ async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(room: KeepingR
         await d.idle()
         first = d.talk.session_id or ""
         await d.paste(long)
-        await d.app.opening.switch_to(None)
+        await d.app.session_opener.switch_to(None)
         assert len(room.journal.read_bytes()) < len(long)
-        await d.app.opening.switch_to(first)
+        await d.app.session_opener.switch_to(first)
         assert d.app.composer.pastes.expand(d.app.composer.text) == long
 
 

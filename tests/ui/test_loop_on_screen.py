@@ -39,9 +39,9 @@ FOLD = ContextCompacted(
 def seen(*events: object, expanded: bool = False) -> str:
     """What a page shows of these events."""
     page = Page(INK, 100)
-    chronicle = TranscriptRenderer(page)
+    renderer = TranscriptRenderer(page)
     for event in events:
-        chronicle.hear(event)  # type: ignore[arg-type]
+        renderer.hear(event)  # type: ignore[arg-type]
     page.expand_all(expanded)
     return page.text
 

@@ -244,7 +244,7 @@ async def test_panels_come_with_the_room_for_them(working: Room):
         await d.until(lambda: "1 new" in d.screen)
         assert "MODIFIED" in d.screen
         await resized(d.pilot, 100)
-        assert not d.app.surroundings.is_shown
+        assert not d.app.chrome.is_shown
         assert "MODIFIED" not in d.screen
         d.let_go()
         await d.idle()
@@ -258,7 +258,7 @@ async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: Room
         session = d.talk.session_id or ""
     async with desk(working, resumes=session, size=(170, 40)) as d:
         await d.until(lambda: "TODO 0/2" in d.screen and "x.py" in d.screen)
-        assert d.app.surroundings.activity.recent[-1][0] == "bash"
+        assert d.app.chrome.activity.recent[-1][0] == "bash"
 
 
 async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(room: Room):
@@ -278,12 +278,12 @@ async def test_a_hidden_panel_asks_no_program(room: Room):
     async with desk(room, size=(151, 40)) as d:
         await d.send("go")
         await d.idle()
-        assert d.app.surroundings.programs._runner is None
+        assert d.app.chrome.programs._runner is None
 
 
 async def test_panel_and_display_say_what_there_is(room: Room):
     async with desk(room, size=(120, 30)) as d:
-        around = d.app.surroundings
+        around = d.app.chrome
         await d.send("/panel on")
         await d.until(lambda: around.is_shown)
         assert "CONTEXT" in d.screen
@@ -309,8 +309,8 @@ async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
 async def test_the_settings_say_which_panels_there_are(room: Room):
     looks = UiSettings(panel="on", display=["main", "right"])
     async with desk(room, size=(120, 30), prepare=lambda: looks) as d:
-        assert d.app.surroundings.right.display
-        assert not d.app.surroundings.left.display
+        assert d.app.chrome.right.display
+        assert not d.app.chrome.left.display
 
 
 async def test_ctrl_t_shows_the_todo_list_above_the_input(working: Room):

@@ -138,14 +138,14 @@ async def chooses(d: Desk) -> None:
 
 async def plans(d: Desk) -> None:
     await finished(d)
-    d.app.chronicle.hear(PlanPhase(phase="explore", step=1, state="started"))
-    d.app.chronicle.notice("Looked at 4 files.")
-    d.app.chronicle.hear(
+    d.app.renderer.hear(PlanPhase(phase="explore", step=1, state="started"))
+    d.app.renderer.notice("Looked at 4 files.")
+    d.app.renderer.hear(
         PlanPhase(
             phase="explore", step=1, state="ended", summary="Prices are summed without counts."
         )
     )
-    d.app.chronicle.hear(PlanPhase(phase="plan", step=1, state="started"))
+    d.app.renderer.hear(PlanPhase(phase="plan", step=1, state="started"))
     d.app.transcript.redraw()
 
 
@@ -165,8 +165,8 @@ async def resumes(d: Desk) -> None:
     await finished(d)
     d.talk.settings.set_mode("standard")
     left = d.talk.session_id
-    await d.app.opening.switch_to(None)
-    await d.app.opening.switch_to(left)
+    await d.app.session_opener.switch_to(None)
+    await d.app.session_opener.switch_to(left)
     await d.until(lambda: "Back in this session" in d.text)
     await d.idle()
 

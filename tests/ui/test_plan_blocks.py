@@ -121,9 +121,9 @@ def test_a_question_and_a_denial_in_a_fork_are_told_while_it_is_folded() -> None
 def test_a_phase_that_is_cut_off_stops_counting() -> None:
     told = Told(started(), *EXPLORING)
     told.after(12)
-    told.chronicle.phases.rest()
+    told.renderer.phases.rest()
     assert told.after(100).endswith("▸ stopped after 12 s · 1 call")
-    assert not told.chronicle.has_something_to_tick
+    assert not told.renderer.has_something_to_tick
 
 
 def test_words_that_stream_draw_the_heading_once() -> None:
@@ -158,7 +158,7 @@ def test_a_plan_and_a_report_stand_whole_below_their_phases() -> None:
         "▎",
         "▎ • the count",
     ]
-    assert told.chronicle.phases.to_read is None
+    assert told.renderer.phases.to_read is None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_stored_phases_stand_where_they_were_with_all_that_is_stored() -> None:
         (2, taken(1, "failed")),
         (2, ended("review", text="**Not verified**")),
     ]
-    told.chronicle.tell([user_text("Count."), answer("Counted.").message], besides)
+    told.renderer.tell([user_text("Count."), answer("Counted.").message], besides)
     heads = [line for line in told.seen.splitlines() if line.startswith(("──", "›", "C", "  ✗"))]
     assert [line.strip("─ ") for line in heads] == [
         "1/4 explore",

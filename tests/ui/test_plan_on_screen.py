@@ -68,12 +68,12 @@ async def test_a_plan_is_read_decided_on_carried_out_and_found_again(room: Room)
             assert words in d.text
         assert "✓ E" in d.text
         assert "sh check.sh  exit 0" in d.text
-        assert d.app.chronicle.phases.is_going is False
+        assert d.app.renderer.phases.is_going is False
 
         left = d.talk.session_id
-        await d.app.opening.switch_to(None)
+        await d.app.session_opener.switch_to(None)
         assert "4/4 review" not in d.text
-        await d.app.opening.switch_to(left)
+        await d.app.session_opener.switch_to(left)
         await d.until(lambda: "Back in this session" in d.text)
         heads = [line for line in d.text.splitlines() if "/4 " in line]
         assert [head.split()[1:3] for head in heads] == [
@@ -123,10 +123,10 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
 
 async def test_what_a_fork_did_is_found_opened_and_closed(room: Room) -> None:
     async with desk(room, size=(60, 24)) as d:
-        chronicle, page = d.app.chronicle, d.app.transcript
+        renderer, page = d.app.renderer, d.app.transcript
         for event in (started(), *EXPLORING, *EXPLORED, ended(summary="Found it.")):
-            chronicle.hear(event)
-        chronicle.settle()
+            renderer.hear(event)
+        renderer.settle()
         page.redraw()
         assert "shop.py:3" not in d.text
         await d.pilot.press("ctrl+f")

@@ -96,22 +96,22 @@ async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
     room.model.will(Reply(text="Here.", wait=answer.wait))
     async with desk(room, clock=lambda: now[0]) as d:
         await d.send("hello")
-        await d.until(lambda: d.app.surroundings.activity.stage == "waiting")
+        await d.until(lambda: d.app.chrome.activity.stage == "waiting")
         now[0] += 4
-        d.app.pulse.beat()
+        d.app.ticker.beat()
         await d.until(lambda: "waiting for gpt-4o, 4 s" in d.screen)
-        assert d.app.pulse.is_beating
-        d.app.surroundings.hear(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
+        assert d.app.ticker.is_beating
+        d.app.chrome.hear(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
         d.app.refresh_status()
         await d.until(lambda: "retry in 3 s" in d.screen)
         now[0] += 5
-        d.app.pulse.beat()
+        d.app.ticker.beat()
         await d.until(lambda: "waiting for gpt-4o, 2 s" in d.screen)
-        d.app.surroundings.hear(CompactionStarted(tokens_before=9))
+        d.app.chrome.hear(CompactionStarted(tokens_before=9))
         now[0] += 60
-        d.app.surroundings.hear(CompactionStarted(tokens_before=9))
+        d.app.chrome.hear(CompactionStarted(tokens_before=9))
         now[0] += 2
-        d.app.pulse.beat()
+        d.app.ticker.beat()
         await d.until(lambda: "compacting, 2 s" in d.screen)
         answer.set()
         await d.idle()
@@ -123,7 +123,7 @@ async def test_what_is_folded_between_runs_leaves_the_face_at_rest(room: Room):
         folded = ContextCompacted(
             tokens_before=9, tokens_after=1, first_kept_index=2, kind="summary"
         )
-        d.app.surroundings.hear(folded)
+        d.app.chrome.hear(folded)
         d.app.refresh_status()
         await d.until(lambda: "(o o)" in d.screen)
 
@@ -132,7 +132,7 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Ro
     async with desk(room, size=(200, 40)) as d:
         await d.send("hello")
         await d.idle()
-        await d.until(lambda: not d.app.pulse.is_beating)
+        await d.until(lambda: not d.app.ticker.is_beating)
         nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
         assert [timer for node in nodes for timer in node._timers if timer._active.is_set()] == []
         before = d.app.status.standing
@@ -145,7 +145,7 @@ async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new
     room.model.will_fail("slow down", kind="rate_limit").will_say("Here.")
     async with desk(room, clock=lambda: now[0]) as d:
         await d.send("hello")
-        await d.until(lambda: "! Try 2 in" in d.screen and d.app.pulse.is_beating)
+        await d.until(lambda: "! Try 2 in" in d.screen and d.app.ticker.is_beating)
         nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
         ticking = [t for node in nodes for t in node._timers if t._active.is_set()]
         assert [timer._interval for timer in ticking] == [1.0]
@@ -153,7 +153,7 @@ async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new
         rows = d.app.transcript.layout_of_blocks.rows
         [wait] = [row.block for row in rows if isinstance(row.block, RetryBlock)]
         before = wait.version
-        d.app.pulse.beat()
+        d.app.ticker.beat()
         assert wait.version == before
         await d.until(lambda: "Here." in d.text)
 
@@ -189,7 +189,7 @@ async def test_with_reduced_motion_the_face_keeps_still(room: Room):
     async with desk(room, mode="yolo", prepare=lambda: looks) as d:
         await d.send("build it")
         await d.until(lambda: "($_$)" in d.screen)
-        d.app.pulse.beat()
+        d.app.ticker.beat()
         await d.pilot.pause()
         assert "($_$)" in d.screen
         d.let_go()
@@ -216,7 +216,7 @@ async def test_the_branch_follows_a_checkout_by_a_command(checkout: Room):
 async def test_the_budget_of_a_run_is_told_with_what_the_run_used(room: Room):
     room.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
     async with desk(room) as d:
-        d.app.surroundings.bounds = LimitsShown(output_tokens=10_000, tokens=2_000)
+        d.app.chrome.bounds = LimitsShown(output_tokens=10_000, tokens=2_000)
         await d.send("hello")
         await d.idle()
         await d.until(lambda: "1k/2k tokens" in d.screen)
@@ -251,8 +251,8 @@ class Called:
 
     def __init__(self, d: Desk, kind: Any = "bell", **environment: str) -> None:
         self.told: list[str] = []
-        d.app.surroundings.notifier = Notifier(self.told.append, ScreenPrograms(), environment)
-        d.app.surroundings.notifier.kind = kind
+        d.app.chrome.notifier = Notifier(self.told.append, ScreenPrograms(), environment)
+        d.app.chrome.notifier.kind = kind
 
 
 async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
@@ -264,7 +264,7 @@ async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
 
         async def run(seconds: float) -> None:
             await d.app.controller.submit("hello", "now")
-            await d.until(lambda: d.app.surroundings.activity.stage == "waiting")
+            await d.until(lambda: d.app.chrome.activity.stage == "waiting")
             now[0] += seconds
             answers.pop(0).set()
             await d.idle()
@@ -299,7 +299,7 @@ async def test_a_question_rings_where_nobody_looks(room: Room):
 async def test_tmux_that_hands_nothing_on_gets_a_bell(room: Room):
     async with desk(room) as d:
         called = Called(d, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
-        await d.app.surroundings.notifier.call("dirge", "done")
+        await d.app.chrome.notifier.call("dirge", "done")
         assert called.told == ["\a"]
 
 

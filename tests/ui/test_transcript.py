@@ -172,24 +172,24 @@ def test_a_fence_after_a_very_long_one_closes_it():
 
 def test_what_was_streamed_is_replaced_by_what_counts():
     page = Page(INK, 60)
-    chronicle = TranscriptRenderer(page)
-    chronicle.hear(MessageStart(AssistantMessage()))
-    chronicle.hear(MessageUpdate(phase="text_delta", index=0, delta="half an ans"))
-    chronicle.settle()
-    chronicle.hear(MessageEnd(AssistantMessage(content=(TextBlock("The whole answer."),))))
+    renderer = TranscriptRenderer(page)
+    renderer.hear(MessageStart(AssistantMessage()))
+    renderer.hear(MessageUpdate(phase="text_delta", index=0, delta="half an ans"))
+    renderer.settle()
+    renderer.hear(MessageEnd(AssistantMessage(content=(TextBlock("The whole answer."),))))
 
     assert page.text == "The whole answer."
 
 
 def test_a_call_that_the_model_began_and_never_made_disappears():
     page = Page(INK, 60)
-    chronicle = TranscriptRenderer(page)
-    chronicle.hear(MessageStart(AssistantMessage()))
-    chronicle.hear(
+    renderer = TranscriptRenderer(page)
+    renderer.hear(MessageStart(AssistantMessage()))
+    renderer.hear(
         MessageUpdate(phase="toolcall_start", index=0, tool_call_id="c", tool_name="bash")
     )
     assert page.text == "○ bash"
-    chronicle.hear(MessageEnd(AssistantMessage(stop_reason="error")))
+    renderer.hear(MessageEnd(AssistantMessage(stop_reason="error")))
 
     assert page.text == ""
 

@@ -50,7 +50,7 @@ class Person:
     async def pause(self, seconds: float = 2.0) -> None:
         self._clock.now += seconds
         if seconds >= PAUSE_S:
-            self._desk.app.dock.return_keyboard()
+            self._desk.app.dialogs.return_keyboard()
         await self._desk.pilot.pause()
 
     async def type(self, text: str, after_s: float = HAND) -> None:

@@ -150,7 +150,7 @@ async def test_the_view_stays_at_focus_theme_and_tick(room: Room):
         s.d.app.set_colors("light")
         await s.d.pilot.pause()
         assert s.top == before
-        s.d.app.pulse.beat()
+        s.d.app.ticker.beat()
         await s.d.pilot.pause()
 
         assert s.top == before
@@ -182,7 +182,7 @@ async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
             view.add(ProseBlock(MarkdownPiece(text)))
         view.redraw()
         picking = asyncio.ensure_future(
-            d.app.dock.pick("One", [Choice(id=f"{n}", label=f"{n}") for n in range(30)], "")
+            d.app.dialogs.pick("One", [Choice(id=f"{n}", label=f"{n}") for n in range(30)], "")
         )
         for width, height in ((40, 12), (20, 5), (100, 36), (20, 5), (160, 40), (40, 12)):
             await d.pilot.resize_terminal(width, height)
@@ -212,11 +212,11 @@ async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
 
 async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(room: Room):
     async with seat(room) as s:
-        chronicle = s.d.app.chronicle
+        renderer = s.d.app.renderer
 
         def hear(text: str) -> None:
-            chronicle.hear(MessageUpdate(phase="text_delta", index=0, delta=text))
-            chronicle.settle()
+            renderer.hear(MessageUpdate(phase="text_delta", index=0, delta=text))
+            renderer.settle()
 
         hear("one\n\ntw")
         await s.settled()

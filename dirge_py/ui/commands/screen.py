@@ -35,16 +35,16 @@ _SIDES = get_args(Side)
 
 
 async def panel(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    surroundings = _surroundings(front, "/panel")
+    chrome = _chrome(front, "/panel")
     if args and args not in _PANELS:
         raise UsageError(f"There is no panel setting {args!r}.", hint="/panel on, off or auto.")
     if args:
-        surroundings.show_panels(cast(Literal["on", "off", "auto"], args))
-    front.show(_told(surroundings))
+        chrome.show_panels(cast(Literal["on", "off", "auto"], args))
+    front.show(_told(chrome))
 
 
 async def display(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    surroundings = _surroundings(front, "/display")
+    chrome = _chrome(front, "/display")
     wanted = args.replace("|", " ").replace(",", " ").split()
     if odd := [side for side in wanted if side not in _SIDES]:
         raise UsageError(
@@ -52,21 +52,21 @@ async def display(args: str, conversation: "Conversation", front: FrontEnd) -> N
             hint=f"What there is: {'|'.join(_SIDES)}; `left main` and `left|main` name two.",
         )
     if wanted:
-        surroundings.show_sides([side for side in _SIDES if side in wanted])
-    front.show(_told(surroundings))
+        chrome.show_sides([side for side in _SIDES if side in wanted])
+    front.show(_told(chrome))
 
 
-def _surroundings(front: FrontEnd, what: str) -> ChromePresenter:
+def _chrome(front: FrontEnd, what: str) -> ChromePresenter:
     if not isinstance(front, TuiFrontEnd):
         raise Unsupported(what)
-    return front.app.surroundings
+    return front.app.chrome
 
 
-def _told(surroundings: ChromePresenter) -> str:
-    words = f"Panels: {surroundings.panel}; displayed: {'|'.join(surroundings.display)}."
-    if surroundings.panel == "auto":
+def _told(chrome: ChromePresenter) -> str:
+    words = f"Panels: {chrome.panel}; displayed: {'|'.join(chrome.display)}."
+    if chrome.panel == "auto":
         words += f" Panels are there from {WIDE} columns on."
-    elif surroundings.panel == "on" and not surroundings.is_shown:
+    elif chrome.panel == "on" and not chrome.is_shown:
         words += " There is no room for a panel."
     return words
 
@@ -91,7 +91,7 @@ async def reasoning(args: str, conversation: "Conversation", front: FrontEnd) ->
     assert isinstance(front, TuiFrontEnd)
     if args and args not in _STATES:
         raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
-    shown = front.app.opening.looks.show_thinking
+    shown = front.app.session_opener.looks.show_thinking
     show_thinking(front.app, _STATES.get(args, not shown))
 
 
@@ -112,7 +112,7 @@ async def _picked(front: FrontEnd) -> str | None:
     ]
     if not isinstance(front, TuiFrontEnd):
         return await front.pick("Theme", choices)
-    return await front.app.coloring.pick(choices)
+    return await front.app.theme_switcher.pick(choices)
 
 
 def known(conversation: "Conversation") -> list[str]:

@@ -112,9 +112,9 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.wants_stop = False
         self.refit: Callable[[], object] = lambda: None
-        """Set by the dock: the panel wants more or fewer rows now."""
+        """Set by `DialogHost`: the panel wants more or fewer rows now."""
         self.give_to_input: Callable[[str], object] = lambda text: None
-        """Set by the dock: put this text into the input, which has the keyboard from now on."""
+        """Set by `DialogHost`: put this text into the input, which has the keyboard from now on."""
         self.takes_keyboard = True
         """False: somebody is writing in the input when the question appears, and goes on."""
         self._ink = ink

@@ -255,7 +255,7 @@ _BAR = "▎ "
 
 
 class ForkRenderer(Protocol):
-    """Writes what happens in a fork: a chronicle of its own."""
+    """Writes what happens in a fork: a renderer of its own."""
 
     @property
     def has_calls_running(self) -> bool: ...
