@@ -123,15 +123,17 @@ class DirgeApp(TerminalApp):
         self.theme_switcher.show(self.theme_switcher.theme)
 
     def _make_widgets(self) -> None:
-        ink = self.theme_switcher.ink
-        self.transcript = TranscriptWidget(ink, self.keymap)
+        styles = self.theme_switcher.styles
+        self.transcript = TranscriptWidget(styles, self.keymap)
         self.find_bar = FindBar(self.keymap, self.transcript)
-        self.queue = QueuePanel(ink)
-        self.proposals = ChoiceList(self.panel_ink, "proposals")
-        self.picker = Picker(self.panel_ink, self.keymap, guard_s=self._guard_s, clock=self.clock)
-        self.line_question = LineQuestion(self.panel_ink, self.keymap)
+        self.queue = QueuePanel(styles)
+        self.proposals = ChoiceList(self.panel_styles, "proposals")
+        self.picker = Picker(
+            self.panel_styles, self.keymap, guard_s=self._guard_s, clock=self.clock
+        )
+        self.line_question = LineQuestion(self.panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What shall be done?  /help")
-        self.status = StatusBar(ink)
+        self.status = StatusBar(styles)
         self.shell = UserShell(self)
         self.pictures = PromptImages(self.composer.pastes)
         self.controller.pictures_in = self.pictures.in_text
@@ -423,12 +425,12 @@ class DirgeApp(TerminalApp):
     # -- the rest
 
     @property
-    def ink(self) -> Styles:
-        return self.theme_switcher.ink
+    def theme_styles(self) -> Styles:
+        return self.theme_switcher.styles
 
     @property
-    def panel_ink(self) -> Styles:
-        return self.theme_switcher.panel_ink
+    def panel_styles(self) -> Styles:
+        return self.theme_switcher.panel_styles
 
     def draw_with(self, theme: Theme, *, before: str) -> None:
         """Draw Textual's widgets with this theme in the place of `before`, ours with its styles."""
@@ -436,10 +438,10 @@ class DirgeApp(TerminalApp):
         self.theme = theme.name
         self.unregister_theme(before)
         for widget in (self.transcript, self.queue, self.status, *self.chrome.widgets):
-            widget.set_ink(self.ink)
+            widget.use_styles(self.theme_styles)
         asking = self.query(Dialog) if self.is_running else ()
         for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):
-            panel.set_ink(self.panel_ink)
+            panel.use_styles(self.panel_styles)
 
     def take_looks(self, looks: UiSettings) -> Sequence[str]:
         """Take over what the settings say of the screen; returns what is wrong with the theme."""

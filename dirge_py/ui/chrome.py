@@ -71,7 +71,7 @@ class ChromeApp(Protocol):
     status: StatusBar
 
     @property
-    def ink(self) -> Styles: ...
+    def theme_styles(self) -> Styles: ...
     @property
     def size(self) -> Size: ...
     @property
@@ -94,9 +94,9 @@ class ChromePresenter:
         self.programs = ScreenPrograms()
         self.notifier = Notifier(app.to_terminal, self.programs)
         self.following = EditorFollower(lambda why: app.notify_user(why, tone="warning"))
-        ink = app.ink
-        self.left, self.right = SidePanel(ink, "left"), SidePanel(ink, "right")
-        self.todos = TodoPanel(ink)
+        styles = app.theme_styles
+        self.left, self.right = SidePanel(styles, "left"), SidePanel(styles, "right")
+        self.todos = TodoPanel(styles)
         self.bounds = LimitsShown()
         self.panel: Literal["auto", "on", "off"] = "auto"
         self.display: Sequence[Side] = ("left", "main", "right")
@@ -314,7 +314,7 @@ class ChromePresenter:
         conversation = self._app.controller.conversation
         if conversation is None:
             return
-        ink, activity = self._app.ink, self.activity
+        styles, activity = self._app.theme_styles, self.activity
         if self.left.display:
             left = LeftPanelContent(
                 gauge=self.standing.gauge,
@@ -322,7 +322,7 @@ class ChromePresenter:
                 recent=tuple(activity.recent),
                 git=self._git,
             )
-            self.left.tell(left_lines(left, self._columns(self.left), ink))
+            self.left.tell(left_lines(left, self._columns(self.left), styles))
         if self.right.display:
             shells, plugins = conversation.environment.shells, conversation.plugins
             right = RightPanelContent(
@@ -332,7 +332,7 @@ class ChromePresenter:
                 shells=shells.list() if shells is not None else (),
             )
             rows = self._app.transcript.size.height
-            self.right.tell(right_lines(right, self._columns(self.right), rows, ink))
+            self.right.tell(right_lines(right, self._columns(self.right), rows, styles))
 
     def _columns(self, panel: SidePanel) -> int:
         width = panel.styles.width

@@ -54,7 +54,7 @@ _PLACEHOLDER = "A question is open above; text you type goes here."
 
 
 class _Look(TypedDict):
-    ink: Styles
+    styles: Styles
     keymap: Keymap
     guard_s: float
     clock: Callable[[], float]
@@ -73,7 +73,7 @@ class DialogApp(Protocol):
     line_question: LineQuestion
 
     @property
-    def panel_ink(self) -> Styles: ...
+    def panel_styles(self) -> Styles: ...
     @property
     def plan_to_read(self) -> "PhaseBlock | None": ...
     @property
@@ -122,7 +122,7 @@ class DialogHost:
     def _look(self) -> "_Look":
         app = self._app
         return {
-            "ink": app.panel_ink,
+            "styles": app.panel_styles,
             "keymap": app.keymap,
             "guard_s": self._guard_s,
             "clock": app.clock,

@@ -210,49 +210,49 @@ class _Part:
     rank: int
 
 
-def status_line(standing: StatusModel, width: int, ink: Styles) -> Line:
+def status_line(standing: StatusModel, width: int, styles: Styles) -> Line:
     """The parts that fit into `width`; the state and the mode stay longest."""
-    parts = _parts(standing, ink)
+    parts = _parts(standing, styles)
     while len(parts) > 1 and _width(parts) > width:
         parts.remove(max(parts, key=lambda part: part.rank))
     line: Line = []
     for part in parts:
         if line:
-            line.append((" │ ", ink.dim))
+            line.append((" │ ", styles.dim))
         line.append((clip(part.text, width), part.style))
     return line
 
 
-def _parts(standing: StatusModel, ink: Styles) -> list[_Part]:
-    mode_style = {"yolo": ink.error, "plan": ink.accent, "accept": ink.good}
+def _parts(standing: StatusModel, styles: Styles) -> list[_Part]:
+    mode_style = {"yolo": styles.error, "plan": styles.accent, "accept": styles.good}
     model = standing.model
     if standing.thinking != "off":
         model += f":{standing.thinking}"
     parts = [
-        _Part(standing.face, ink.accent, 6),
-        _Part(_one_line(standing.place), ink.dim, 4),
-        _Part(_one_line(model), ink.dim, 3),
-        _Part(standing.mode, mode_style.get(standing.mode, ink.dim), 1),
+        _Part(standing.face, styles.accent, 6),
+        _Part(_one_line(standing.place), styles.dim, 4),
+        _Part(_one_line(model), styles.dim, 3),
+        _Part(standing.mode, mode_style.get(standing.mode, styles.dim), 1),
     ]
     if standing.prompt:
-        parts.append(_Part(_one_line(standing.prompt), ink.accent, 2))
+        parts.append(_Part(_one_line(standing.prompt), styles.accent, 2))
     if standing.is_sandboxed:
-        parts.append(_Part("sandbox", ink.good, 3))
+        parts.append(_Part("sandbox", styles.good, 3))
     if standing.context_tokens:
         gauge = standing.gauge
-        full = {"": ink.dim, "fold": ink.warning, "fold!": ink.error}[gauge.mark]
+        full = {"": styles.dim, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
         parts.append(_Part(gauge.words, full, 2))
-    parts += [_Part(_cost(standing), ink.dim, 5), _Part(_tokens(standing), ink.dim, 5)]
+    parts += [_Part(_cost(standing), styles.dim, 5), _Part(_tokens(standing), styles.dim, 5)]
     state = _one_line(standing.phase) or standing.state
-    parts.append(_Part(state, ink.accent if standing.state != "ready" else ink.dim, 0))
+    parts.append(_Part(state, styles.accent if standing.state != "ready" else styles.dim, 0))
     if standing.asides:
         words = f"{standing.asides} aside{'s' * (standing.asides != 1)}"
-        parts.append(_Part(words, ink.accent, 2))
+        parts.append(_Part(words, styles.accent, 2))
     if standing.shells:
         words = f"{standing.shells} shell{'s' * (standing.shells != 1)}"
-        parts.append(_Part(words, ink.accent, 2))
+        parts.append(_Part(words, styles.accent, 2))
     if standing.queued:
-        parts.append(_Part(f"q:{standing.queued}", ink.warning, 1))
+        parts.append(_Part(f"q:{standing.queued}", styles.warning, 1))
     return [part for part in parts if part.text]
 
 
@@ -293,9 +293,9 @@ class StatusBar(Widget, can_focus=False):
 
     DEFAULT_CSS = "StatusBar { height: 1; padding: 0 1; background: $background; }"
 
-    def __init__(self, ink: Styles) -> None:
+    def __init__(self, styles: Styles) -> None:
         super().__init__(id="status")
-        self._ink = ink
+        self._styles = styles
         self._standing: StatusModel | None = None
 
     @property
@@ -307,11 +307,11 @@ class StatusBar(Widget, can_focus=False):
             self._standing = standing
             self.refresh()
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        line = status_line(self._standing, width, self._ink) if self._standing else []
-        return strip(line).crop_extend(0, width, self._ink.text)
+        line = status_line(self._standing, width, self._styles) if self._standing else []
+        return strip(line).crop_extend(0, width, self._styles.text)

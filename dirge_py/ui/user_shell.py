@@ -38,7 +38,7 @@ class ShellApp(Protocol):
     composer: Composer
 
     @property
-    def panel_ink(self) -> Styles: ...
+    def panel_styles(self) -> Styles: ...
     @property
     def size(self) -> Size: ...
     @property
@@ -56,7 +56,7 @@ class UserShell:
 
     def __init__(self, app: ShellApp) -> None:
         self._app = app
-        self.box = ShellBox(app.panel_ink, app.keymap)
+        self.box = ShellBox(app.panel_styles, app.keymap)
         self._begun = b""
         self._is_busy = False
         self._sign = ""

@@ -21,7 +21,7 @@ from tests.conversation.room import Room
 from tests.ui.desk import HELD, desk
 from tests.ui.test_transcript import Page
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 CALL: Mapping[str, Any] = {"tool_call_id": "c", "tool_name": "bash"}
 
 
@@ -33,7 +33,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.page = Page(INK, 100)
+        self.page = Page(STYLES, 100)
         self.renderer = TranscriptRenderer(self.page, clock=lambda: self.now)
         self.renderer.hear(AgentStart(run_id="r"))
         self.renderer.hear(ToolExecutionStart(args={"command": "make"}, **CALL))
@@ -104,7 +104,7 @@ def test_details_that_are_no_numbers_are_passed_over(odd: Any):
 @pytest.mark.parametrize(("count", "words"), [(1, "1 shell"), (2, "2 shells"), (0, "")])
 def test_the_status_line_counts_the_shells(count: int, words: str):
     standing = StatusModel(place="p", model="m", mode="plan", state="ready", shells=count)
-    line = "".join(text for text, _ in status_line(standing, 80, INK))
+    line = "".join(text for text, _ in status_line(standing, 80, STYLES))
     assert line == " │ ".join(part for part in ("p", "m", "plan", "ready", words) if part)
 
 

@@ -40,7 +40,7 @@ from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from tests.ui.test_transcript import Page
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 START = AgentStart(run_id="r")
 DONE = AgentEnd(messages=(), outcome=Done())
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x06" + bytes(2000)
@@ -51,7 +51,7 @@ class Told:
 
     def __init__(self, *events: LoopEvent, width: int = 80, assets: Path | None = None) -> None:
         self.now = 0.0
-        self.page = Page(INK, width)
+        self.page = Page(STYLES, width)
         self.renderer = TranscriptRenderer(self.page, clock=lambda: self.now, assets=assets)
         self.hear(*events)
 
@@ -207,7 +207,7 @@ def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
     ],
 )
 def test_a_link_always_shows_where_it_goes(source: str, shown: str, links: set[str]) -> None:
-    [line] = paint_markdown(source, 80, INK)
+    [line] = paint_markdown(source, 80, STYLES)
 
     assert line.text == shown
     assert {part.style.link for part in line if part.style and part.style.link} == links
@@ -235,7 +235,7 @@ def test_no_link_can_carry_a_command_to_the_terminal() -> None:
     ["a&#x202e;b", "[a&#x202E;b](https://x.org)", "<https://x.org/%E2%80%AEb>"],
 )
 def test_what_hides_as_an_entity_is_named_as_what_hides_itself(source: str) -> None:
-    text = "\n".join(line.text for line in paint_markdown(source, 80, INK))
+    text = "\n".join(line.text for line in paint_markdown(source, 80, STYLES))
 
     assert "\u202e" not in text
     assert "<U+202E>" in text

@@ -18,7 +18,7 @@ from dirge_py.ui.transcript.tool_block import ToolBlock
 from dirge_py.ui.transcript.word_diff import LONGEST_LINE, mark_words, pair_lines
 from tests.ui.test_transcript import Page
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 TWO_HUNKS = """--- a.py
 +++ a.py
 @@ -1,3 +1,4 @@
@@ -42,7 +42,7 @@ def marked(old: str, new: str) -> tuple[list[str], list[str]]:
 
 def bold(diff: str, width: int = 60) -> list[str]:
     return [
-        s.text for line in paint_diff(diff, width, INK) for s in line if s.style and s.style.bold
+        s.text for line in paint_diff(diff, width, STYLES) for s in line if s.style and s.style.bold
     ]
 
 
@@ -104,7 +104,7 @@ def test_long_lines_and_long_stretches_stay_plain() -> None:
 
 
 def test_the_two_sides_stand_side_by_side_where_there_is_room() -> None:
-    lines = [line.text.rstrip() for line in paint_diff(TWO_HUNKS, 45, INK, layout="split")]
+    lines = [line.text.rstrip() for line in paint_diff(TWO_HUNKS, 45, STYLES, layout="split")]
 
     assert lines == [
         " 1  def f():          │  1  def f():",
@@ -130,7 +130,7 @@ def test_the_setting_says_from_where_on_a_diff_is_split(
 
 def test_text_of_wide_characters_and_tabs_stays_in_its_column() -> None:
     diff = "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-\t日本語日本語日本語 x\n+\t日本語👩‍👩‍👧 y"
-    lines = paint_diff(diff, 41, INK, layout="split")
+    lines = paint_diff(diff, 41, STYLES, layout="split")
 
     assert {line.text[: line.text.index("│")].count("\t") for line in lines} == {0}
     assert {line.crop(0, 19).cell_length for line in lines} == {19}
@@ -143,15 +143,15 @@ def test_no_line_of_a_diff_is_wider_than_it_may(lines: list[tuple[str, str]], wi
     diff = "\n".join(["--- a", "+++ b", "@@ -1,9 +1,9 @@", *(sign + line for sign, line in lines)])
     wide = max(width, 45)
 
-    assert all(line.cell_length <= width for line in paint_diff(diff, width, INK))
-    assert all(line.cell_length <= wide for line in paint_diff(diff, wide, INK, layout="split"))
+    assert all(line.cell_length <= width for line in paint_diff(diff, width, STYLES))
+    assert all(line.cell_length <= wide for line in paint_diff(diff, wide, STYLES, layout="split"))
 
 
 def test_a_keyboard_may_stop_where_hunks_begin() -> None:
-    assert paint_rows(read_diff(TWO_HUNKS), 60, INK).hunks == [0, 6]
+    assert paint_rows(read_diff(TWO_HUNKS), 60, STYLES).hunks == [0, 6]
     block = ToolBlock("c", "edit", {"path": "a.py"})
     block.finish("done", {"diff": TWO_HUNKS}, is_error=False, took_ms=0)
-    block.paint(60, INK, expanded=False)
+    block.paint(60, STYLES, expanded=False)
 
     assert list(block.landmarks) == [0, 7]
     assert block.is_wide
@@ -168,7 +168,7 @@ def test_a_large_diff_is_drawn_in_pieces_and_loses_no_line() -> None:
 
 
 def test_the_chronicle_writes_a_diff_of_several_files_with_their_names() -> None:
-    page = Page(INK, 60)
+    page = Page(STYLES, 60)
     TranscriptRenderer(page).diff(TWO_HUNKS + "\n" + TWO_HUNKS.replace("a.py", "b\x1b[31m.py"))
 
     assert isinstance(page.blocks[0], DiffBlock)

@@ -13,7 +13,7 @@ from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room
 from tests.security.sizes import size
 from tests.ui.desk import Desk, desk
-from tests.ui.test_view_layout import INK
+from tests.ui.test_view_layout import STYLES
 
 
 @asynccontextmanager
@@ -130,7 +130,7 @@ async def test_a_match_that_was_taken_off_the_page_gives_way_to_another(room: Ro
 
 
 async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room):
-    layout = TranscriptLayout(INK, 12)
+    layout = TranscriptLayout(STYLES, 12)
     layout.append(UserBlock("these words are wrapped"))
     layout.append(ProseBlock(MarkdownPiece("some **bold words** are")))
     search = TranscriptSearch(layout)
@@ -141,7 +141,7 @@ async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room
 
 
 async def test_everything_else_goes_on_while_a_long_transcript_is_searched():
-    layout = TranscriptLayout(INK, 80)
+    layout = TranscriptLayout(STYLES, 80)
     for number in range(size(60, 17_000)):
         layout.append(ProseBlock(MarkdownPiece(f"answer {number}\n\nwith *three* lines\n")))
     tool = ToolBlock("c", "bash", {"command": "x"})

@@ -15,7 +15,7 @@ from dirge_py.ui.panels.file_changes import ChangeSelection, paint_files
 from dirge_py.ui.panels.hunk_view import HunkView
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
-from tests.ui.test_permission import INK
+from tests.ui.test_permission import STYLES
 
 BEFORE = "".join(f"line {n}\r\n" for n in range(1, 31))
 AFTER = BEFORE.replace("line 3\r", "row 3\r").replace("line 20\r", "row 20\r") + "last"
@@ -98,7 +98,7 @@ def test_a_file_that_only_moves_can_be_refused():
 
 
 def painted(selection: ChangeSelection) -> str:
-    return "\n".join(line.text for line in paint_files(selection.files, 60, INK))
+    return "\n".join(line.text for line in paint_files(selection.files, 60, STYLES))
 
 
 TAKEN: list[tuple[list[int], PermissionAnswer]] = [

@@ -25,7 +25,7 @@ from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 from tests.ui.test_transcript import Page
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 START = AgentStart(run_id="r")
 FOLD = ContextCompacted(
     tokens_before=182_400,
@@ -38,7 +38,7 @@ FOLD = ContextCompacted(
 
 def seen(*events: object, expanded: bool = False) -> str:
     """What a page shows of these events."""
-    page = Page(INK, 100)
+    page = Page(STYLES, 100)
     renderer = TranscriptRenderer(page)
     for event in events:
         renderer.hear(event)  # type: ignore[arg-type]
@@ -219,7 +219,7 @@ def test_words_of_the_person_and_of_dirge_look_different() -> None:
 
 def test_the_closing_words_of_dirge_are_not_the_models() -> None:
     message = AssistantMessage(content=(TextBlock("I stopped."),), origin="harness")
-    page = Page(INK, 100)
+    page = Page(STYLES, 100)
     TranscriptRenderer(page).tell([message])
 
     assert seen(MessageEnd(message)) == page.text == "» from dirge\n  I stopped."

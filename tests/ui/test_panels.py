@@ -36,7 +36,7 @@ from dirge_py.ui.transcript.lines import Line
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, desk
 
-INK = styles_for(load_theme("phosphor"))
+STYLES = styles_for(load_theme("phosphor"))
 TODOS = [TodoEntry(text=f"step {n}", status="done" if n < 3 else "pending") for n in range(9)]
 SHELL = ShellState(
     id="s1", command="make\x1b[2J\nall", cwd="/", status="running", started=0.0, duration_s=1.0
@@ -62,7 +62,7 @@ def test_the_left_panel_tells_of_context_calls_and_checkout():
         recent=[("read", "run.py"), ("bash", "cargo test " + "x" * 40)],
         git=GitStatus(branch="main", staged=1, untracked=2, subject="Begin"),
     )
-    assert texts(left_lines(side, 30, INK)) == [
+    assert texts(left_lines(side, 30, STYLES)) == [
         "CONTEXT",
         "███████████████░░░░░░░░░░░░░░░",
         "100k/200k 50%",
@@ -93,7 +93,7 @@ def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
         ],
         shells=[SHELL],
     )
-    assert texts(right_lines(side, 24, 40, INK)) == [
+    assert texts(right_lines(side, 24, 40, STYLES)) == [
         "TODO 0/2",
         "▶ now",
         "[ ] later",
@@ -113,11 +113,11 @@ def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
 
 
 def test_many_todos_and_files_are_counted_not_listed():
-    assert texts(todo_lines(TODOS, 20, INK))[-2:] == ["[x] step 0", "… 2 more"]
-    assert len(todo_lines(TODOS, 20, INK)) == 8
+    assert texts(todo_lines(TODOS, 20, STYLES))[-2:] == ["[x] step 0", "… 2 more"]
+    assert len(todo_lines(TODOS, 20, STYLES)) == 8
     side = RightPanelContent(files=[f"f{n}" for n in range(30)])
-    assert texts(right_lines(side, 20, 10, INK))[:4] == ["MODIFIED", "f29", "f28", "f27"]
-    assert "+24 older" in texts(right_lines(side, 20, 10, INK))
+    assert texts(right_lines(side, 20, 10, STYLES))[:4] == ["MODIFIED", "f29", "f28", "f27"]
+    assert "+24 older" in texts(right_lines(side, 20, 10, STYLES))
 
 
 untrusted = st.text(alphabet="ab/日é\x1b[2J\u202e\x9b\n;", max_size=50)
@@ -136,7 +136,7 @@ def test_no_panel_hands_on_what_a_terminal_obeys(text: str, width: int):
         plugins=[PluginReport(name=text, where="", state="off")],
         shells=[SHELL],
     )
-    for line in texts([*left_lines(left, width, INK), *right_lines(right, width, 40, INK)]):
+    for line in texts([*left_lines(left, width, STYLES), *right_lines(right, width, 40, STYLES)]):
         assert cell_len(line) <= width
         assert not set(line) & set("\x1b\u202e\x9b\n")
 
@@ -182,7 +182,7 @@ async def test_a_repository_that_names_programs_has_none_of_them_run(room: Room)
     assert found == GitStatus(branch="main", is_withheld=True)
     assert not (room.project / "ran").exists()
     side = LeftPanelContent(gauge=ContextGauge(used=1, window=0), git=found)
-    assert "not looked at" in texts(left_lines(side, 30, INK))
+    assert "not looked at" in texts(left_lines(side, 30, STYLES))
 
 
 # -- what a conversation tells

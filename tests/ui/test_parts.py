@@ -12,7 +12,7 @@ from dirge_py.ui.prompt.history import InputHistory
 from dirge_py.ui.status import StatusModel, folder_and_branch, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 
 
 async def nothing(args: object, conversation: object, front: object) -> None: ...
@@ -95,12 +95,12 @@ STANDING = StatusModel(
     ],
 )
 def test_a_narrow_status_line_drops_what_matters_least(width: int, line: str):
-    assert "".join(text for text, _ in status_line(STANDING, width, INK)) == line
+    assert "".join(text for text, _ in status_line(STANDING, width, STYLES)) == line
 
 
 def test_what_is_not_known_yet_takes_no_room():
     standing = StatusModel(place="", model="", mode="", state="starting")
-    assert "".join(text for text, _ in status_line(standing, 80, INK)) == "starting"
+    assert "".join(text for text, _ in status_line(standing, 80, STYLES)) == "starting"
 
 
 def test_the_branch_is_read_from_checkouts_and_worktrees(tmp_path: Path):

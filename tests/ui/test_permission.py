@@ -14,7 +14,7 @@ from dirge_py.ui.theme.styles import load_theme, styles_for
 from tests.conversation.room import Room
 from tests.ui.desk import desk
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 
 MAKE = "touch made"
 """A command that is asked about."""
@@ -365,7 +365,7 @@ def test_a_command_is_shown_once_and_then_the_parts_that_ask():
             claim("git push", "talks to others"),
         ),
     )
-    assert [line.text.rstrip() for line in paint_request(asked, "", 60, INK)] == [
+    assert [line.text.rstrip() for line in paint_request(asked, "", 60, STYLES)] == [
         "Allow bash?  in /tmp/project",
         "│ ls; make; git push",
         "  make — runs what it finds",
@@ -376,7 +376,7 @@ def test_a_command_is_shown_once_and_then_the_parts_that_ask():
 def test_that_a_command_goes_on_in_the_background_is_told_with_the_folder():
     preview = Preview(kind="command", text="make serve", note="in the background")
     asked = replace(request("make serve"), preview=preview)
-    assert paint_request(asked, "", 60, INK)[0].text.rstrip() == (
+    assert paint_request(asked, "", 60, STYLES)[0].text.rstrip() == (
         "Allow bash?  in /tmp/project, in the background"
     )
 
@@ -384,7 +384,7 @@ def test_that_a_command_goes_on_in_the_background_is_told_with_the_folder():
 def test_what_has_no_picture_is_told_claim_by_claim():
     claims = (replace(claim("/etc/hosts", "outside"), op="read"),)
     asked = replace(request(), tool_name="read", claims=claims, preview=None)
-    assert [line.text.rstrip() for line in paint_request(asked, "2 of 3", 60, INK)] == [
+    assert [line.text.rstrip() for line in paint_request(asked, "2 of 3", 60, STYLES)] == [
         "Allow read?  2 of 3",
         "  read /etc/hosts — outside",
     ]

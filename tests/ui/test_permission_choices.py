@@ -11,7 +11,7 @@ from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.dialog import fitted, paint_key_hints
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
-from tests.ui.test_permission import INK, request
+from tests.ui.test_permission import STYLES, request
 
 ALLOWED = PermissionAnswer(effect="allow")
 DENIED = PermissionAnswer(effect="deny")
@@ -214,7 +214,7 @@ def test_no_key_is_named_by_half(width: int):
     hints = [("c: deny with a comment", "c: comment"), ("Tab: a wider rule", "Tab: wider")] * 2
     words = {word for hint in hints for word in hint}
 
-    rows = [row.text for row in paint_key_hints(hints, width, INK, most=2, indent=" ")]
+    rows = [row.text for row in paint_key_hints(hints, width, STYLES, most=2, indent=" ")]
 
     assert len(rows) <= 2
     assert all(cell_len(row) <= width for row in rows)

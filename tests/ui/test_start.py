@@ -67,9 +67,9 @@ async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
     drawn: list[ProseBlock] = []
     paint = ProseBlock.paint
 
-    def counted(block: ProseBlock, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def counted(block: ProseBlock, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         drawn.append(block)
-        return paint(block, width, ink, expanded=expanded)
+        return paint(block, width, styles, expanded=expanded)
 
     monkeypatch.setattr(ProseBlock, "paint", counted)
     async with desk(room, resumes=session) as d:

@@ -28,12 +28,12 @@ from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 from tests.ui.on_a_pty import Terminal, until
 
-INK = styles_for(load_theme("phosphor"))
+STYLES = styles_for(load_theme("phosphor"))
 
 
 def shown(width: int = 200, **more: Any) -> str:
     facts = {"place": "p:main", "model": "a/m", "mode": "plan", "state": "ready", **more}
-    return "".join(text for text, _ in status_line(StatusModel(**facts), width, INK))
+    return "".join(text for text, _ in status_line(StatusModel(**facts), width, STYLES))
 
 
 # -- figures

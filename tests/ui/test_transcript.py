@@ -20,7 +20,7 @@ from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 
 SAMPLE = """# Title
 
@@ -62,7 +62,7 @@ class Page(TranscriptLayout):
 
 
 def painted(source: str, width: int = 40) -> str:
-    return "\n".join(line.text.rstrip() for line in paint_markdown(source, width, INK))
+    return "\n".join(line.text.rstrip() for line in paint_markdown(source, width, STYLES))
 
 
 def test_markdown_is_drawn_with_nothing_hidden():
@@ -101,14 +101,14 @@ def test_an_image_is_its_address_and_html_is_text():
 @given(st.text(max_size=300), st.integers(min_value=1, max_value=60))
 @settings(max_examples=150, deadline=None)
 def test_any_markdown_at_any_width_stays_within_it(source: str, width: int):
-    for line in paint_markdown(source, max(width, 30), INK):
+    for line in paint_markdown(source, max(width, 30), STYLES):
         assert line.cell_length <= max(width, 30)
 
 
 @given(st.text(alphabet="ab cé日本👍🏽\n", max_size=80), st.integers(2, 20))
 @settings(max_examples=200, deadline=None)
 def test_wrapping_loses_nothing_but_blanks(text: str, width: int):
-    lines = wrap([(text, INK.text)], width)
+    lines = wrap([(text, STYLES.text)], width)
     assert "".join(line.text for line in lines).replace(" ", "") == text.replace(" ", "").replace(
         "\n", ""
     )
@@ -171,7 +171,7 @@ def test_a_fence_after_a_very_long_one_closes_it():
 
 
 def test_what_was_streamed_is_replaced_by_what_counts():
-    page = Page(INK, 60)
+    page = Page(STYLES, 60)
     renderer = TranscriptRenderer(page)
     renderer.hear(MessageStart(AssistantMessage()))
     renderer.hear(MessageUpdate(phase="text_delta", index=0, delta="half an ans"))
@@ -182,7 +182,7 @@ def test_what_was_streamed_is_replaced_by_what_counts():
 
 
 def test_a_call_that_the_model_began_and_never_made_disappears():
-    page = Page(INK, 60)
+    page = Page(STYLES, 60)
     renderer = TranscriptRenderer(page)
     renderer.hear(MessageStart(AssistantMessage()))
     renderer.hear(
@@ -195,7 +195,7 @@ def test_a_call_that_the_model_began_and_never_made_disappears():
 
 
 def test_a_failed_run_says_what_to_do():
-    page = Page(INK, 60)
+    page = Page(STYLES, 60)
     outcome = Failed(kind="auth", message="the key was refused (401).", hint="Set WORK_KEY.")
     TranscriptRenderer(page).hear(AgentEnd(messages=(), outcome=outcome))
 
@@ -205,7 +205,7 @@ def test_a_failed_run_says_what_to_do():
 def test_terminal_commands_in_output_are_only_text():
     block = ToolBlock("c", "bash", {"command": "x\x1b[2J"})
     block.finish("a\x1b]0;owned\x07b\x1b[31m [bold]c", {}, is_error=False, took_ms=0)
-    page = Page(INK, 60)
+    page = Page(STYLES, 60)
     page.append(block)
 
     assert page.text == "● bash x\n  ab [bold]c"
@@ -218,7 +218,7 @@ def test_terminal_commands_in_output_are_only_text():
 def test_a_refusal_is_broken_between_words_and_output_where_it_ends(outcome: str, lines: list[str]):
     block = ToolBlock("c", "bash", {"command": "x"})
     block.finish("words that are long", {"outcome": outcome}, is_error=False, took_ms=0)
-    page = Page(INK, 18)
+    page = Page(STYLES, 18)
     page.append(block)
 
     assert page.text.split("\n")[-2:] == lines
@@ -243,7 +243,7 @@ def test_of_a_command_the_end_is_shown_and_of_all_else_the_beginning(
 ):
     block = ToolBlock("c", "bash", {"command": "x"})
     block.finish("1\n2\n3\n4\n5\n6\nExit code: 1", details, is_error=False, took_ms=0)
-    page = Page(INK, 60)
+    page = Page(STYLES, 60)
     page.append(block)
 
     assert page.text.split("\n") == shown
@@ -251,15 +251,15 @@ def test_of_a_command_the_end_is_shown_and_of_all_else_the_beginning(
 
 def test_a_change_of_a_file_that_moves_names_both_its_places():
     diff = "--- a.py\n+++ src/b.py\n@@ -1,1 +1,1 @@\n-x\n+y"
-    strips = [strip.text for strip in paint_diff(diff, 40, INK)]
-    same = [strip.text for strip in paint_diff(diff.replace("src/b", "a"), 40, INK)]
+    strips = [strip.text for strip in paint_diff(diff, 40, STYLES)]
+    same = [strip.text for strip in paint_diff(diff.replace("src/b", "a"), 40, STYLES)]
 
     assert strips == ["  a.py → src/b.py", "1 -x", "1 +y"]
     assert same == ["1 -x", "1 +y"]
 
 
 def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():
-    page = Page(INK, 20)
+    page = Page(STYLES, 20)
     for number in range(200):
         page.append(NoticeBlock(f"{number} " + "word " * (number % 17)))
     page.settle_end(10)
@@ -283,7 +283,7 @@ def test_every_theme_has_every_color():
 
 
 def test_a_list_stands_apart_from_the_lines_around_it():
-    page = Page(INK, 40)
+    page = Page(STYLES, 40)
     for text in ("one", "two", "a list\n  of lines", "three"):
         page.add(NoticeBlock(text))
 
@@ -291,7 +291,7 @@ def test_a_list_stands_apart_from_the_lines_around_it():
 
 
 def test_the_last_of_two_or_three_columns_is_wrapped_below_itself():
-    page = Page(INK, 40)
+    page = Page(STYLES, 40)
     page.add(
         NoticeBlock(
             "tools   one, two, three, four, five, six, seven\n"
@@ -308,7 +308,7 @@ def test_the_last_of_two_or_three_columns_is_wrapped_below_itself():
 
 
 def test_what_is_below_a_removed_block_keeps_its_blank_line():
-    page = Page(INK, 40)
+    page = Page(STYLES, 40)
     first, second = NoticeBlock("a\nlist"), NoticeBlock("one")
     for block in (first, second, NoticeBlock("two")):
         page.add(block)

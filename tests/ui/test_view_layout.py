@@ -19,7 +19,7 @@ from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.selection import TextSelection
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
-INK = styles_for(load_theme("dark"))
+STYLES = styles_for(load_theme("dark"))
 FAMILY = "👨‍👩‍👧"
 PARTS = st.sampled_from(["a", "bc", " ", "é", "日本", FAMILY, "👍🏽", "[b]", "\n"])
 WORDS = st.lists(PARTS, max_size=25).map("".join)
@@ -30,8 +30,8 @@ class Wide(BlockBase):
 
     is_wide = True
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        return wrap([("x" * width, ink.text)], width)
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        return wrap([("x" * width, styles.text)], width)
 
     def guess_height(self, width: int) -> int:
         return 1
@@ -48,7 +48,7 @@ class Counting(NoticeBlock):
 
 
 def page_of(blocks: Sequence[object], width: int = 30) -> TranscriptLayout:
-    layout = TranscriptLayout(INK, width)
+    layout = TranscriptLayout(STYLES, width)
     for block in blocks:
         layout.append(block)  # type: ignore[arg-type]
     return layout
@@ -78,8 +78,10 @@ def test_wide_blocks_get_all_columns_and_others_those_for_reading():
 @given(WORDS, st.integers(4, 40))
 @settings(max_examples=60, deadline=None)
 def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
-    mark = [("› ", INK.user)]
-    logical = LogicalText(wrap([(text, INK.text)], width, first=mark, rest=[("  ", INK.text)]))
+    mark = [("› ", STYLES.user)]
+    logical = LogicalText(
+        wrap([(text, STYLES.text)], width, first=mark, rest=[("  ", STYLES.text)])
+    )
     written = [" ".join(line.split(" ")).rstrip() for line in text.split("\n")]
 
     assert [line.strip() for line in logical.text.split("\n")] == [line.strip() for line in written]
@@ -90,7 +92,7 @@ def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
 def test_code_that_was_cut_is_copied_whole(text: str, width: int):
     line = text.replace("\n", "")
 
-    copied = LogicalText(fold([(line, INK.code)], width, prefix=[("  ", INK.text)])).text
+    copied = LogicalText(fold([(line, STYLES.code)], width, prefix=[("  ", STYLES.text)])).text
 
     assert copied.rstrip() == line.rstrip()
 
@@ -99,7 +101,7 @@ def test_code_that_was_cut_is_copied_whole(text: str, width: int):
 @settings(max_examples=60, deadline=None)
 def test_no_grapheme_is_cut_and_no_line_too_wide(text: str, width: int):
     flat = text.replace("\n", " ")
-    pieces = [(char, INK.text) for char in flat]
+    pieces = [(char, STYLES.text) for char in flat]
     graphemes = {flat[a:b] for a, b, _ in split_graphemes(flat)[0]}
     for strips in (wrap(pieces, width), fold(pieces, width)):
         assert all(strip.cell_length == cell_len(strip.text) <= width for strip in strips)

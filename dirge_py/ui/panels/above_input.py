@@ -29,9 +29,9 @@ class TodoPanel(Widget, can_focus=False):
     .small-asking TodoPanel.shown { display: none; }
     """
 
-    def __init__(self, ink: Styles) -> None:
+    def __init__(self, styles: Styles) -> None:
         super().__init__(id="todos")
-        self._ink = ink
+        self._styles = styles
         self._todos: Sequence[TodoEntry] = ()
 
     @property
@@ -46,8 +46,8 @@ class TodoPanel(Widget, can_focus=False):
             self._todos = todos
             self.refresh(layout=self.is_shown)
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -56,10 +56,10 @@ class TodoPanel(Widget, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        lines = todo_lines(self._todos, width, self._ink, max(1, self.size.height))
-        lines = lines or [[("Nothing is on the todo list.", self._ink.dim)]]
+        lines = todo_lines(self._todos, width, self._styles, max(1, self.size.height))
+        lines = lines or [[("Nothing is on the todo list.", self._styles.dim)]]
         line = lines[y] if y < len(lines) else []
-        return strip(line).crop_extend(0, width, self._ink.text)
+        return strip(line).crop_extend(0, width, self._styles.text)
 
 
 _MARKS = {"steering": "↳ steers next: ", "next_run": "↳ enters the next run: "}
@@ -73,9 +73,9 @@ class QueuePanel(Widget, can_focus=False):
 
     DEFAULT_CSS = "QueuePanel { height: auto; padding: 0 1; display: none; }"
 
-    def __init__(self, ink: Styles) -> None:
+    def __init__(self, styles: Styles) -> None:
         super().__init__(id="queue")
-        self._ink = ink
+        self._styles = styles
         self._waiting: Sequence[QueuedPrompt] = ()
         self._hint = ""
 
@@ -86,8 +86,8 @@ class QueuePanel(Widget, can_focus=False):
         self.display = bool(waiting or hint)
         self.refresh(layout=True)
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -98,7 +98,7 @@ class QueuePanel(Widget, can_focus=False):
         # The height may still be that of what was shown before: drawing comes before laying out.
         lines = self._lines(self.size.width, self.size.height)
         line = lines[y] if y < len(lines) else []
-        return strip(line).crop_extend(0, self.size.width, self._ink.text)
+        return strip(line).crop_extend(0, self.size.width, self._styles.text)
 
     def _lines(self, width: int, height: int) -> list[Line]:
         has_hint = bool(self._hint) and self.screen.size.height > _LOW_SCREEN
@@ -106,13 +106,13 @@ class QueuePanel(Widget, can_focus=False):
         lines = [self._line(waiting, width) for waiting in self._waiting[: max(0, rows)]]
         hidden = len(self._waiting) - rows
         if lines and hidden > 0:
-            lines[-1] = [(f"… and {hidden + 1} more queued", self._ink.dim)]
-        return [*lines, [(fitted(self._hint, width), self._ink.dim)]] if has_hint else lines
+            lines[-1] = [(f"… and {hidden + 1} more queued", self._styles.dim)]
+        return [*lines, [(fitted(self._hint, width), self._styles.dim)]] if has_hint else lines
 
     def _line(self, waiting: QueuedPrompt, width: int) -> Line:
         mark = _MARKS.get(waiting.kind, "⧗ when done: ")
-        style = self._ink.warning if waiting.kind == "steering" else self._ink.accent
-        return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._ink.text)]
+        style = self._styles.warning if waiting.kind == "steering" else self._styles.accent
+        return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._styles.text)]
 
 
 def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> str:

@@ -33,9 +33,9 @@ class ChoiceList(Widget, can_focus=False):
     ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }
     """
 
-    def __init__(self, ink: Styles, name: str) -> None:
+    def __init__(self, styles: Styles, name: str) -> None:
         super().__init__(id=name)
-        self._ink = ink
+        self._styles = styles
         self._choices: Sequence[Choice] = ()
         self._cursor = 0
         self._title = ""
@@ -65,8 +65,8 @@ class ChoiceList(Widget, can_focus=False):
             self._cursor = (self._cursor + step) % len(self._choices)
             self.refresh()
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -77,24 +77,24 @@ class ChoiceList(Widget, can_focus=False):
         width = self.size.width
         if self._title:
             if y == 0:
-                line: Line = [(clip(clean(self._title), width), self._ink.heading)]
-                return strip(line).crop_extend(0, width, self._ink.text)
+                line: Line = [(clip(clean(self._title), width), self._styles.heading)]
+                return strip(line).crop_extend(0, width, self._styles.text)
             y -= 1
         rows = self.size.height - bool(self._title)
         first = max(0, min(self._cursor - rows + 1, len(self._choices) - rows))
         index = first + y
         if index >= len(self._choices):
-            return Strip.blank(width, self._ink.text)
+            return Strip.blank(width, self._styles.text)
         line = self._line(self._choices[index], is_chosen=index == self._cursor, width=width)
-        return strip(line).crop_extend(0, width, self._ink.text)
+        return strip(line).crop_extend(0, width, self._styles.text)
 
     def _line(self, choice: Choice, *, is_chosen: bool, width: int) -> Line:
-        style = self._ink.accent + self._ink.strong if is_chosen else self._ink.text
+        style = self._styles.accent + self._styles.strong if is_chosen else self._styles.text
         label = clip(clean(choice.label), max(1, width - 2))
-        line: Line = [("▸ " if is_chosen else "  ", self._ink.accent), (label, style)]
+        line: Line = [("▸ " if is_chosen else "  ", self._styles.accent), (label, style)]
         room = width - 4 - cell_len(label)
         if choice.detail and room > 3:
-            line.append(("  " + clip(clean(choice.detail), room), self._ink.dim))
+            line.append(("  " + clip(clean(choice.detail), room), self._styles.dim))
         return line
 
 
@@ -107,13 +107,13 @@ class Picker(ChoiceList, can_focus=True):
 
     def __init__(
         self,
-        ink: Styles,
+        styles: Styles,
         keymap: Keymap,
         *,
         guard_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(ink, "picker")
+        super().__init__(styles, "picker")
         self._keymap = keymap
         self._guard_s = guard_s
         self._clock = clock
@@ -192,26 +192,26 @@ class LineQuestion(Vertical):
     """
     BINDINGS: ClassVar = []
 
-    def __init__(self, ink: Styles, keymap: Keymap) -> None:
+    def __init__(self, styles: Styles, keymap: Keymap) -> None:
         super().__init__(id="line-question")
-        self._ink = ink
+        self._styles = styles
         self._keymap = keymap
         self._title = ""
-        self._sheet = ScrollingLines(self._paint, ink)
+        self._sheet = ScrollingLines(self._paint, styles)
         self._input = Input(select_on_focus=False)
         self._input.cursor_blink = False
         self._answer: asyncio.Future[str | None] | None = None
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
-        self._sheet.set_ink(ink)
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
+        self._sheet.use_styles(styles)
 
     def compose(self) -> ComposeResult:
         yield self._sheet
         yield self._input
 
     def _paint(self, width: int) -> list[Strip]:
-        return [strip([(clip(self._title, width), self._ink.heading)])]
+        return [strip([(clip(self._title, width), self._styles.heading)])]
 
     async def ask(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
         """What was typed, or None if the person would rather not."""

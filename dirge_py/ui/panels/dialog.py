@@ -31,7 +31,7 @@ _JOINT = " · "
 
 
 def paint_key_hints(
-    hints: Sequence[KeyHint], width: int, ink: Styles, *, most: int = 2, indent: str = ""
+    hints: Sequence[KeyHint], width: int, styles: Styles, *, most: int = 2, indent: str = ""
 ) -> list[Strip]:
     """The keys in at most `most` lines. Where they do not fit in full, in short; then the last
     ones, which matter least, are left out.
@@ -43,7 +43,7 @@ def paint_key_hints(
         rows = _packed([short for _, short in hints[:kept]], room)
         kept -= 1
     shown = rows if _fits(rows, room, most) else [chop(rows[0], room)[0]]
-    return [strip([(indent + row, ink.dim)]) for row in shown]
+    return [strip([(indent + row, styles.dim)]) for row in shown]
 
 
 def fitted(text: str, width: int) -> str:
@@ -103,7 +103,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     def __init__(
         self,
         *,
-        ink: Styles,
+        styles: Styles,
         keymap: Keymap,
         guard_s: float,
         clock: Callable[[], float] = time.monotonic,
@@ -117,7 +117,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         """Set by `DialogHost`: put this text into the input, which has the keyboard from now on."""
         self.takes_keyboard = True
         """False: somebody is writing in the input when the question appears, and goes on."""
-        self._ink = ink
+        self._styles = styles
         self._keymap = keymap
         self._clock = clock
         self._guard = AnswerGuard(pause_s=guard_s, now=clock())
@@ -167,11 +167,11 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         """Do what a key asks for, by its name in the keymap."""
         raise NotImplementedError
 
-    def set_ink(self, ink: Styles) -> None:
+    def use_styles(self, styles: Styles) -> None:
         """The theme has changed while the question waits."""
-        self._ink = ink
+        self._styles = styles
         for sheet in self.query(ScrollingLines):
-            sheet.set_ink(ink)
+            sheet.use_styles(styles)
 
     def repaint_menu(self) -> None:
         """Keys count from now on, or what they do has changed."""
@@ -318,12 +318,12 @@ class ScrollingLines(ScrollView, can_focus=False):
     """
 
     def __init__(
-        self, paint: Paint, ink: Styles, *, on_end: Callable[[], None] = lambda: None
+        self, paint: Paint, styles: Styles, *, on_end: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__()
         self._on_end = on_end
         self._paint = paint
-        self._ink = ink
+        self._styles = styles
         self._strips: Sequence[Strip] = ()
         self._unsettled = 0
         self.seen_end = False
@@ -334,8 +334,8 @@ class ScrollingLines(ScrollView, can_focus=False):
             # It came for the height of a moment ago, and would stay until the text changes.
             self.show_vertical_scrollbar = False
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self.repaint()
 
     def repaint(self) -> None:
@@ -386,5 +386,5 @@ class ScrollingLines(ScrollView, can_focus=False):
         at = self.scroll_offset.y + y
         width = self.size.width
         if at >= len(self._strips):
-            return Strip.blank(width, self._ink.text)
-        return self._strips[at].crop_extend(0, width, self._ink.text)
+            return Strip.blank(width, self._styles.text)
+        return self._strips[at].crop_extend(0, width, self._styles.text)

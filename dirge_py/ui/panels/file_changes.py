@@ -140,38 +140,38 @@ class ChangeSelection:
 _CONTEXT = 3
 
 
-def paint_files(files: Sequence[FileSelection], width: int, ink: Styles) -> list[Strip]:
+def paint_files(files: Sequence[FileSelection], width: int, styles: Styles) -> list[Strip]:
     """All changes of these files, hunks told apart by `⋯`."""
     strips: list[Strip] = []
     for file in files:
-        strips += paint_title(file, width, ink)
+        strips += paint_title(file, width, styles)
         for number in range(file.count):
             if number:
-                strips += wrap([("⋯", ink.dim)], width)
-            strips += paint_hunk(file, number, width, ink)
+                strips += wrap([("⋯", styles.dim)], width)
+            strips += paint_hunk(file, number, width, styles)
     return strips
 
 
-def paint_title(file: FileSelection, width: int, ink: Styles) -> list[Strip]:
+def paint_title(file: FileSelection, width: int, styles: Styles) -> list[Strip]:
     kind = "  new file" if file.is_new else "  removed" if file.is_removal else ""
     name = visible_name(file.path)
     if file.moved_from:
         name = f"{visible_name(file.moved_from)} → {name}"
-    return wrap([(name, ink.strong + ink.text), (kind, ink.dim)], width)
+    return wrap([(name, styles.strong + styles.text), (kind, styles.dim)], width)
 
 
-def paint_hunk(file: FileSelection, number: int, width: int, ink: Styles) -> list[Strip]:
+def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> list[Strip]:
     """One hunk with the unchanged lines around it. What is refused is dim."""
     change = file.change
     if not change.hunks:
         words = "only moved" if file.moved_from else "an empty file"
-        return wrap([(f"  {words}", ink.dim)], width)
+        return wrap([(f"  {words}", styles.dim)], width)
     rows = _rows(change, number)
     digits = len(str(max(len(change.before), len(change.after))))
     return paint_rows(
         rows,
         width,
-        ink,
+        styles,
         is_whole=True,
         split=is_split("auto", width),
         muted=number not in file.accepted,

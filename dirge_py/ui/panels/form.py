@@ -65,18 +65,18 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self,
         questions: Sequence[Question],
         *,
-        ink: Styles,
+        styles: Styles,
         keymap: Keymap,
         guard_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
+        super().__init__(styles=styles, keymap=keymap, guard_s=guard_s, clock=clock)
         self._all = [_Answering(question) for question in questions]
         self._at = self._reached = 0
         self._is_tight = False
         self._lines: list[tuple[int, int]] = []
-        self._body = ScrollingLines(self._paint_body, ink)
-        self._menu = ScrollingLines(self._paint_menu, ink)
+        self._body = ScrollingLines(self._paint_body, styles)
+        self._menu = ScrollingLines(self._paint_menu, styles)
         self._menu.add_class("menu")
         self._words = Input(placeholder="in your own words", select_on_focus=False)
 
@@ -115,12 +115,12 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     # -- what it shows
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
-        ink, now = self._ink, self._now
-        title: Line = [(clean(now.question.header), ink.dim)] if now.question.header else []
+        styles, now = self._styles, self._now
+        title: Line = [(clean(now.question.header), styles.dim)] if now.question.header else []
         if len(self._all) > 1:
-            title.append((f"{'  ' if title else ''}{self._at + 1} of {len(self._all)}", ink.dim))
+            title.append((f"{'  ' if title else ''}{self._at + 1} of {len(self._all)}", styles.dim))
         strips = wrap(title, width) if title else []
-        strips += wrap([(clean(now.question.question), ink.text)], width)
+        strips += wrap([(clean(now.question.question), styles.text)], width)
         self._lines = []
         for at in range(now.rows):
             first = len(strips)
@@ -129,26 +129,26 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         return strips
 
     def _option(self, at: int, width: int) -> list[Strip]:
-        ink, now = self._ink, self._now
+        styles, now = self._styles, self._now
         is_at = at == now.cursor and self.is_open
-        head: Line = [("▸ " if is_at else "  ", ink.accent)]
-        head.append((f"{at + 1} " if at < 9 else "  ", ink.dim))
-        style = ink.accent + ink.strong if is_at else ink.text
+        head: Line = [("▸ " if is_at else "  ", styles.accent)]
+        head.append((f"{at + 1} " if at < 9 else "  ", styles.dim))
+        style = styles.accent + styles.strong if is_at else styles.text
         if at >= len(now.question.options):
             words = "in your own words" + (f": {clean(now.text)}" if now.text else "")
-            return wrap([(words, style)], width, first=head, rest=[("    ", ink.text)])
+            return wrap([(words, style)], width, first=head, rest=[("    ", styles.text)])
         option = now.question.options[at]
         if now.question.is_multiple:
-            head.append(("[✓] " if at in now.ticked else "[ ] ", ink.good))
-        rest: Line = [(" " * sum(len(text) for text, _ in head), ink.text)]
+            head.append(("[✓] " if at in now.ticked else "[ ] ", styles.good))
+        rest: Line = [(" " * sum(len(text) for text, _ in head), styles.text)]
         label, about = clean(option.label), clean(option.description)
         if self._is_tight and about:
-            beside = [(label, style), (f"  {about}", ink.dim)]
+            beside = [(label, style), (f"  {about}", styles.dim)]
             strips = wrap(beside, width, first=head, rest=rest)
             if len(strips) == 1:
                 return strips
         strips = wrap([(label, style)], width, first=head, rest=rest)
-        return strips + (wrap([(about, ink.dim)], width, first=rest, rest=rest) if about else [])
+        return strips + (wrap([(about, styles.dim)], width, first=rest, rest=rest) if about else [])
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         def key(action: str) -> str:
@@ -156,7 +156,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
 
         choose, close = key("choose"), key("close")
         if not self.is_open and not self.has_class("writing"):
-            return paint_key_hints(self.hints_of_typing, width, self._ink)
+            return paint_key_hints(self.hints_of_typing, width, self._styles)
         hints: list[KeyHint] = [(f"{choose}: {self._what_enter_answers()}", f"{choose}: answer")]
         if self._now.cursor is None and not self.has_class("writing"):
             hints = [(f"select, then {choose}",) * 2]
@@ -167,7 +167,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             hints.append((f"{key('previous_question')}: back",) * 2)
         if not self.has_class("writing"):
             hints += self.hints_of_typing
-        return paint_key_hints(hints, width, self._ink)
+        return paint_key_hints(hints, width, self._styles)
 
     @property
     def hints_of_typing(self) -> list[KeyHint]:

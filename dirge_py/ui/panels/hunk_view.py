@@ -46,7 +46,7 @@ class HunkView(Vertical, can_focus=False):
         on_done: OnDone,
         edit_file: EditFile,
         *,
-        ink: Styles,
+        styles: Styles,
         keymap: Keymap,
         was_read: bool,
     ) -> None:
@@ -54,7 +54,7 @@ class HunkView(Vertical, can_focus=False):
         self._selection = selection
         self._on_done = on_done
         self._edit_file = edit_file
-        self._ink = ink
+        self._styles = styles
         self._keymap = keymap
         self._was_read = was_read
         self._problem = ""
@@ -62,16 +62,16 @@ class HunkView(Vertical, can_focus=False):
         self._instead: Sequence[KeyHint] = ()
         self._rows: list[tuple[int, int]] = []
         self._painted: dict[tuple[int, int, bool, int], list[Strip]] = {}
-        self._sheet = ScrollingLines(self._paint, ink, on_end=self._repaint_menu)
-        self._menu = ScrollingLines(self._paint_menu, ink)
+        self._sheet = ScrollingLines(self._paint, styles, on_end=self._repaint_menu)
+        self._menu = ScrollingLines(self._paint_menu, styles)
         self._menu.add_class("hunk-keys")
 
     def compose(self) -> ComposeResult:
         yield self._sheet
         yield self._menu
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self._painted.clear()
 
     def fit(self, rows: int) -> int:
@@ -93,7 +93,7 @@ class HunkView(Vertical, can_focus=False):
         self._rows = []
         place, total = self._selection.place, len(self._selection.places)
         for number, file in enumerate(self._selection.files):
-            strips += paint_title(file, width, self._ink)
+            strips += paint_title(file, width, self._styles)
             for hunk in range(file.count):
                 first = len(strips)
                 is_accepted = hunk in file.accepted
@@ -109,29 +109,31 @@ class HunkView(Vertical, can_focus=False):
         return strips
 
     def _head(self, words: str, *, is_accepted: bool, is_at: bool, width: int) -> list[Strip]:
-        ink = self._ink
-        line: Line = [("▸ " if is_at else "  ", ink.accent)]
-        line.append(("[✓] " if is_accepted else "[ ] ", ink.good if is_accepted else ink.warning))
-        line.append((words, ink.accent + ink.strong if is_at else ink.text))
+        styles = self._styles
+        line: Line = [("▸ " if is_at else "  ", styles.accent)]
+        line.append(
+            ("[✓] " if is_accepted else "[ ] ", styles.good if is_accepted else styles.warning)
+        )
+        line.append((words, styles.accent + styles.strong if is_at else styles.text))
         if not is_accepted:
-            line.append(("  refused", ink.warning))
+            line.append(("  refused", styles.warning))
         return wrap(line, width)
 
     def _lines(self, number: int, hunk: int, *, is_accepted: bool, width: int) -> list[Strip]:
         key = (number, hunk, is_accepted, width)
         if key not in self._painted:
             file = self._selection.files[number]
-            self._painted[key] = paint_hunk(file, hunk, width, self._ink)
+            self._painted[key] = paint_hunk(file, hunk, width, self._styles)
         return self._painted[key]
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         if self._problem:
-            return wrap([(self._problem, self._ink.error)], width)
+            return wrap([(self._problem, self._styles.error)], width)
         if self._instead:
-            return paint_key_hints(self._instead, width, self._ink)
+            return paint_key_hints(self._instead, width, self._styles)
         if not self.may_take:
             hint = ("read on to the end to take it: PageDown", "PageDown: read to the end")
-            return paint_key_hints([hint], width, self._ink, most=1)
+            return paint_key_hints([hint], width, self._styles, most=1)
 
         def key(action: str) -> str:
             return self._keymap.name_of("hunks", action)
@@ -148,7 +150,7 @@ class HunkView(Vertical, can_focus=False):
         ]
         if not self._has_cursor:
             hints[:3] = [(f"{arrows}: go to a hunk, or take them",) * 2]
-        return paint_key_hints(hints, width, self._ink)
+        return paint_key_hints(hints, width, self._styles)
 
     def on_mount(self) -> None:
         self._repaint()

@@ -56,23 +56,23 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         requests: Sequence[PermissionRequest],
         edit_file: EditFile,
         *,
-        ink: Styles,
+        styles: Styles,
         keymap: Keymap,
         guard_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
+        super().__init__(styles=styles, keymap=keymap, guard_s=guard_s, clock=clock)
         self._all = [PermissionChoice(request) for request in requests]
         self._detour = ""
         self._edit_file = edit_file
         self._at = 0
         self._is_flat = False
         self._has_room_for_reach = True
-        self._body = ScrollingLines(self._paint_body, ink, on_end=self._note_read)
+        self._body = ScrollingLines(self._paint_body, styles, on_end=self._note_read)
         self._body.add_class("body")
-        self._others = ScrollingLines(self._paint_others, ink)
+        self._others = ScrollingLines(self._paint_others, styles)
         self._others.add_class("others")
-        self._menu = ScrollingLines(self._paint_menu, ink)
+        self._menu = ScrollingLines(self._paint_menu, styles)
         self._menu.add_class("menu")
         self._hunks: HunkView | None = None
         self._comment = Input(
@@ -103,10 +103,10 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self._asked.was_shown = True
         super().on_mount()
 
-    def set_ink(self, ink: Styles) -> None:
+    def use_styles(self, styles: Styles) -> None:
         if self._hunks is not None:
-            self._hunks.set_ink(ink)
-        super().set_ink(ink)
+            self._hunks.use_styles(styles)
+        super().use_styles(styles)
 
     def fit(self, rows: int) -> int:
         width = self.app.size.width - 3
@@ -137,34 +137,36 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     def _paint_body(self, width: int) -> Sequence[Strip]:
         asked = self._asked
         place = f"{self._at + 1} of {len(self._all)}" if len(self._all) > 1 else ""
-        strips = paint_request(asked.request, place, width, self._ink, files=asked.selection.files)
+        strips = paint_request(
+            asked.request, place, width, self._styles, files=asked.selection.files
+        )
         if asked.rules and not self._has_room_for_rules(width):
-            strips += wrap([(f"Would be stored: {asked.rules_shown}", self._ink.dim)], width)
+            strips += wrap([(f"Would be stored: {asked.rules_shown}", self._styles.dim)], width)
             if not self._is_flat and not self._has_room_for_reach and asked.reach:
                 words = Reach(words=asked.reach.words)
-                strips += paint_reach(words, width, self._ink)
+                strips += paint_reach(words, width, self._styles)
         return strips
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         if self._is_flat:
             return below.flat_menu(
-                self._asked.options, self._keymap, self._style_of, width, self._ink
+                self._asked.options, self._keymap, self._style_of, width, self._styles
             )
         lines = [strip(self._option_line(option, width)) for option in self._asked.options]
         most = 1 if width < _NARROW else 2
         hints, usual = (
-            paint_key_hints(hints, width, self._ink, most=most, indent="  ")
+            paint_key_hints(hints, width, self._styles, most=most, indent="  ")
             for hints in (self._hints, self._usual_hints)
         )
         # As many lines at any time: a line more would push the end of the call out of view.
         blank = [Strip.blank(width)] * (len(usual) - len(hints))
         if self._has_room_for_reach:
-            lines += below.about_rules(self._asked, self._keymap, width, self._ink)
+            lines += below.about_rules(self._asked, self._keymap, width, self._styles)
         return [*lines, *hints[: len(usual)], *blank]
 
     def _paint_others(self, width: int) -> Sequence[Strip]:
         room = (max(1, self._others.size.height), width)
-        return below.paint_others(self._all, self._at, room, self._ink)
+        return below.paint_others(self._all, self._at, room, self._styles)
 
     @property
     def _usual_hints(self) -> Sequence[KeyHint]:
@@ -185,15 +187,15 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     def _style_of(self, option: Option) -> Style:
         if not self.is_open or (option != "deny" and not self.may_approve):
-            return self._ink.dim
+            return self._styles.dim
         is_chosen = option == self._asked.chosen
-        return self._ink.accent + self._ink.strong if is_chosen else self._ink.text
+        return self._styles.accent + self._styles.strong if is_chosen else self._styles.text
 
     def _option_line(self, option: Option, width: int) -> Line:
         mark = "▸ " if option == self._asked.chosen and self.is_open else "  "
         key = self._keymap.name_of("dialog", option)
         words = below.words_of(option, self._asked, key, has_rules=self._has_room_for_rules(width))
-        return [(mark, self._ink.accent), (words, self._style_of(option))]
+        return [(mark, self._styles.accent), (words, self._style_of(option))]
 
     def _has_room_for_rules(self, width: int) -> bool:
         """What would be stored is never cut: it goes above where it is too long."""
@@ -354,7 +356,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             self._asked.selection,
             self._take_hunks,
             self._edit_file,
-            ink=self._ink,
+            styles=self._styles,
             keymap=self._keymap,
             was_read=self.may_approve,
         )
@@ -435,35 +437,35 @@ def usual_hints(asked: PermissionChoice, keymap: Keymap, *, has_others: bool) ->
     return hints
 
 
-def about_rules(asked: PermissionChoice, keymap: Keymap, width: int, ink: Styles) -> list[Strip]:
+def about_rules(asked: PermissionChoice, keymap: Keymap, width: int, styles: Styles) -> list[Strip]:
     """What the rules that would be stored would match, and whether wider ones are worth it."""
-    strips = paint_reach(asked.reach, width, ink) if asked.reach else []
+    strips = paint_reach(asked.reach, width, styles) if asked.reach else []
     if asked.request.alike and asked.has_two_widths and not asked.is_wide:
         key = keymap.name_of("dialog", "wider")
         words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
-        indent: Line = [("  ", ink.text)]
-        strips += wrap([(words, ink.warning)], width, first=indent, rest=indent)
+        indent: Line = [("  ", styles.text)]
+        strips += wrap([(words, styles.warning)], width, first=indent, rest=indent)
     return strips
 
 
 def paint_others(
-    questions: Sequence[PermissionChoice], at: int, room: tuple[int, int], ink: Styles
+    questions: Sequence[PermissionChoice], at: int, room: tuple[int, int], styles: Styles
 ) -> Sequence[Strip]:
     """The questions that are not shown, a line each; `room` is rows and columns."""
     rows, width = room
     others = [number for number in range(len(questions)) if number != at]
     first = max(0, min(at - rows // 2, len(others) - rows))
     return [
-        strip(_other(number, questions[number], width, ink))
+        strip(_other(number, questions[number], width, styles))
         for number in others[first : first + rows]
     ]
 
 
-def _other(number: int, asked: PermissionChoice, width: int, ink: Styles) -> Line:
-    marks = {"allow": ("✓", ink.good), "deny": ("⊘", ink.warning)}
-    mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", ink.dim))
+def _other(number: int, asked: PermissionChoice, width: int, styles: Styles) -> Line:
+    marks = {"allow": ("✓", styles.good), "deny": ("⊘", styles.warning)}
+    mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", styles.dim))
     words = f"{number + 1} {visible_name(asked.request.tool_name)} {visible(asked.subject)}"
-    return [(f"{mark} ", style), (clip(words, max(1, width - 2)), ink.dim)]
+    return [(f"{mark} ", style), (clip(words, max(1, width - 2)), styles.dim)]
 
 
 def flat_menu(
@@ -471,13 +473,13 @@ def flat_menu(
     keymap: Keymap,
     style_of: Callable[[Option], Style],
     width: int,
-    ink: Styles,
+    styles: Styles,
 ) -> list[Strip]:
     """The options side by side, for a screen with few rows."""
     flat: Line = []
     for option in options:
         key = keymap.name_of("dialog", option)
-        flat += [(f"{key}\u00a0{option}", style_of(option)), ("  ", ink.text)]
+        flat += [(f"{key}\u00a0{option}", style_of(option)), ("  ", styles.text)]
     return wrap(flat[:-1], width)
 
 

@@ -25,7 +25,7 @@ def paint_request(
     request: PermissionRequest,
     place: str,
     width: int,
-    ink: Styles,
+    styles: Styles,
     *,
     files: Sequence[FileSelection] = (),
 ) -> list[Strip]:
@@ -34,37 +34,37 @@ def paint_request(
     `files` are the preview's changes; they are shown instead of its text, which may be shortened.
     """
     title: Line = [
-        ("Allow ", ink.text),
-        (visible_name(request.tool_name), ink.tool),
-        ("?", ink.text),
+        ("Allow ", styles.text),
+        (visible_name(request.tool_name), styles.tool),
+        ("?", styles.text),
     ]
     if place:
-        title.append((f"  {place}", ink.text))
+        title.append((f"  {place}", styles.text))
     runs = any(claim.op == "execute" for claim in request.claims)
     places = [f"in {visible_name(request.cwd)}"] if request.cwd and runs else []
     if request.preview is not None and request.preview.note:
         places.append(request.preview.note)
-    where: Line = [(f"  {', '.join(places)}", ink.dim)] if places else []
+    where: Line = [(f"  {', '.join(places)}", styles.dim)] if places else []
     # On a narrow screen what is asked comes first, the folder last.
     is_wide = strip([*title, *where]).cell_length <= width
     return [
         *wrap([*title, *where] if is_wide else title, width),
-        *_paint_warning(request.warning, width, ink),
-        *_paint_call(request, width, ink, files),
-        *_paint_reasons(request, width, ink),
+        *_paint_warning(request.warning, width, styles),
+        *_paint_call(request, width, styles, files),
+        *_paint_reasons(request, width, styles),
         *([] if is_wide else wrap(where, width)),
     ]
 
 
-def paint_reach(reach: Reach, width: int, ink: Styles) -> list[Strip]:
+def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
     """What the rules that would be stored let pass. Earlier calls are named by their beginning."""
-    indent: Line = [("  ", ink.text)]
+    indent: Line = [("  ", styles.text)]
     lines = [f"would match: {visible_name(reach.words)}"]
     if reach.also:
         lines.append(f"  also, of this session: {_named(reach.also, width)}")
     if reach.still:
         lines.append(f"  but not: {_named(reach.still, width)}")
-    rows = [[(line, ink.dim)] for line in lines]
+    rows = [[(line, styles.dim)] for line in lines]
     return [part for row in rows for part in wrap(row, width, first=indent, rest=indent)]
 
 
@@ -73,44 +73,47 @@ def _named(calls: Sequence[str], width: int) -> str:
     return " · ".join(clip(visible(call), room) for call in calls)
 
 
-def _paint_warning(warning: str, width: int, ink: Styles) -> list[Strip]:
+def _paint_warning(warning: str, width: int, styles: Styles) -> list[Strip]:
     if not warning:
         return []
-    mark: Line = [("! ", ink.error + ink.strong)]
-    rest: Line = [("  ", ink.text)]
-    return wrap([(visible(warning), ink.error + ink.strong)], width, first=mark, rest=rest)
+    mark: Line = [("! ", styles.error + styles.strong)]
+    rest: Line = [("  ", styles.text)]
+    return wrap([(visible(warning), styles.error + styles.strong)], width, first=mark, rest=rest)
 
 
 def _paint_call(
-    request: PermissionRequest, width: int, ink: Styles, files: Sequence[FileSelection]
+    request: PermissionRequest, width: int, styles: Styles, files: Sequence[FileSelection]
 ) -> list[Strip]:
     preview = request.preview
     if preview is None:
         return []
     if files:
-        return paint_files(files, width, ink)
+        return paint_files(files, width, styles)
     if preview.kind == "diff":
-        path = wrap([(visible_name(preview.path), ink.strong + ink.text)], width)
-        return [*path, *paint_diff(visible(preview.text), width, ink, is_whole=True, layout="auto")]
-    side: Line = [("│ ", ink.warning)]
+        path = wrap([(visible_name(preview.path), styles.strong + styles.text)], width)
+        return [
+            *path,
+            *paint_diff(visible(preview.text), width, styles, is_whole=True, layout="auto"),
+        ]
+    side: Line = [("│ ", styles.warning)]
     shown = visible(_TRAILING.sub(_counted, preview.text))
-    return wrap([(shown, ink.text)], width, first=side, rest=side)
+    return wrap([(shown, styles.text)], width, first=side, rest=side)
 
 
 def _counted(blanks: re.Match[str]) -> str:
     return f"<{len(blanks[0])} blank{'s' * (len(blanks[0]) != 1)}>"
 
 
-def _paint_reasons(request: PermissionRequest, width: int, ink: Styles) -> list[Strip]:
+def _paint_reasons(request: PermissionRequest, width: int, styles: Styles) -> list[Strip]:
     """One line for each part that asks. The parts that do not are seen in the whole."""
-    indent: Line = [("  ", ink.text)]
+    indent: Line = [("  ", styles.text)]
     strips: list[Strip] = []
     for claim in _asking(request):
         line: Line = []
         if not _is_shown(claim, request):
             part = claim.resource if claim.op == "execute" else f"{claim.op} {claim.resource}"
-            line += [(visible(part), ink.text), (" — ", ink.dim)]
-        line.append((visible(claim.reason), ink.dim))
+            line += [(visible(part), styles.text), (" — ", styles.dim)]
+        line.append((visible(claim.reason), styles.dim))
         strips += wrap(line, width, first=indent, rest=indent)
     return strips
 

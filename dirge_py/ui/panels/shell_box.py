@@ -41,9 +41,9 @@ class ShellBox(Widget, can_focus=True):
     """
     BINDINGS: ClassVar = []
 
-    def __init__(self, ink: Styles, keymap: Keymap) -> None:
+    def __init__(self, styles: Styles, keymap: Keymap) -> None:
         super().__init__(id="shell")
-        self._ink = ink
+        self._styles = styles
         self._keymap = keymap
         self._command: PtyCommand | None = None
         self._emulator: Emulator | None = None
@@ -148,8 +148,8 @@ class ShellBox(Widget, can_focus=True):
 
     # -- looks
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -158,13 +158,13 @@ class ShellBox(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if self._emulator is None or y > self._emulator.rows:
-            return Strip.blank(width, self._ink.text)
+            return Strip.blank(width, self._styles.text)
         if y == 0:
-            return strip(self._title_line(width)).crop_extend(0, width, self._ink.text)
+            return strip(self._title_line(width)).crop_extend(0, width, self._styles.text)
         line = self._emulator.line(
-            y - 1, self._ink.text, back=self._back, shows_cursor=self.has_focus
+            y - 1, self._styles.text, back=self._back, shows_cursor=self.has_focus
         )
-        return strip(line).crop_extend(0, width, self._ink.text)
+        return strip(line).crop_extend(0, width, self._styles.text)
 
     def _title_line(self, width: int) -> Line:
         scope: Scope = "fullscreen" if self._is_full else "shell"
@@ -172,9 +172,9 @@ class ShellBox(Widget, can_focus=True):
         hint = f"{end} ends it" if self.has_focus else "click to type into it"
         title = clip(self._title, max(8, width - len(hint) - 4))
         return [
-            (title, self._ink.accent),
-            (" · ", self._ink.dim),
-            (fitted(hint, width), self._ink.dim),
+            (title, self._styles.accent),
+            (" · ", self._styles.dim),
+            (fitted(hint, width), self._styles.dim),
         ]
 
 

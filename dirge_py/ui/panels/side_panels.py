@@ -50,77 +50,77 @@ class RightPanelContent:
     shells: "Sequence[ShellState]" = ()
 
 
-def left_lines(side: LeftPanelContent, width: int, ink: Styles) -> list[Line]:
+def left_lines(side: LeftPanelContent, width: int, styles: Styles) -> list[Line]:
     """The context, what was done lately, the checkout."""
     gauge = side.gauge
-    full = {"": ink.good, "fold": ink.warning, "fold!": ink.error}[gauge.mark]
-    context: list[Line] = [[(clip(gauge.words, width), ink.text)]]
+    full = {"": styles.good, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
+    context: list[Line] = [[(clip(gauge.words, width), styles.text)]]
     if gauge.window:
         context.insert(0, [(gauge.bar(width), full)])
     if side.foldings:
-        context.append([(clip(f"folded {_times(side.foldings)}", width), ink.dim)])
-    activity = [_call(name, target, width, ink) for name, target in side.recent]
+        context.append([(clip(f"folded {_times(side.foldings)}", width), styles.dim)])
+    activity = [_call(name, target, width, styles) for name, target in side.recent]
     return [
-        *_section("CONTEXT", context, width, ink),
-        *_section("ACTIVITY", activity, width, ink),
-        *_section("GIT", _git(side.git, width, ink), width, ink),
+        *_section("CONTEXT", context, width, styles),
+        *_section("ACTIVITY", activity, width, styles),
+        *_section("GIT", _git(side.git, width, styles), width, styles),
     ]
 
 
-def right_lines(side: RightPanelContent, width: int, rows: int, ink: Styles) -> list[Line]:
+def right_lines(side: RightPanelContent, width: int, rows: int, styles: Styles) -> list[Line]:
     """What is to be done, the files that changed, plugins, commands in the background."""
     done = sum(todo.status == "done" for todo in side.todos)
     title = f"TODO {done}/{len(side.todos)}" if side.todos else "TODO"
-    plugins = [_plugin(report, width, ink) for report in side.plugins]
-    shells = [_shell(shell, width, ink) for shell in side.shells]
+    plugins = [_plugin(report, width, styles) for report in side.plugins]
+    shells = [_shell(shell, width, styles) for shell in side.shells]
     others = [
-        *_section("PLUGINS", plugins, width, ink),
-        *_section("SHELLS", shells, width, ink),
+        *_section("PLUGINS", plugins, width, styles),
+        *_section("SHELLS", shells, width, styles),
     ]
-    todos = _section(title, todo_lines(side.todos, width, ink), width, ink)
+    todos = _section(title, todo_lines(side.todos, width, styles), width, styles)
     # The list of files takes what the others leave.
     most = max(3, min(_MOST_FILES, rows - len(todos) - len(others) - 3))
-    files = _section("MODIFIED", _files(side.files, width, most, ink), width, ink)
+    files = _section("MODIFIED", _files(side.files, width, most, styles), width, styles)
     return [*todos, *files, *others]
 
 
 def todo_lines(
-    todos: Sequence[TodoEntry], width: int, ink: Styles, most: int = MOST_TODOS
+    todos: Sequence[TodoEntry], width: int, styles: Styles, most: int = MOST_TODOS
 ) -> list[Line]:
     """What is in progress first, then what is open; what is done is left out when room is short."""
     order = {"in_progress": 0, "pending": 1}
     ranked = sorted(todos, key=lambda todo: order.get(todo.status, 2))
     shown = ranked if len(ranked) <= most else ranked[: most - 1]
-    marks = {"in_progress": ("▶ ", ink.accent), "done": ("[x] ", ink.dim)}
+    marks = {"in_progress": ("▶ ", styles.accent), "done": ("[x] ", styles.dim)}
     lines: list[Line] = []
     for todo in shown:
-        mark, style = marks.get(todo.status, ("[ ] ", ink.text))
+        mark, style = marks.get(todo.status, ("[ ] ", styles.text))
         room = max(1, width - cell_len(mark))
         lines.append([(mark, style), (clip(clean(todo.text), room), style)])
     if len(ranked) > len(shown):
-        lines.append([(clip(f"… {len(ranked) - len(shown)} more", width), ink.dim)])
+        lines.append([(clip(f"… {len(ranked) - len(shown)} more", width), styles.dim)])
     return lines
 
 
-def _section(title: str, lines: Sequence[Line], width: int, ink: Styles) -> list[Line]:
-    return [[(clip(title, width), ink.heading)], *lines, []] if lines else []
+def _section(title: str, lines: Sequence[Line], width: int, styles: Styles) -> list[Line]:
+    return [[(clip(title, width), styles.heading)], *lines, []] if lines else []
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _call(name: str, target: str, width: int, ink: Styles) -> Line:
+def _call(name: str, target: str, width: int, styles: Styles) -> Line:
     room = min(width, _COMMAND_TARGET if name == "bash" else _TARGET)
     shown = clip(clean(name), room)
     left = room - cell_len(shown) - 1
-    line: Line = [(shown, ink.tool)]
+    line: Line = [(shown, styles.tool)]
     if target and left > 1:
-        line.append((" " + clip(clean(target), left), ink.dim))
+        line.append((" " + clip(clean(target), left), styles.dim))
     return line
 
 
-def _git(git: GitStatus | None, width: int, ink: Styles) -> list[Line]:
+def _git(git: GitStatus | None, width: int, styles: Styles) -> list[Line]:
     if git is None:
         return []
     counts: Mapping[str, int] = {
@@ -132,20 +132,20 @@ def _git(git: GitStatus | None, width: int, ink: Styles) -> list[Line]:
     if git.is_withheld:
         told = "not looked at"
     lines: list[Line] = [
-        [(clip(clean(git.branch), width), ink.accent)],
-        [(clip(told, width), ink.warning if git.staged or git.unstaged else ink.dim)],
+        [(clip(clean(git.branch), width), styles.accent)],
+        [(clip(told, width), styles.warning if git.staged or git.unstaged else styles.dim)],
     ]
     if git.subject:
-        lines.append([(clip(clean(git.subject), width), ink.dim)])
+        lines.append([(clip(clean(git.subject), width), styles.dim)])
     return lines
 
 
-def _files(files: Sequence[str], width: int, most: int, ink: Styles) -> list[Line]:
+def _files(files: Sequence[str], width: int, most: int, styles: Styles) -> list[Line]:
     newest = list(reversed(files))
     shown = newest if len(newest) <= most else newest[: most - 1]
-    lines: list[Line] = [[(_end_of(clean(path), width), ink.text)] for path in shown]
+    lines: list[Line] = [[(_end_of(clean(path), width), styles.text)] for path in shown]
     if len(newest) > len(shown):
-        lines.append([(clip(f"+{len(newest) - len(shown)} older", width), ink.dim)])
+        lines.append([(clip(f"+{len(newest) - len(shown)} older", width), styles.dim)])
     return lines
 
 
@@ -158,21 +158,21 @@ def _end_of(path: str, width: int) -> str:
     return clip(f"…/{name}", width)
 
 
-def _plugin(report: PluginReport, width: int, ink: Styles) -> Line:
+def _plugin(report: PluginReport, width: int, styles: Styles) -> Line:
     mark = _PLUGIN_MARKS[report.state]
-    style = {"on": ink.good, "off": ink.dim, "failed": ink.error}[report.state]
+    style = {"on": styles.good, "off": styles.dim, "failed": styles.error}[report.state]
     state = "" if report.state == "on" else f" {report.state}"
     room = max(1, width - 2 - len(state))
-    return [(f"{mark} ", style), (clip(clean(report.name), room), ink.text), (state, style)]
+    return [(f"{mark} ", style), (clip(clean(report.name), room), styles.text), (state, style)]
 
 
-def _shell(shell: "ShellState", width: int, ink: Styles) -> Line:
+def _shell(shell: "ShellState", width: int, styles: Styles) -> Line:
     is_running = shell.status == "running"
     ended = shell.status if shell.exit_code is None else f"exit {shell.exit_code}"
     head = f"{clean(shell.id)} {'' if is_running else ended + ' '}"
-    style = ink.accent if is_running else ink.dim
+    style = styles.accent if is_running else styles.dim
     room = max(1, width - cell_len(head))
-    return [(clip(head, width), style), (clip(clean(shell.command), room), ink.text)]
+    return [(clip(head, width), style), (clip(clean(shell.command), room), styles.text)]
 
 
 MARGIN = 2
@@ -184,9 +184,9 @@ class SidePanel(Widget, can_focus=False):
 
     DEFAULT_CSS = "SidePanel { height: 1fr; padding: 0 1; display: none; }"
 
-    def __init__(self, ink: Styles, name: str) -> None:
+    def __init__(self, styles: Styles, name: str) -> None:
         super().__init__(id=name)
-        self._ink = ink
+        self._styles = styles
         self._lines: Sequence[Line] = ()
 
     def tell(self, lines: Sequence[Line]) -> None:
@@ -194,10 +194,10 @@ class SidePanel(Widget, can_focus=False):
             self._lines = lines
             self.refresh()
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         line = self._lines[y] if y < len(self._lines) else []
-        return strip(line).crop_extend(0, self.size.width, self._ink.text)
+        return strip(line).crop_extend(0, self.size.width, self._styles.text)

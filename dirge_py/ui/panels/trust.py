@@ -28,16 +28,16 @@ class TrustDialog(Dialog[bool]):
         self,
         offer: TrustOffer,
         *,
-        ink: Styles,
+        styles: Styles,
         keymap: Keymap,
         guard_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
+        super().__init__(styles=styles, keymap=keymap, guard_s=guard_s, clock=clock)
         self._offer = offer
         self._chosen: Literal["deny", "trust", ""] = ""
-        self._body = ScrollingLines(self._paint_body, ink, on_end=self.repaint_menu)
-        self._menu = ScrollingLines(self._paint_menu, ink)
+        self._body = ScrollingLines(self._paint_body, styles, on_end=self.repaint_menu)
+        self._menu = ScrollingLines(self._paint_menu, styles)
         self._menu.add_class("menu")
 
     @property
@@ -62,24 +62,28 @@ class TrustDialog(Dialog[bool]):
         return taken
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
-        ink, files = self._ink, self._offer.files
-        strips = wrap([("Trust this project?", ink.strong + ink.text)], width)
-        strips += wrap([(visible_name(self._offer.project), ink.tool)], width)
+        styles, files = self._styles, self._offer.files
+        strips = wrap([("Trust this project?", styles.strong + styles.text)], width)
+        strips += wrap([(visible_name(self._offer.project), styles.tool)], width)
         count = f"{len(files)} file{'s' * (len(files) != 1)}"
         why = f"{count} of it would act: be read as settings or instructions, or run as code."
-        strips += wrap([(why, ink.text)], width)
+        strips += wrap([(why, styles.text)], width)
         for file in files:
             strips += self._file(file, width)
         without = "Without trust none of them is used; everything else works."
-        return [*strips, *wrap([(without, ink.dim)], width)]
+        return [*strips, *wrap([(without, styles.dim)], width)]
 
     def _file(self, file: ActingFile, width: int) -> list[Strip]:
-        ink = self._ink
+        styles = self._styles
         size = f"{file.size:,} byte{'s' * (file.size != 1)}"
         facts = f"  {visible_name(file.kind)}  {size}  {visible_name(file.sha256[:_HASH_SHOWN])}  "
-        state = (file.state, ink.dim if file.state == "trusted" else ink.warning)
-        line: Line = [(visible_name(file.path), ink.strong + ink.text), (facts, ink.dim), state]
-        return wrap(line, width, first=[("  ", ink.text)], rest=[("    ", ink.text)])
+        state = (file.state, styles.dim if file.state == "trusted" else styles.warning)
+        line: Line = [
+            (visible_name(file.path), styles.strong + styles.text),
+            (facts, styles.dim),
+            state,
+        ]
+        return wrap(line, width, first=[("  ", styles.text)], rest=[("    ", styles.text)])
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         lines = [
@@ -92,15 +96,15 @@ class TrustDialog(Dialog[bool]):
         elif self.is_open:
             key = self._keymap.name_of("trust", "choose")
             hints.insert(0, (f"{key}: answer" if self._chosen else f"select, then {key}",) * 2)
-        return lines + paint_key_hints(hints, width, self._ink, most=1, indent="  ")
+        return lines + paint_key_hints(hints, width, self._styles, most=1, indent="  ")
 
     def _option(self, action: str, words: str) -> Line:
-        ink, is_chosen = self._ink, action == self._chosen
+        styles, is_chosen = self._styles, action == self._chosen
         is_possible = self.is_open and (action == "deny" or self.may_approve)
-        style = ink.accent + ink.strong if is_chosen else ink.text
+        style = styles.accent + styles.strong if is_chosen else styles.text
         mark = "▸ " if is_chosen and self.is_open else "  "
         key = self._keymap.name_of("trust", action)
-        return [(mark, ink.accent), (f"{key} {words}", style if is_possible else ink.dim)]
+        return [(mark, styles.accent), (f"{key} {words}", style if is_possible else styles.dim)]
 
     def repaint_menu(self) -> None:
         self._menu.repaint()

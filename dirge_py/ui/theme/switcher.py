@@ -59,7 +59,7 @@ class ThemeSwitcher:
     def _take(self, name: str) -> None:
         self.name = name
         self.theme, self.problem = theme_or_default(name)
-        self.ink, self.panel_ink = styles_for(self.theme), styles_for(self.theme, "surface")
+        self.styles, self.panel_styles = styles_for(self.theme), styles_for(self.theme, "surface")
 
     def use(self, name: str) -> str:
         """Put on the theme of this name, or the default one; returns why it was not possible."""
@@ -71,7 +71,7 @@ class ThemeSwitcher:
     def show(self, theme: Theme) -> None:
         """Draw with these colours; nothing moves."""
         self.theme = theme
-        self.ink, self.panel_ink = styles_for(theme), styles_for(theme, "surface")
+        self.styles, self.panel_styles = styles_for(theme), styles_for(theme, "surface")
         before, self._serial = f"dirge-{self._serial}", self._serial + 1
         self._app.draw_with(textual_theme(theme, self._serial), before=before)
 
@@ -97,9 +97,9 @@ class ThemeSwitcher:
             theme, _ = theme_or_default(name)
             if theme != self.theme:
                 self.show(theme)
-                picker.set_ink(self.panel_ink)
+                picker.use_styles(self.panel_styles)
 
-        picker = ThemePicker(self.panel_ink, app.keymap, try_out)
+        picker = ThemePicker(self.panel_styles, app.keymap, try_out)
         # It bears the name of the picker that is always there, so it gets a place of its own.
         place = Vertical(picker)
         place.styles.height = "auto"
@@ -174,8 +174,8 @@ def css_variables(theme: Theme) -> dict[str, str]:
 class ThemePicker(Picker):
     """A picker that tells each choice that the cursor comes to."""
 
-    def __init__(self, ink: Styles, keymap: Keymap, moved: Callable[[str], object]) -> None:
-        super().__init__(ink, keymap)
+    def __init__(self, styles: Styles, keymap: Keymap, moved: Callable[[str], object]) -> None:
+        super().__init__(styles, keymap)
         self._moved = moved
 
     def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:

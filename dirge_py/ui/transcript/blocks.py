@@ -47,7 +47,7 @@ class TranscriptBlock(Protocol):
     def text(self) -> str:
         """What it says, plain and whole, with what is folded away."""
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         """Its lines, each at most `width` cells."""
 
     def guess_height(self, width: int) -> int:
@@ -106,14 +106,14 @@ class UserBlock(BlockBase):
     def text(self) -> str:
         return "\n".join([self._text, *self._attached])
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        mark: Sequence[Span] = [("› ", ink.user)]
-        rest: Sequence[Span] = [("  ", ink.text)]
-        strips = wrap([(self._text, ink.user)], width, first=mark, rest=rest)
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        mark: Sequence[Span] = [("› ", styles.user)]
+        rest: Sequence[Span] = [("  ", styles.text)]
+        strips = wrap([(self._text, styles.user)], width, first=mark, rest=rest)
         for name in self._attached:
-            strips += wrap([(f"+ {name}", ink.dim)], width, first=rest, rest=rest)
+            strips += wrap([(f"+ {name}", styles.dim)], width, first=rest, rest=rest)
         if self._label:
-            strips += wrap([(self._label, ink.dim)], width, first=rest, rest=rest)
+            strips += wrap([(self._label, styles.dim)], width, first=rest, rest=rest)
         return strips
 
     def guess_height(self, width: int) -> int:
@@ -144,14 +144,14 @@ class AsideBlock(BlockBase):
     def can_expand(self) -> bool:
         return not self._is_whole
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        head = wrap([(f"» {self._source}", ink.accent)], width)
-        rest: Sequence[Span] = [("  ", ink.dim)]
-        body = wrap([(self._text, ink.dim)], width, first=rest, rest=rest) if self._text else []
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        head = wrap([(f"» {self._source}", styles.accent)], width)
+        rest: Sequence[Span] = [("  ", styles.dim)]
+        body = wrap([(self._text, styles.dim)], width, first=rest, rest=rest) if self._text else []
         hidden = 0 if expanded or self._is_whole else len(body) - _LINES_OF_ASIDE
         if hidden > 1:
             more = f"… {hidden} more lines"
-            body = body[:_LINES_OF_ASIDE] + wrap([(more, ink.dim)], width, first=rest)
+            body = body[:_LINES_OF_ASIDE] + wrap([(more, styles.dim)], width, first=rest)
         return head + body
 
     def guess_height(self, width: int) -> int:
@@ -177,12 +177,12 @@ class NoticeBlock(BlockBase):
     def text(self) -> str:
         return self._text
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         style = {
-            "plain": ink.dim,
-            "good": ink.good,
-            "warning": ink.warning,
-            "error": ink.error,
+            "plain": styles.dim,
+            "good": styles.good,
+            "warning": styles.warning,
+            "error": styles.error,
         }[self._tone]
         strips: list[Strip] = []
         for line in self._text.split("\n"):
@@ -202,8 +202,8 @@ class DetailBlock(NoticeBlock):
 
     gap = False
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        return super().paint(width, ink, expanded=expanded) if expanded else []
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        return super().paint(width, styles, expanded=expanded) if expanded else []
 
 
 class ReasoningBlock(BlockBase):
@@ -233,17 +233,17 @@ class ReasoningBlock(BlockBase):
         self._parts = [self.text] if self._parts else []
         self.changed()
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         text = self.text.strip("\n")
         if expanded:
-            mark: Sequence[Span] = [("∴ ", ink.dim)]
-            return wrap([(text, ink.thinking)], width, first=mark, rest=[("  ", ink.dim)])
+            mark: Sequence[Span] = [("∴ ", styles.dim)]
+            return wrap([(text, styles.thinking)], width, first=mark, rest=[("  ", styles.dim)])
         if self._is_done:
             lines = text.count("\n") + 1
             line = f"∴ thought, {lines} line{'s' * (lines != 1)}" if text else "∴ thought"
         else:
             line = f"∴ thinking… {text.rpartition(chr(10))[2]}"
-        return wrap([(clip(line, width), ink.dim)], width)
+        return wrap([(clip(line, width), styles.dim)], width)
 
     def guess_height(self, width: int) -> int:
         return 1
@@ -268,21 +268,21 @@ class GreetingBlock(BlockBase):
     def text(self) -> str:
         return "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         is_narrow = width < _NARROW
         label = 0 if is_narrow else max(len(name) for name, _ in self._facts) + 2
         facts: list[Line] = [
-            [(name.ljust(label)[:label], ink.dim), (clip(text, width - label), ink.text)]
+            [(name.ljust(label)[:label], styles.dim), (clip(text, width - label), styles.text)]
             for name, text in self._facts
         ]
         hint = self._hint[0] if is_narrow else " · ".join(self._hint)
         blank: list[Strip] = [] if is_narrow else [strip([])]
         return [
-            strip([(clip(self._title, width), ink.heading)]),
+            strip([(clip(self._title, width), styles.heading)]),
             *blank,
             *map(strip, facts),
             *blank,
-            *wrap([(hint, ink.dim)], width),
+            *wrap([(hint, styles.dim)], width),
         ]
 
     def guess_height(self, width: int) -> int:
@@ -327,11 +327,11 @@ class RetryBlock(BlockBase):
     def _left_s(self) -> int:
         return max(0, round(self._due - self._clock()))
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         when = f"in {self._shown_s} s" if self._shown_s else "now"
         line = f"Try {self._attempt} {when}: {self._error}"
-        mark, rest = [("! ", ink.warning)], [("  ", ink.warning)]
-        return wrap([(line, ink.warning)], width, first=mark, rest=rest)
+        mark, rest = [("! ", styles.warning)], [("  ", styles.warning)]
+        return wrap([(line, styles.warning)], width, first=mark, rest=rest)
 
     def guess_height(self, width: int) -> int:
         return 1 + len(self._error) // max(1, width)
@@ -361,19 +361,19 @@ class ShellBlock(BlockBase):
     def can_expand(self) -> bool:
         return len(self._lines) > _LINES_COLLAPSED
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        rest: Line = [("  ", ink.text)]
-        head: Line = [(self._command, ink.user)]
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        rest: Line = [("  ", styles.text)]
+        head: Line = [(self._command, styles.user)]
         if self._how:
-            head.append((f"  {self._how}", ink.error))
-        strips = wrap(head, width, first=[("! ", ink.accent)], rest=rest)
+            head.append((f"  {self._how}", styles.error))
+        strips = wrap(head, width, first=[("! ", styles.accent)], rest=rest)
         lines = self._lines if expanded else self._lines[-_LINES_COLLAPSED:]
         hidden = len(self._lines) - len(lines)
         if hidden:
             words = f"… {hidden} earlier line{'s' * (hidden != 1)}"
-            strips += wrap([(words, ink.dim)], width, first=rest, rest=rest)
+            strips += wrap([(words, styles.dim)], width, first=rest, rest=rest)
         for line in lines:
-            strips += fold([(line, ink.dim)], width, prefix=rest)
+            strips += fold([(line, styles.dim)], width, prefix=rest)
         return strips
 
     def guess_height(self, width: int) -> int:
@@ -443,8 +443,8 @@ class RunSummaryBlock(BlockBase):
     def text(self) -> str:
         return self._words
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        return wrap([(self._words, ink.dim)], width)
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        return wrap([(self._words, styles.dim)], width)
 
     def guess_height(self, width: int) -> int:
         return 1

@@ -138,7 +138,7 @@ def is_split(layout: DiffLayout, width: int) -> bool:
 def paint_diff(
     diff: str,
     width: int,
-    ink: Styles,
+    styles: Styles,
     *,
     indent: Sequence[Span] = (),
     is_whole: bool = False,
@@ -151,14 +151,14 @@ def paint_diff(
     """
     rows = read_diff(diff)
     return paint_rows(
-        rows, width, ink, indent=indent, is_whole=is_whole, split=is_split(layout, width)
+        rows, width, styles, indent=indent, is_whole=is_whole, split=is_split(layout, width)
     ).strips
 
 
 def paint_rows(
     rows: Sequence[DiffRow],
     width: int,
-    ink: Styles,
+    styles: Styles,
     *,
     indent: Sequence[Span] = (),
     is_whole: bool = False,
@@ -173,7 +173,7 @@ def paint_rows(
     numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
     painter = _Painter(
         width=width,
-        ink=ink,
+        styles=styles,
         indent=indent,
         is_whole=is_whole,
         muted=muted,
@@ -208,7 +208,7 @@ def _stretches(rows: Sequence[DiffRow]) -> Iterator[list[DiffRow]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Painter:
     width: int
-    ink: Styles
+    styles: Styles
     indent: Sequence[Span]
     is_whole: bool
     muted: bool
@@ -256,9 +256,9 @@ class _Painter:
         )
         strips: list[Strip] = []
         for mine, theirs in zip_longest(*sides, fillvalue=Strip([])):
-            line: Line = [*self.indent, *_cells(mine, self.ink)]
-            line.append((" " * (left - mine.cell_length), self.ink.text))
-            line += [(_DIVIDER, self.ink.dim), *_cells(theirs, self.ink)]
+            line: Line = [*self.indent, *_cells(mine, self.styles)]
+            line.append((" " * (left - mine.cell_length), self.styles.text))
+            line += [(_DIVIDER, self.styles.dim), *_cells(theirs, self.styles)]
             strips.append(strip(line))
         return strips
 
@@ -272,19 +272,19 @@ class _Painter:
 
     def _gutter(self, row: DiffRow, number: int | None) -> Span:
         shown = "⋯" if row.kind == "gap" else "" if number is None else str(number)
-        return (f"{shown:>{self.digits}} ", self.ink.dim)
+        return (f"{shown:>{self.digits}} ", self.styles.dim)
 
     def _spans(self, row: DiffRow, marks: Spans) -> Line:
         """The sign and the text, its marked words apart."""
-        ink = self.ink
+        styles = self.styles
         style = {
-            "added": ink.added,
-            "removed": ink.removed,
-            "same": ink.text,
-            "name": ink.strong + ink.text,
-        }.get(row.kind, ink.dim)
+            "added": styles.added,
+            "removed": styles.removed,
+            "same": styles.text,
+            "name": styles.strong + styles.text,
+        }.get(row.kind, styles.dim)
         if self.muted:
-            style = ink.dim
+            style = styles.dim
         spans: Line = [(_SIGNS.get(row.kind, ""), style)]
         text = _untabbed(row.text)
         at = 0
@@ -324,8 +324,8 @@ def _untabbed(text: str) -> str:
     return text.expandtabs(TAB_WIDTH)
 
 
-def _cells(line: Strip, ink: Styles) -> Line:
-    return [(segment.text, segment.style or ink.text) for segment in line]
+def _cells(line: Strip, styles: Styles) -> Line:
+    return [(segment.text, segment.style or styles.text) for segment in line]
 
 
 @lru_cache(maxsize=64)
@@ -360,8 +360,8 @@ class DiffBlock(BlockBase):
     def text(self) -> str:
         return "\n".join(row.text for row in self._rows)
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        painted = paint_rows(self._rows, width, ink, split=is_split(self._layout, width))
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        painted = paint_rows(self._rows, width, styles, split=is_split(self._layout, width))
         self.landmarks = painted.hunks or (0,)
         return painted.strips
 

@@ -56,8 +56,8 @@ class LinePosition:
 class TranscriptLayout:
     """The blocks in order, their heights, and the strips of those that were looked at."""
 
-    def __init__(self, ink: Styles, width: int = 80) -> None:
-        self._ink = ink
+    def __init__(self, styles: Styles, width: int = 80) -> None:
+        self._styles = styles
         self._width = self._wide_width = width
         self._expanded = False
         self._rows = BlockRows()
@@ -128,8 +128,8 @@ class TranscriptLayout:
         self._redo()
         return True
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
         self._redo()
 
     @property
@@ -263,7 +263,7 @@ class TranscriptLayout:
         self._forget(row)
         width = self._width_of(block)
         painted = self._paint(block, form)
-        drawn = _Drawn(block, form, [pad(line, width, self._ink.text) for line in painted])
+        drawn = _Drawn(block, form, [pad(line, width, self._styles.text) for line in painted])
         self._drawn[row] = drawn
         self._lines_kept += len(drawn.strips)
         while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:
@@ -278,7 +278,7 @@ class TranscriptLayout:
         """
         block = row.block
         landmarks = block.landmarks
-        painted = block.paint(width, self._ink, expanded=expanded)
+        painted = block.paint(width, self._styles, expanded=expanded)
         block.landmarks = landmarks
         return LogicalText(painted)
 
@@ -314,10 +314,10 @@ class TranscriptLayout:
         if form == "hidden":
             return ()
         if block.group is None:
-            return block.paint(self._width_of(block), self._ink, expanded=form == "open")
-        mark: Span = (_SET_IN, self._ink.dim)
+            return block.paint(self._width_of(block), self._styles, expanded=form == "open")
+        mark: Span = (_SET_IN, self._styles.dim)
         width = max(1, self._width_of(block) - len(_SET_IN))
-        painted = block.paint(width, self._ink, expanded=form == "open")
+        painted = block.paint(width, self._styles, expanded=form == "open")
         return [behind(mark, line) for line in painted]
 
     def _gap(self, row: BlockRow) -> int:

@@ -30,10 +30,10 @@ _NARROWEST = 12
 
 
 def paint_markdown(
-    source: str, width: int, ink: Styles, *, plain_code: bool = False
+    source: str, width: int, styles: Styles, *, plain_code: bool = False
 ) -> list[Strip]:
     """The lines of `source`. `plain_code` while it is still being written: no highlighting then."""
-    painter = _Painter(width=max(4, width), ink=ink, plain_code=plain_code)
+    painter = _Painter(width=max(4, width), styles=styles, plain_code=plain_code)
     painter.paint(PARSER.parse(source))
     return painter.strips
 
@@ -49,7 +49,7 @@ class _List:
 @dataclass(slots=True)
 class _Painter:
     width: int
-    ink: Styles
+    styles: Styles
     plain_code: bool
     strips: list[Strip] = field(default_factory=list)
     _indents: list[Span] = field(default_factory=list)
@@ -80,34 +80,34 @@ class _Painter:
                     self._close_indent()
                 case "blockquote_open":
                     self._gap()
-                    self._indents.append(("▌ ", self.ink.dim))
+                    self._indents.append(("▌ ", self.styles.dim))
                 case "hr":
                     self._gap()
-                    self._add([strip([*self._prefix(), ("─" * self._room(), self.ink.dim)])])
+                    self._add([strip([*self._prefix(), ("─" * self._room(), self.styles.dim)])])
                 case "table_open":
                     self._table(stream)
                 case _ if token.content:
                     self._gap()
-                    self._add(self._wrap([(token.content.rstrip("\n"), self.ink.dim)]))
+                    self._add(self._wrap([(token.content.rstrip("\n"), self.styles.dim)]))
 
     # -- blocks
 
     def _heading(self, opening: Token, inline: Token) -> None:
         self._gap()
         mark = "#" * int(opening.tag[1:]) + " "
-        spans = [(mark, self.ink.dim), *self._inline(inline, self.ink.heading)]
+        spans = [(mark, self.styles.dim), *self._inline(inline, self.styles.heading)]
         self._add(self._wrap(spans))
 
     def _paragraph(self, inline: Token, *, is_tight: bool) -> None:
         if not is_tight:
             self._gap()
-        self._add(self._wrap(self._inline(inline, self.ink.text)), wants_gap=not is_tight)
+        self._add(self._wrap(self._inline(inline, self.styles.text)), wants_gap=not is_tight)
 
     def _code(self, content: str, language: str) -> None:
         self._gap()
-        prefix = [*self._prefix(), ("  ", self.ink.text)]
+        prefix = [*self._prefix(), ("  ", self.styles.text)]
         code = content.removesuffix("\n")
-        lines = highlight(code, "" if self.plain_code else language, self.ink)
+        lines = highlight(code, "" if self.plain_code else language, self.styles)
         self._add([part for line in lines for part in fold(line, self.width, prefix=prefix)])
 
     def _open_list(self, number: int | None) -> None:
@@ -128,8 +128,8 @@ class _Painter:
             self._add([strip(self._prefix())])
         if self._room() <= _NARROWEST:
             mark = mark[:1] + " "
-        self._indents.append((" " * len(mark), self.ink.text))
-        self._marker = (mark, self.ink.accent)
+        self._indents.append((" " * len(mark), self.styles.text))
+        self._marker = (mark, self.styles.accent)
 
     def _close_indent(self) -> None:
         if self._marker is not None:
@@ -148,13 +148,13 @@ class _Painter:
             elif token.type == "th_open":
                 aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
             elif token.type == "inline":
-                style = self.ink.heading if len(rows) == 1 else self.ink.text
+                style = self.styles.heading if len(rows) == 1 else self.styles.text
                 rows[-1].append(self._inline(token, style))
         prefix = self._prefix()
         self._add(
             [
                 strip([*prefix, *line])
-                for line in paint_table(rows, aligns, width=self._room(), ink=self.ink)
+                for line in paint_table(rows, aligns, width=self._room(), styles=self.styles)
             ]
         )
 
@@ -163,34 +163,34 @@ class _Painter:
     def _inline(self, token: Token, base: Style) -> Line:
         # What came in was cleaned, but `&#x202e;` and `%E2%80%AE` become characters only here.
         spans: Line = []
-        styles = [base]
+        nested = [base]
         target, begin = "", 0
         for child in token.children or ():
             match child.type:
                 case "strong_open":
-                    styles.append(styles[-1] + self.ink.strong)
+                    nested.append(nested[-1] + self.styles.strong)
                 case "em_open":
-                    styles.append(styles[-1] + self.ink.emphasis)
+                    nested.append(nested[-1] + self.styles.emphasis)
                 case "s_open":
-                    styles.append(styles[-1] + self.ink.strike)
+                    nested.append(nested[-1] + self.styles.strike)
                 case "link_open":
                     target, begin = clean(str(child.attrs.get("href", ""))), len(spans)
-                    styles.append(self.ink.link)
+                    nested.append(self.styles.link)
                 case "link_close":
-                    styles.pop()
-                    spans[begin:] = show_link(spans[begin:], target, self.ink)
+                    nested.pop()
+                    spans[begin:] = show_link(spans[begin:], target, self.styles)
                 case "strong_close" | "em_close" | "s_close":
-                    styles.pop()
+                    nested.pop()
                 case "code_inline":
-                    spans.append((clean(child.content), self.ink.code))
+                    spans.append((clean(child.content), self.styles.code))
                 case "softbreak" | "hardbreak":
                     # Models break lines where they mean it; joining them would undo their layout.
-                    spans.append(("\n", styles[-1]))
+                    spans.append(("\n", nested[-1]))
                 case "image":
-                    spans.append((f"[image: {clean(child.content)}] ", self.ink.dim))
-                    spans.append((clean(str(child.attrs.get("src", ""))), self.ink.dim))
+                    spans.append((f"[image: {clean(child.content)}] ", self.styles.dim))
+                    spans.append((clean(str(child.attrs.get("src", ""))), self.styles.dim))
                 case _:
-                    spans.append((clean(child.content), styles[-1]))
+                    spans.append((clean(child.content), nested[-1]))
         return spans
 
     # -- lines
@@ -225,7 +225,7 @@ _NARROWEST_COLUMN = 3
 
 
 def paint_table(
-    rows: Sequence[Sequence[Line]], aligns: Sequence[str], *, width: int, ink: Styles
+    rows: Sequence[Sequence[Line]], aligns: Sequence[str], *, width: int, styles: Styles
 ) -> list[Line]:
     """The lines of a table whose first row is its heading."""
     count = max((len(row) for row in rows), default=0)
@@ -234,10 +234,10 @@ def paint_table(
     widths = _fit(_natural_widths(rows, count), width - len(_GAP) * (count - 1))
     lines: list[Line] = []
     for index, row in enumerate(rows):
-        lines.extend(_paint_row(row, widths, aligns, ink))
+        lines.extend(_paint_row(row, widths, aligns, styles))
         if index == 0:
             rule = "─┼─".join("─" * size for size in widths)
-            lines.append([(rule, ink.dim)])
+            lines.append([(rule, styles.dim)])
     return lines
 
 
@@ -259,10 +259,10 @@ def _fit(widths: list[int], room: int) -> list[int]:
 
 
 def _paint_row(
-    row: Sequence[Line], widths: Sequence[int], aligns: Sequence[str], ink: Styles
+    row: Sequence[Line], widths: Sequence[int], aligns: Sequence[str], styles: Styles
 ) -> list[Line]:
     cells = [
-        [[(s.text, s.style or ink.text) for s in line] for line in wrap(row[column], size)]
+        [[(s.text, s.style or styles.text) for s in line] for line in wrap(row[column], size)]
         if column < len(row)
         else []
         for column, size in enumerate(widths)
@@ -272,17 +272,19 @@ def _paint_row(
         line: Line = []
         for column, size in enumerate(widths):
             if column:
-                line.append((_GAP, ink.dim))
+                line.append((_GAP, styles.dim))
             piece = cells[column][level] if level < len(cells[column]) else []
-            line.extend(_aligned(piece, size, aligns[column] if column < len(aligns) else "", ink))
+            line.extend(
+                _aligned(piece, size, aligns[column] if column < len(aligns) else "", styles)
+            )
         lines.append(line)
     return lines
 
 
-def _aligned(piece: Line, size: int, align: str, ink: Styles) -> Line:
+def _aligned(piece: Line, size: int, align: str, styles: Styles) -> Line:
     blank = size - sum(cell_len(text) for text, _ in piece)
     before = {"right": blank, "center": blank // 2}.get(align, 0)
-    return [(" " * before, ink.text), *piece, (" " * (blank - before), ink.text)]
+    return [(" " * before, styles.text), *piece, (" " * (blank - before), styles.text)]
 
 
 _SAFE = re.compile(r"https?://[!-~]{1,2000}", re.IGNORECASE)
@@ -296,7 +298,7 @@ _LIKE_ADDRESS = re.compile(
 """Without a scheme only what ends like the best known hosts: `os.path` and `notes.md` are none."""
 
 
-def show_link(label: Line, target: str, ink: Styles) -> Line:
+def show_link(label: Line, target: str, styles: Styles) -> Line:
     """The label as it was styled, and its target, unless that is what the label says.
 
     A label that looks like an address of another host is no link: only the true target is one.
@@ -306,10 +308,10 @@ def show_link(label: Line, target: str, ink: Styles) -> Line:
     if target in (text, f"mailto:{text}"):
         return [(piece, style + linked) for piece, style in label]
     if _is_false(text, target):
-        plain: Line = [(piece, ink.dim) for piece, _ in label]
-        return [*plain, (" → really ", ink.warning), (target, ink.warning + linked)]
+        plain: Line = [(piece, styles.dim) for piece, _ in label]
+        return [*plain, (" → really ", styles.warning), (target, styles.warning + linked)]
     shown: Line = [(piece, style + linked) for piece, style in label]
-    return [*shown, (" (", ink.dim), (target, ink.dim + linked), (")", ink.dim)]
+    return [*shown, (" (", styles.dim), (target, styles.dim + linked), (")", styles.dim)]
 
 
 def _linking(target: str) -> Style:
@@ -338,14 +340,14 @@ _LARGEST = 100_000
 """Characters beyond which code stays plain: highlighting is a comfort, not worth a pause."""
 
 
-def highlight(code: str, language: str, ink: Styles) -> list[Line]:
+def highlight(code: str, language: str, styles: Styles) -> list[Line]:
     """The lines of `code`; in one plain colour if its language is unknown or it is too long."""
     lexer = _lexer(language) if language and len(code) <= _LARGEST else None
     if lexer is None:
-        return [[(line, ink.code)] for line in code.split("\n")]
+        return [[(line, styles.code)] for line in code.split("\n")]
     lines: list[Line] = [[]]
     for token, text in lexer.get_tokens(code):
-        style = _style(str(token), ink)
+        style = _style(str(token), styles)
         for index, part in enumerate(text.split("\n")):
             if index:
                 lines.append([])
@@ -355,19 +357,19 @@ def highlight(code: str, language: str, ink: Styles) -> list[Line]:
     return lines[: code.count("\n") + 1]
 
 
-def _style(token: str, ink: Styles) -> Style:
+def _style(token: str, styles: Styles) -> Style:
     kind = token.removeprefix("Token.")
     if kind.startswith("Keyword"):
-        return ink.keyword
+        return styles.keyword
     if kind.startswith("Comment"):
-        return ink.comment
+        return styles.comment
     if kind.startswith("Literal.String"):
-        return ink.string
+        return styles.string
     if kind.startswith("Literal.Number"):
-        return ink.number
+        return styles.number
     if kind.startswith(("Name.Function", "Name.Class", "Name.Decorator", "Name.Builtin")):
-        return ink.function
-    return ink.text
+        return styles.function
+    return styles.text
 
 
 @lru_cache(maxsize=32)

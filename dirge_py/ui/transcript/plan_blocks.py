@@ -143,34 +143,34 @@ class PhaseBlock(BlockBase):
         parts = (self._ending, seconds, calls, denied, *self._spent, last)
         return " · ".join(part for part in parts if part)
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        strips = self._paint_rule(width, ink)
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        strips = self._paint_rule(width, styles)
         mark = _INDENT
         if self._has_more:
             mark = "▾ " if expanded else "▸ "
         if going := self._going:
             going = going if self.is_over else clip(going, max(1, width - len(mark)))
-            rest: Sequence[Span] = [(_INDENT, ink.text)]
-            strips += wrap([(going, ink.dim)], width, first=[(mark, ink.accent)], rest=rest)
+            rest: Sequence[Span] = [(_INDENT, styles.text)]
+            strips += wrap([(going, styles.dim)], width, first=[(mark, styles.accent)], rest=rest)
         if self._summary:
-            indent: Sequence[Span] = [(_INDENT, ink.text)]
-            strips += wrap([(self._summary, ink.text)], width, first=indent, rest=indent)
+            indent: Sequence[Span] = [(_INDENT, styles.text)]
+            strips += wrap([(self._summary, styles.text)], width, first=indent, rest=indent)
         return strips
 
-    def _paint_rule(self, width: int, ink: Styles) -> list[Strip]:
+    def _paint_rule(self, width: int, styles: Styles) -> list[Strip]:
         """The title, with what shuts it in at the other end, or below where there is no room."""
         title = clip(step_of_plan(self.phase, self.step), max(1, width - 6))
         room = width - cell_len(title) - 4
-        spans: list[Span] = [("── ", ink.dim), (title, ink.heading)]
+        spans: list[Span] = [("── ", styles.dim), (title, styles.heading)]
         needed = cell_len(self._shut_in) + 4
         if not self._shut_in:
-            return [strip([*spans, (f" {'─' * room}", ink.dim)])]
+            return [strip([*spans, (f" {'─' * room}", styles.dim)])]
         if needed + _LEAST_RULE > room:
-            indent: Sequence[Span] = [(_INDENT, ink.text)]
-            below = wrap([(self._shut_in, ink.dim)], width, first=indent, rest=indent)
-            return [strip([*spans, (f" {'─' * max(0, room)}", ink.dim)]), *below]
+            indent: Sequence[Span] = [(_INDENT, styles.text)]
+            below = wrap([(self._shut_in, styles.dim)], width, first=indent, rest=indent)
+            return [strip([*spans, (f" {'─' * max(0, room)}", styles.dim)]), *below]
         rule = f" {'─' * (room - needed)} {self._shut_in} ──"
-        return [strip([*spans, (rule, ink.dim)])]
+        return [strip([*spans, (rule, styles.dim)])]
 
     def guess_height(self, width: int) -> int:
         return 2 + (guess_lines(self._summary, width) if self._summary else 0)
@@ -215,22 +215,22 @@ class EvidenceBlock(BlockBase):
     def text(self) -> str:
         return "\n".join(" ".join(evidence_words(each)) for each in self._taken)
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         shown = self._taken if expanded else self._worth_a_line()
         strips: list[Strip] = []
         for each in shown:
             mark, command, how = evidence_words(each)
-            style = {"✓": ink.good, "✗": ink.error}.get(mark, ink.warning)
+            style = {"✓": styles.good, "✗": styles.error}.get(mark, styles.warning)
             first: Sequence[Span] = [(f"{_INDENT}{mark} ", style)]
-            rest: Sequence[Span] = [(_INDENT * 2, ink.text)]
+            rest: Sequence[Span] = [(_INDENT * 2, styles.text)]
             if not expanded:
                 command = clip(command, max(8, width - len(how) - 6))
-            spans = [(command, ink.text), (f"  {how}", style)]
+            spans = [(command, styles.text), (f"  {how}", style)]
             strips += wrap(spans, width, first=first, rest=rest)
         if hidden := len(self._taken) - len(shown):
             passed = " that passed" if self._all_bad_in(shown) else ""
             more = f"… {hidden} more{passed}"
-            strips += wrap([(more, ink.dim)], width, first=[(_INDENT, ink.text)])
+            strips += wrap([(more, styles.dim)], width, first=[(_INDENT, styles.text)])
         return strips
 
     def guess_height(self, width: int) -> int:
@@ -294,9 +294,9 @@ class GroupedPage:
 class PlanDocumentBlock(ProseBlock):
     """A piece of a plan or a report, with a bar at its side: it is no answer to anything said."""
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        bar: Span = (_BAR, ink.accent)
-        painted = super().paint(max(1, width - len(_BAR)), ink, expanded=expanded)
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        bar: Span = (_BAR, styles.accent)
+        painted = super().paint(max(1, width - len(_BAR)), styles, expanded=expanded)
         return [behind(bar, line) for line in painted]
 
 

@@ -48,15 +48,15 @@ class ProseBlock(BlockBase):
         # An end that is still empty takes no room, not even its blank line.
         self.gap = bool(self._text.strip()) and not piece.continues
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         if not self._text.strip():
             return []
         if self._piece.language is None:
             source = self._head + self._text
-            return paint_markdown(source, width, ink, plain_code=not self._is_finished)
+            return paint_markdown(source, width, styles, plain_code=not self._is_finished)
         language = self._piece.language if self._is_finished else ""
-        code = highlight(self._text.removesuffix("\n"), language, ink)
-        return [part for line in code for part in fold(line, width, prefix=[("  ", ink.text)])]
+        code = highlight(self._text.removesuffix("\n"), language, styles)
+        return [part for line in code for part in fold(line, width, prefix=[("  ", styles.text)])]
 
     def guess_height(self, width: int) -> int:
         return guess_lines(self._text.rstrip("\n"), width)

@@ -177,85 +177,89 @@ class ToolBlock(BlockBase):
         head = f"{self._name} {clean(main_argument(self._args))}".rstrip()
         return "\n".join(part for part in (head, self._diff, self._output) if part)
 
-    def paint(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
-        strips = self._paint_header(width, ink, expanded=expanded)
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        strips = self._paint_header(width, styles, expanded=expanded)
         self.landmarks = (0,)
         if self._diff and self.state == "ok":
-            return self._paint_diff(strips, width, ink, expanded=expanded)
+            return self._paint_diff(strips, width, styles, expanded=expanded)
         if self.state in UNRUN and not expanded:
             # What the model was told instead is no output, and nothing failed.
             return strips
-        body = self._paint_body(width, ink, expanded=expanded)
+        body = self._paint_body(width, styles, expanded=expanded)
         for line in self._pictures:
-            body += wrap([(f"▣ {line}", ink.dim)], width, first=_indent(ink), rest=_indent(ink))
+            body += wrap(
+                [(f"▣ {line}", styles.dim)], width, first=_indent(styles), rest=_indent(styles)
+            )
         return strips + body
 
     def _paint_diff(
-        self, head: list[Strip], width: int, ink: Styles, *, expanded: bool
+        self, head: list[Strip], width: int, styles: Styles, *, expanded: bool
     ) -> list[Strip]:
         """Not folded away; a very long one is cut before it is drawn."""
         self._rows = self._rows or read_diff(self._diff)
         rows = self._rows if expanded else self._rows[:_DIFF_LINES]
         split = is_split(self._diff_layout, width)
-        painted = paint_rows(rows, width, ink, indent=_indent(ink), split=split)
+        painted = paint_rows(rows, width, styles, indent=_indent(styles), split=split)
         later = [line for line in painted.hunks if line > 0]
         self.landmarks = (0, *(len(head) + line for line in later))
         hidden = len(self._rows) - len(rows)
-        return head + painted.strips + (_more(hidden, width, ink) if hidden else [])
+        return head + painted.strips + (_more(hidden, width, styles) if hidden else [])
 
-    def _paint_body(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def _paint_body(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         if not self._output:
             return []
         if self._todo and not expanded:
-            return self._paint_todo(width, ink)
+            return self._paint_todo(width, styles)
         lines = self._output.split("\n")
         if expanded:
-            return self._paint_output(lines, width, ink)
+            return self._paint_output(lines, width, styles)
         if self._answers:
-            return self._paint_answers(width, ink)
+            return self._paint_answers(width, styles)
         if self.state in ("running", "asking"):
-            return self._paint_output(lines[-_LINES_LIVE:], width, ink)
+            return self._paint_output(lines[-_LINES_LIVE:], width, styles)
         lines = [line for line in lines if line.strip()]
         if self._is_command or self.state == "aborted":
-            return self._paint_end(lines, width, ink)
-        shown = self._paint_output(lines[:_LINES_COLLAPSED], width, ink)
+            return self._paint_end(lines, width, styles)
+        shown = self._paint_output(lines[:_LINES_COLLAPSED], width, styles)
         hidden = len(lines) - _LINES_COLLAPSED
         if len(shown) > _LINES_COLLAPSED * 2:
             shown = shown[: _LINES_COLLAPSED * 2]
             hidden = max(1, hidden)
-        return shown + (_more(hidden, width, ink) if hidden > 0 else [])
+        return shown + (_more(hidden, width, styles) if hidden > 0 else [])
 
-    def _paint_todo(self, width: int, ink: Styles) -> list[Strip]:
+    def _paint_todo(self, width: int, styles: Styles) -> list[Strip]:
         """The list; of a long one, not what is done at its beginning."""
-        rest: Line = [(_BODY * 2, ink.text)]
+        rest: Line = [(_BODY * 2, styles.text)]
         strips: list[Strip] = []
         done = 0
         if len(self._todo) > _TODO_LINES:
             done = next((at for at, item in enumerate(self._todo) if item[0] != "done"), 0)
-            strips += wrap([(f"… {done} done", ink.dim)], width, first=_indent(ink)) if done else []
+            strips += (
+                wrap([(f"… {done} done", styles.dim)], width, first=_indent(styles)) if done else []
+            )
         for status, text in self._todo[done:]:
-            strips += wrap(todo_line(status, text, ink), width, first=_indent(ink), rest=rest)
+            strips += wrap(todo_line(status, text, styles), width, first=_indent(styles), rest=rest)
         return strips
 
-    def _paint_answers(self, width: int, ink: Styles) -> list[Strip]:
+    def _paint_answers(self, width: int, styles: Styles) -> list[Strip]:
         """What the person chose; the questions, only where there are several."""
         strips: list[Strip] = []
         for question, answer in self._answers:
             asked = f"{clip(question, width // 2)}  " if len(self._answers) > 1 else ""
-            spans = [("→ ", ink.accent), (asked, ink.dim), (answer, ink.text)]
-            strips += wrap(spans, width, first=_indent(ink), rest=[(_BODY * 2, ink.text)])
+            spans = [("→ ", styles.accent), (asked, styles.dim), (answer, styles.text)]
+            strips += wrap(spans, width, first=_indent(styles), rest=[(_BODY * 2, styles.text)])
         return strips
 
-    def _paint_end(self, lines: Sequence[str], width: int, ink: Styles) -> list[Strip]:
+    def _paint_end(self, lines: Sequence[str], width: int, styles: Styles) -> list[Strip]:
         """The last lines of a command: what became of it, and what failed, stands at the end."""
         if len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1]) and self.state == "failed":
             lines = lines[:-1]  # The header says it.
-        shown = self._paint_output(lines[-_LINES_COLLAPSED:], width, ink)
+        shown = self._paint_output(lines[-_LINES_COLLAPSED:], width, styles)
         hidden = len(lines) - _LINES_COLLAPSED
         if len(shown) > _LINES_COLLAPSED * 2:
             shown = shown[-_LINES_COLLAPSED * 2 :]
             hidden = max(1, hidden)
-        return (_more(hidden, width, ink, which="earlier") if hidden > 0 else []) + shown
+        return (_more(hidden, width, styles, which="earlier") if hidden > 0 else []) + shown
 
     def guess_height(self, width: int) -> int:
         if self._diff:
@@ -264,37 +268,37 @@ class ToolBlock(BlockBase):
             return 1
         return 1 + min(_LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
 
-    def _paint_header(self, width: int, ink: Styles, *, expanded: bool) -> list[Strip]:
+    def _paint_header(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         mark, style = {
-            "running": ("●", ink.accent),
-            "asking": ("?", ink.warning),
-            "waiting": ("○", ink.dim),
-            "ok": ("●", ink.good),
-            "failed": ("●", ink.error),
-            "denied": ("⊘", ink.warning),
-            "aborted": ("◌", ink.dim),
-            "again": ("↻", ink.warning),
-            "withheld": ("⊘", ink.warning),
-            "repeated": ("≡", ink.dim),
-            "unrun": ("◌", ink.dim),
+            "running": ("●", styles.accent),
+            "asking": ("?", styles.warning),
+            "waiting": ("○", styles.dim),
+            "ok": ("●", styles.good),
+            "failed": ("●", styles.error),
+            "denied": ("⊘", styles.warning),
+            "aborted": ("◌", styles.dim),
+            "again": ("↻", styles.warning),
+            "withheld": ("⊘", styles.warning),
+            "repeated": ("≡", styles.dim),
+            "unrun": ("◌", styles.dim),
         }[self.state]
-        head: list[Span] = [(f"{mark} ", style), (self._name, ink.tool), (" ", ink.text)]
+        head: list[Span] = [(f"{mark} ", style), (self._name, styles.tool), (" ", styles.text)]
         subject = clean(main_argument(self._args))
         if len(self._answers) == 1:
             subject = self._answers[0][0]
         tail = self._tail_words()
         if expanded:
             strips = wrap(
-                [(subject, ink.text), (f"  {tail}" if tail else "", ink.dim)],
+                [(subject, styles.text), (f"  {tail}" if tail else "", styles.dim)],
                 width,
                 first=head,
-                rest=[(_BODY, ink.text)],
+                rest=[(_BODY, styles.text)],
             )
-            return strips + self._paint_arguments(width, ink)
+            return strips + self._paint_arguments(width, styles)
         room = width - len(self._name) - 3 - (len(tail) + 2 if tail else 0)
-        head.append((clip(subject, max(8, room)), ink.text))
+        head.append((clip(subject, max(8, room)), styles.text))
         if tail:
-            head.append((f"  {tail}", ink.dim))
+            head.append((f"  {tail}", styles.dim))
         return wrap(head, width)
 
     def _tail_words(self) -> str:
@@ -316,7 +320,7 @@ class ToolBlock(BlockBase):
             parts.append(f"+{added} −{removed}")
         return ", ".join(part for part in parts if part)
 
-    def _paint_arguments(self, width: int, ink: Styles) -> list[Strip]:
+    def _paint_arguments(self, width: int, styles: Styles) -> list[Strip]:
         """The arguments that the header does not show, when everything is to be seen."""
         if not isinstance(self._args, Mapping):
             return []
@@ -326,16 +330,16 @@ class ToolBlock(BlockBase):
             if value == main or (self._diff and isinstance(value, str) and "\n" in value):
                 continue
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            spans = [(clean(f"{name}: "), ink.dim), (clean(shown), ink.dim)]
-            indent: Sequence[Span] = [(_BODY, ink.text)]
+            spans = [(clean(f"{name}: "), styles.dim), (clean(shown), styles.dim)]
+            indent: Sequence[Span] = [(_BODY, styles.text)]
             strips += wrap(spans, width, first=indent, rest=indent)
         return strips
 
-    def _paint_output(self, lines: Sequence[str], width: int, ink: Styles) -> list[Strip]:
+    def _paint_output(self, lines: Sequence[str], width: int, styles: Styles) -> list[Strip]:
         if not self._output:
             return []
-        style: Style = ink.error if self.state == "failed" else ink.dim
-        prefix = [(_BODY, ink.text)]
+        style: Style = styles.error if self.state == "failed" else styles.dim
+        prefix = [(_BODY, styles.text)]
         if self.state in TOLD:
             spans = [[(line, style)] for line in lines]
             return [part for span in spans for part in wrap(span, width, first=prefix, rest=prefix)]
@@ -357,13 +361,15 @@ def _note(details: Mapping[str, Any], took_ms: int) -> str:
     return ", ".join(parts)
 
 
-def _indent(ink: Styles) -> Line:
-    return [(_BODY, ink.text)]
+def _indent(styles: Styles) -> Line:
+    return [(_BODY, styles.text)]
 
 
-def _more(count: int, width: int, ink: Styles, *, which: str = "more") -> list[Strip]:
+def _more(count: int, width: int, styles: Styles, *, which: str = "more") -> list[Strip]:
     text = f"… {count} {which} line{'s' * (count != 1)}"
-    return wrap([(text, ink.dim)], width, first=[(_BODY, ink.text)], rest=[(_BODY, ink.text)])
+    return wrap(
+        [(text, styles.dim)], width, first=[(_BODY, styles.text)], rest=[(_BODY, styles.text)]
+    )
 
 
 _MARKS = {"done": "☑", "in_progress": "▶", "pending": "☐"}
@@ -382,10 +388,12 @@ def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return found if all(status in _MARKS for status, _ in found) else ()
 
 
-def todo_line(status: str, text: str, ink: Styles) -> list[tuple[str, Style]]:
+def todo_line(status: str, text: str, styles: Styles) -> list[tuple[str, Style]]:
     """One item as it is drawn."""
-    style = {"done": ink.dim, "in_progress": ink.text + ink.strong}.get(status, ink.text)
-    mark = {"done": ink.good, "in_progress": ink.accent}.get(status, ink.dim)
+    style = {"done": styles.dim, "in_progress": styles.text + styles.strong}.get(
+        status, styles.text
+    )
+    mark = {"done": styles.good, "in_progress": styles.accent}.get(status, styles.dim)
     return [(f"{_MARKS[status]} ", mark), (text, style)]
 
 

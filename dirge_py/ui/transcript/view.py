@@ -67,11 +67,11 @@ class TranscriptWidget(ScrollView, can_focus=True):
 
         typed: str = ""
 
-    def __init__(self, ink: Styles, keymap: Keymap | None = None) -> None:
+    def __init__(self, styles: Styles, keymap: Keymap | None = None) -> None:
         super().__init__(id="transcript")
-        self._ink = ink
+        self._styles = styles
         self._keymap = keymap or Keymap()
-        self._blocks = TranscriptLayout(ink)
+        self._blocks = TranscriptLayout(styles)
         self._following = ScrollAnchor(self._blocks)
         self.selection = TextSelection(self._blocks)
         self.search = TranscriptSearch(self._blocks)
@@ -126,9 +126,9 @@ class TranscriptWidget(ScrollView, can_focus=True):
 
     # -- looks
 
-    def set_ink(self, ink: Styles) -> None:
-        self._ink = ink
-        self._blocks.set_ink(ink)
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
+        self._blocks.use_styles(styles)
         self._changed_all = True
         self.redraw()
 
@@ -343,15 +343,17 @@ class TranscriptWidget(ScrollView, can_focus=True):
         line = place.line - place.row.gap if place else -1
         found = self._blocks.strip_at(place.row, line) if place else None
         if found is None:
-            strip = Strip.blank(width, self._ink.text)
+            strip = Strip.blank(width, self._styles.text)
         else:
-            strip = found.crop_extend(0, width, self._ink.text)
+            strip = found.crop_extend(0, width, self._styles.text)
             if place is not None:
-                strip = self._marks.put_on(strip, place.row, line, self._ink)
+                strip = self._marks.put_on(strip, place.row, line, self._styles)
         cursor = self.reading.cursor
         if cursor is not None and cursor == place:
-            strip = restyled(strip, 0, width, self._marks.pointed(self._ink) + self._ink.strong)
-        return self._news.put_on(strip, y, width, self._ink)
+            strip = restyled(
+                strip, 0, width, self._marks.pointed(self._styles) + self._styles.strong
+            )
+        return self._news.put_on(strip, y, width, self._styles)
 
     # -- inside
 
@@ -421,12 +423,12 @@ class NewContentBadge:
             self._text = text
             view.refresh(Region(0, view.lines_in_view - 1, view.size.width, 1))
 
-    def put_on(self, strip: Strip, y: int, width: int, ink: Styles) -> Strip:
+    def put_on(self, strip: Strip, y: int, width: int, styles: Styles) -> Strip:
         """The line `y` of the view, with the note over its end if it is the last one."""
         if not self._text or y != self._view.lines_in_view - 1:
             return strip
         size = min(cell_len(self._text), width)
-        note = Strip([Segment(self._text, ink.accent + CHOSEN)]).crop(0, size)
+        note = Strip([Segment(self._text, styles.accent + CHOSEN)]).crop(0, size)
         return Strip.join([strip.crop(0, width - size), note])
 
     def is_at(self, event: events.MouseEvent) -> bool:
@@ -469,18 +471,18 @@ class Highlights:
         self._selection = selection
         self._layout = layout
 
-    def pointed(self, ink: Styles) -> Style:
+    def pointed(self, styles: Styles) -> Style:
         """The look of what is selected, or at the cursor."""
-        return CHOSEN if self._is_colorless() else ink.selection
+        return CHOSEN if self._is_colorless() else styles.selection
 
-    def put_on(self, strip: Strip, row: BlockRow, line: int, ink: Styles) -> Strip:
+    def put_on(self, strip: Strip, row: BlockRow, line: int, styles: Styles) -> Strip:
         """A drawn line of a row, with its marks."""
         found, chosen = self._search.columns_of(row, line)
-        strip = _all_restyled(strip, found, ink.selection + ink.strong)
+        strip = _all_restyled(strip, found, styles.selection + styles.strong)
         strip = _all_restyled(strip, chosen, CHOSEN)
         part = self._selection.part_of(row)
         columns = self._layout.drawn(row).logical.cells_of(line, *part) if part else None
-        return restyled(strip, *columns, self.pointed(ink)) if columns else strip
+        return restyled(strip, *columns, self.pointed(styles)) if columns else strip
 
 
 def _all_restyled(strip: Strip, columns: Sequence[tuple[int, int]], style: Style) -> Strip:
