@@ -245,7 +245,7 @@ async def todos(app: DirgeApp) -> None:
 
 
 async def toggle_reasoning(app: DirgeApp) -> None:
-    show_thinking(app, not app.session_opener.looks.show_thinking)
+    show_thinking(app, not app.session_opener.ui_settings.show_thinking)
 
 
 def show_thinking(app: DirgeApp, is_shown: bool) -> None:
@@ -253,7 +253,7 @@ def show_thinking(app: DirgeApp, is_shown: bool) -> None:
 
     What is on the screen already stays as it is; Ctrl+O opens all of it.
     """
-    app.session_opener.looks = replace(app.session_opener.looks, show_thinking=is_shown)
+    app.session_opener.ui_settings = replace(app.session_opener.ui_settings, show_thinking=is_shown)
     app.renderer.show_thinking(is_shown)
     app.notify_user(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
 

@@ -175,11 +175,11 @@ class DirgeApp(TerminalApp):
     def renderer(self) -> "TranscriptRenderer":
         """What draws the events of this conversation; made when it is first used."""
         if self._renderer is None:
-            looks = self.session_opener.looks
+            settings = self.session_opener.ui_settings
             self._renderer = TranscriptRenderer(
                 self.transcript,
-                show_thinking=looks.show_thinking,
-                diff=looks.diff,
+                show_thinking=settings.show_thinking,
+                diff=settings.diff,
                 clock=self.clock,
                 assets=self.controller.conversation.environment.asset_dir
                 if self.controller.conversation
@@ -417,7 +417,7 @@ class DirgeApp(TerminalApp):
 
     def copy_text(self, text: str) -> str:
         """Put `text` on the clipboard; returns what can truthfully be said of that."""
-        clipboard = Clipboard(self.to_terminal, wanted=self.session_opener.looks.clipboard)
+        clipboard = Clipboard(self.to_terminal, wanted=self.session_opener.ui_settings.clipboard)
         conversation = self.controller.conversation
         is_kept = conversation is None or conversation.session_id is not None
         return clipboard.copy(text, keeps=is_kept)
@@ -443,9 +443,9 @@ class DirgeApp(TerminalApp):
         for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):
             panel.use_styles(self.panel_styles)
 
-    def take_looks(self, looks: UiSettings) -> Sequence[str]:
+    def apply_settings(self, settings: UiSettings) -> Sequence[str]:
         """Take over what the settings say of the screen; returns what is wrong with the theme."""
-        self.chrome.take_looks(looks)
+        self.chrome.apply_settings(settings)
         return self.theme_switcher.settle()
 
     def set_colors(self, name: str) -> None:
@@ -551,7 +551,7 @@ class KeyChords:
         if not app.keymap.begins_chord(key):
             return False
         self._first = key
-        self._timer = app.set_timer(app.session_opener.looks.chord_timeout_s, self.drop)
+        self._timer = app.set_timer(app.session_opener.ui_settings.chord_timeout_s, self.drop)
         app.hint(f"{spell(key)} … the second key; Esc cancels")
         return True
 

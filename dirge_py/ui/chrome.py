@@ -102,7 +102,7 @@ class ChromePresenter:
         self.display: Sequence[Side] = ("left", "main", "right")
         self.place = ""
         self.beat = 0
-        self._looks = UiSettings()
+        self._ui_settings = UiSettings()
         self._git: GitStatus | None = None
         self._asking_git: Worker[None] | None = None
         self._run: Run | None = None
@@ -115,13 +115,13 @@ class ChromePresenter:
 
     # -- what the settings and the screen say
 
-    def take_looks(self, looks: UiSettings) -> None:
+    def apply_settings(self, settings: UiSettings) -> None:
         """Take over what the settings say of panels, face, calls and editor."""
-        self._looks = looks
-        self.notifier.kind = looks.notify
-        self.following.command = looks.editor_open_command
-        self.panel = looks.panel
-        self.display = [side for side in ("left", "main", "right") if side in looks.display]
+        self._ui_settings = settings
+        self.notifier.kind = settings.notify
+        self.following.command = settings.editor_open_command
+        self.panel = settings.panel
+        self.display = [side for side in ("left", "main", "right") if side in settings.display]
         self.fit(self._app.size.width)
         _: Worker[None] = self._app.run_worker(self._read_bounds, exit_on_error=False)
 
@@ -258,13 +258,13 @@ class ChromePresenter:
 
     @property
     def standing(self) -> StatusModel:
-        shown = face(self._mood, 0 if self._looks.reduced_motion else self.beat)
+        shown = face(self._mood, 0 if self._ui_settings.reduced_motion else self.beat)
         return status_of(
             self._app.controller,
             self.place,
             bounds=self.bounds,
             run=self._run,
-            face=shown if self._looks.has_avatar else "",
+            face=shown if self._ui_settings.has_avatar else "",
             phase=self._phase(),
         )
 

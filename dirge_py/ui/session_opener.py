@@ -52,7 +52,7 @@ class OpenerApp(Protocol):
     def replay(
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None: ...
-    def take_looks(self, looks: UiSettings) -> Sequence[str]: ...
+    def apply_settings(self, settings: UiSettings) -> Sequence[str]: ...
     def take_mouse(self, *, is_ours: bool) -> None: ...
     def set_colors(self, name: str) -> None: ...
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
@@ -72,7 +72,7 @@ class TuiSessionOpener:
         self.asker = DialogAsker(dialogs)
         self._sessions = SessionOpener(self, app.controller, self.asker)
         self._is_over = asyncio.Event()
-        self.looks = UiSettings()
+        self.ui_settings = UiSettings()
         self._is_told = False
         self._good_news: list[str] = []
 
@@ -150,7 +150,7 @@ class TuiSessionOpener:
     async def _open(self) -> None:
         while True:
             try:
-                warnings = self._take_looks(*await asyncio.to_thread(self._prepare))
+                warnings = self._apply_settings(*await asyncio.to_thread(self._prepare))
                 warnings += await self._ask_for_trust()
                 conversation = await self._open_first()
                 break
@@ -218,21 +218,21 @@ class TuiSessionOpener:
         commands = discover(slash, import_module("dirge_py.ui.commands"))
         return self._start.prepare(), commands
 
-    def _take_looks(self, looks: UiSettings, commands: Registry) -> list[str]:
+    def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
         """Take over what the settings say; returns what is wrong with it."""
         app = self._app
-        self.looks = looks
+        self.ui_settings = settings
         # GNU screen holds an Esc back for as long as the mouse is reported.
         in_screen = bool(os.environ.get("STY")) and not os.environ.get("TMUX")
-        app.take_mouse(is_ours=looks.has_mouse and not in_screen)
-        problems = app.keymap.change(looks.keys, preset_of(looks.keymap, looks.enter))
-        app.composer.use_vim(is_on=looks.keymap == "vim")
+        app.take_mouse(is_ours=settings.has_mouse and not in_screen)
+        problems = app.keymap.change(settings.keys, preset_of(settings.keymap, settings.enter))
+        app.composer.use_vim(is_on=settings.keymap == "vim")
         app.commands.take(commands)
-        odd_names = app.commands.use_own_names(looks.aliases)
+        odd_names = app.commands.use_own_names(settings.aliases)
         problems = [*problems, *unsendable(app.keymap, has_kitty=speaks_kitty())]
         warnings = [f"[keys]: {problem}" for problem in problems]
         warnings += [f"[aliases]: {warning}" for warning in odd_names]
-        warnings += app.take_looks(looks)
+        warnings += app.apply_settings(settings)
         return warnings
 
     # -- SessionView

@@ -37,8 +37,8 @@ async def test_a_second_key_that_means_nothing_says_so_and_is_not_typed(room: Ro
 
 
 async def test_a_first_key_is_forgotten_after_a_while(room: Room):
-    looks = UiSettings(chord_timeout_s=0.05)
-    async with desk(room, prepare=lambda: looks) as d:
+    settings = UiSettings(chord_timeout_s=0.05)
+    async with desk(room, prepare=lambda: settings) as d:
         await d.pilot.press("ctrl+x")
         await d.until(lambda: "the second key" not in d.screen)
         await d.type("q")
@@ -46,8 +46,8 @@ async def test_a_first_key_is_forgotten_after_a_while(room: Room):
 
 
 async def test_a_chord_takes_the_prompt_that_a_search_has_found(room: Room):
-    looks = UiSettings(keys={"cursor_text_start": ["ctrl+x ctrl+a"]})
-    async with desk(room, prepare=lambda: looks) as d:
+    settings = UiSettings(keys={"cursor_text_start": ["ctrl+x ctrl+a"]})
+    async with desk(room, prepare=lambda: settings) as d:
         d.app.composer.prompts.add("an earlier prompt")
         await d.type("draft")
         await d.pilot.press("ctrl+r", *"early", "backspace", "ctrl+x", "ctrl+a")
@@ -57,8 +57,8 @@ async def test_a_chord_takes_the_prompt_that_a_search_has_found(room: Room):
 
 
 async def test_a_chord_between_two_cuts_parts_them(room: Room):
-    looks = UiSettings(keys={"cut_to_end": ["ctrl+x k"], "newline": ["ctrl+x n"]})
-    async with desk(room, prepare=lambda: looks) as d:
+    settings = UiSettings(keys={"cut_to_end": ["ctrl+x k"], "newline": ["ctrl+x n"]})
+    async with desk(room, prepare=lambda: settings) as d:
         await d.type("one two three")
         await d.pilot.press("ctrl+w", "ctrl+x", "n", "ctrl+w", "ctrl+y")
 
@@ -66,8 +66,8 @@ async def test_a_chord_between_two_cuts_parts_them(room: Room):
 
 
 async def test_a_key_of_the_settings_runs_a_command(room: Room):
-    looks = UiSettings(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
-    async with desk(room, prepare=lambda: looks) as d:
+    settings = UiSettings(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
+    async with desk(room, prepare=lambda: settings) as d:
         assert "[keys]: there is no action 'redrew'. Did you mean `redraw`?" in d.text
         await d.pilot.press("f9")
         await d.until(lambda: d.talk.settings.mode == "plan")

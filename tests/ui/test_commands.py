@@ -20,10 +20,10 @@ from tests.ui.desk import HELD, Desk, desk
 
 
 async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room):
-    looks = UiSettings(
+    settings = UiSettings(
         keys={"toggle_all": ["ctrl-t"], "page-up": ["none"]}, aliases={"/m": "/model small"}
     )
-    async with desk(room, prepare=lambda: looks) as d:
+    async with desk(room, prepare=lambda: settings) as d:
         await d.send("/help")
         await d.until(lambda: "/help" in d.text and "Keys" in d.text)
         for command in d.app.front.commands:
@@ -90,8 +90,8 @@ async def test_an_own_name_runs_what_it_stands_for(room: Room):
 
 
 async def test_what_is_odd_about_the_settings_is_said_at_the_start(room: Room):
-    looks = UiSettings(keys={"fly": ["f1"]}, aliases={"/quit": "/clear", "/x": "/nothing"})
-    async with desk(room, prepare=lambda: looks, theme="neon") as d:
+    settings = UiSettings(keys={"fly": ["f1"]}, aliases={"/quit": "/clear", "/x": "/nothing"})
+    async with desk(room, prepare=lambda: settings, theme="neon") as d:
         await d.until(lambda: "[ui]" in d.text)
         assert "! [keys]: there is no action 'fly'." in d.text
         assert "! [aliases]: /quit is now /clear, no longer the built-in command." in d.text

@@ -10,8 +10,8 @@ from tests.ui.desk import HELD, Desk, desk
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 
 
-def looking(room: Room, looks: UiSettings, **more: Any) -> AbstractAsyncContextManager[Desk]:
-    return desk(room, prepare=lambda: looks, **more)
+def looking(room: Room, settings: UiSettings, **more: Any) -> AbstractAsyncContextManager[Desk]:
+    return desk(room, prepare=lambda: settings, **more)
 
 
 VIM = UiSettings(keymap="vim")
@@ -118,8 +118,8 @@ async def test_emacs_keys_move_select_cut_and_copy(room: Room):
 
 
 async def test_own_keys_go_before_those_of_a_keymap(room: Room):
-    looks = UiSettings(keymap="emacs", keys={"stash": ["ctrl+s"]})
-    async with looking(room, looks) as d:
+    settings = UiSettings(keymap="emacs", keys={"stash": ["ctrl+s"]})
+    async with looking(room, settings) as d:
         await d.type("later")
         await d.pilot.press("ctrl+s")
         assert d.app.composer.stashed == ["later"]

@@ -307,8 +307,8 @@ async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
 
 
 async def test_the_settings_say_which_panels_there_are(room: Room):
-    looks = UiSettings(panel="on", display=["main", "right"])
-    async with desk(room, size=(120, 30), prepare=lambda: looks) as d:
+    settings = UiSettings(panel="on", display=["main", "right"])
+    async with desk(room, size=(120, 30), prepare=lambda: settings) as d:
         assert d.app.chrome.right.display
         assert not d.app.chrome.left.display
 
@@ -388,8 +388,8 @@ async def test_a_detached_program_has_no_terminal_and_tells_how_it_ended(tmp_pat
 async def test_what_the_agent_changed_is_opened_at_its_line(working: Room):
     seen = working.project.parent / "seen"
     script = f"import sys; open({str(seen)!r}, 'a').write(' '.join(sys.argv[1:]))"
-    looks = UiSettings(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
-    async with desk(working, mode="yolo", prepare=lambda: looks) as d:
+    settings = UiSettings(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
+    async with desk(working, mode="yolo", prepare=lambda: settings) as d:
         d.let_go()
         await d.send("go")
         await d.until(lambda: seen.exists() and seen.read_text())

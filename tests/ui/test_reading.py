@@ -129,8 +129,8 @@ async def test_a_slash_finds_and_comes_back_to_reading(room: Room):
 
 
 async def test_the_hint_names_the_keys_that_read(room: Room):
-    looks = UiSettings(keys={"reading.select": ["x"], "reading.copy_read": ["none"]})
-    async with desk(room, prepare=lambda: looks, size=(100, 16)) as d:
+    settings = UiSettings(keys={"reading.select": ["x"], "reading.copy_read": ["none"]})
+    async with desk(room, prepare=lambda: settings, size=(100, 16)) as d:
         await d.pilot.press("ctrl+up")
         await d.until(lambda: "Down moves" in d.screen)
 

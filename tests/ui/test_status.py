@@ -175,18 +175,18 @@ def is_quiet(terminal: Terminal) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("looks", "told"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
+    ("settings", "told"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
 )
-async def test_the_face_can_be_taken_away(room: Room, looks: UiSettings, told: bool):
-    async with desk(room, prepare=lambda: looks) as d:
+async def test_the_face_can_be_taken_away(room: Room, settings: UiSettings, told: bool):
+    async with desk(room, prepare=lambda: settings) as d:
         await d.until(lambda: ("(o o)" in d.screen) == told)
         assert "ready" in d.screen
 
 
 async def test_with_reduced_motion_the_face_keeps_still(room: Room):
     room.model.will_call("bash", command=HELD)
-    looks = UiSettings(reduced_motion=True)
-    async with desk(room, mode="yolo", prepare=lambda: looks) as d:
+    settings = UiSettings(reduced_motion=True)
+    async with desk(room, mode="yolo", prepare=lambda: settings) as d:
         await d.send("build it")
         await d.until(lambda: "($_$)" in d.screen)
         d.app.ticker.beat()

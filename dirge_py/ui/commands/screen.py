@@ -91,7 +91,7 @@ async def reasoning(args: str, conversation: "Conversation", front: FrontEnd) ->
     assert isinstance(front, TuiFrontEnd)
     if args and args not in _STATES:
         raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
-    shown = front.app.session_opener.looks.show_thinking
+    shown = front.app.session_opener.ui_settings.show_thinking
     show_thinking(front.app, _STATES.get(args, not shown))
 
 
