@@ -4,7 +4,6 @@ An action takes the app and is awaited. `ACTIONS` is the only table of them.
 """
 
 import asyncio
-import importlib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Literal
 
 from textual.app import SuspendNotSupported
 
+from dirge_py.files.assets import PICTURE_LIMIT
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.extensions import Command
@@ -155,8 +155,7 @@ async def paste(app: DirgeApp) -> None:
         app.hint(clip.problem)
     elif not clip.image:
         app.composer.paste(clip.text)
-    # Imported now: few starts ever paste a picture.
-    elif len(clip.image) > importlib.import_module("dirge_py.files.assets").PICTURE_LIMIT:
+    elif len(clip.image) > PICTURE_LIMIT:
         app.notify_user("The picture is larger than 5 MiB. Scale it down first.", tone="warning")
     elif problem := _why_not_seen(app):
         app.notify_user(problem, tone="warning")

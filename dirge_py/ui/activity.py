@@ -6,9 +6,8 @@ The face is five cells of the status line that show the state.
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import (
     AgentEnd,
@@ -27,11 +26,7 @@ from dirge_py.types.events import (
 )
 from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import Cancelled, Done, Outcome
-
-if TYPE_CHECKING:
-    from dirge_py.ui.transcript.tool_block import main_argument
-else:
-    main_argument = late("dirge_py.ui.transcript.tool_block", "main_argument")
+from dirge_py.ui.transcript.blocks import main_argument
 
 Mood = Literal[
     "idle",

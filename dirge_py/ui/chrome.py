@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.worker import Worker
 
 from dirge_py.frontend.controller import ChatController
+from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
@@ -28,7 +29,7 @@ from dirge_py.ui.panels.side_panels import (
     left_lines,
     right_lines,
 )
-from dirge_py.ui.programs import GitStatus, ScreenPrograms, read_git_status
+from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.status import (
     LimitsShown,
     StatusBar,
@@ -45,6 +46,9 @@ from dirge_py.ui.transcript.view import TranscriptWidget
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.run import Run
+    from dirge_py.ui.git_status import GitStatus, read_git_status
+else:
+    read_git_status = late("dirge_py.ui.git_status", "read_git_status")
 
 
 WIDE = 152

@@ -28,6 +28,7 @@ from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.above_input import QueuePanel
 from dirge_py.ui.panels.choices import LineQuestion, Picker
 from dirge_py.ui.panels.dialog import Answer, Dialog
+from dirge_py.ui.panels.trust import TrustDialog
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.layout import LinePosition
@@ -37,12 +38,10 @@ if TYPE_CHECKING:
     from dirge_py.ui.panels.form import QuestionForm
     from dirge_py.ui.panels.hunk_view import EditFile
     from dirge_py.ui.panels.permission import PermissionDialog
-    from dirge_py.ui.panels.trust import TrustDialog
     from dirge_py.ui.transcript.plan_blocks import PhaseBlock
 else:
     QuestionForm = late("dirge_py.ui.panels.form", "QuestionForm")
     PermissionDialog = late("dirge_py.ui.panels.permission", "PermissionDialog")
-    TrustDialog = late("dirge_py.ui.panels.trust", "TrustDialog")
 
 _SMALL_HEIGHT = 10
 """Rows below which a question takes the place of everything else."""
@@ -115,7 +114,7 @@ class DialogHost:
     def question_form(self, questions: Sequence[Question]) -> "QuestionForm":
         return QuestionForm(questions, **self._look)
 
-    def trust_dialog(self, offer: TrustOffer) -> "TrustDialog":
+    def trust_dialog(self, offer: TrustOffer) -> TrustDialog:
         return TrustDialog(offer, **self._look)
 
     @property

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +18,7 @@ from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, NoProvider
 from dirge_py.types.questions import SupportsTrust
+from dirge_py.ui import commands
 from dirge_py.ui.dialog_host import DialogAsker, DialogHost
 from dirge_py.ui.keymap import Keymap, preset_of, speaks_kitty, unsendable
 from dirge_py.ui.options import UiOptions, UiSettings
@@ -215,8 +215,8 @@ class TuiSessionOpener:
 
     def _prepare(self) -> tuple[UiSettings, Registry]:
         # Some hundred modules, none of which the first frame needs.
-        commands = discover(slash, import_module("dirge_py.ui.commands"))
-        return self._start.prepare(), commands
+        registry = discover(slash, commands)
+        return self._start.prepare(), registry
 
     def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
         """Take over what the settings say; returns what is wrong with it."""

@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Any
 from textual.app import SuspendNotSupported
 
 from dirge_py.lib.lazy import late
+from dirge_py.sdk.doctor.report import CheckResult, as_text
+from dirge_py.sdk.doctor.terminal import (
+    TerminalAnswers,
+    append_lines,
+    ask_terminal,
+    is_simple,
+    missing_lines,
+)
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
@@ -23,22 +31,9 @@ from dirge_py.ui.terminal.clipboard import last_copy_file
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.sdk.doctor.checks import examine
-    from dirge_py.sdk.doctor.report import CheckResult, as_text
-    from dirge_py.sdk.doctor.terminal import (
-        TerminalAnswers,
-        append_lines,
-        ask_terminal,
-        is_simple,
-        missing_lines,
-    )
     from dirge_py.ui.app import DirgeApp
 else:
-    ask_terminal = late("dirge_py.sdk.doctor.terminal", "ask_terminal")
     examine = late("dirge_py.sdk.doctor.checks", "examine")
-    as_text = late("dirge_py.sdk.doctor.report", "as_text")
-    is_simple = late("dirge_py.sdk.doctor.terminal", "is_simple")
-    append_lines = late("dirge_py.sdk.doctor.terminal", "append_lines")
-    missing_lines = late("dirge_py.sdk.doctor.terminal", "missing_lines")
 
 _SCOPES: Mapping[str, str] = {
     "composer": "Writing",

@@ -1,6 +1,5 @@
 """The box above the input in which a `!` command runs, and its keys as the bytes of an xterm."""
 
-import importlib
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -9,6 +8,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
+from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fitted
@@ -18,6 +18,9 @@ from dirge_py.ui.transcript.lines import Line, clip, strip
 if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand
     from dirge_py.ui.panels.emulator import Emulator
+else:
+    # Most who start dirge never run a command of their own.
+    Emulator = late("dirge_py.ui.panels.emulator", "Emulator")
 
 
 ROWS = 12
@@ -64,11 +67,9 @@ class ShellBox(Widget, can_focus=True):
 
     def open(self, command: "PtyCommand", title: str, begun: bytes) -> None:
         """Show a command that runs, and what it wrote up to now."""
-        # Imported now: most who start dirge never run a command of their own.
-        module = importlib.import_module("dirge_py.ui.panels.emulator")
         self._command, self._title, self._back = command, clean(title), 0
         rows, columns = self.room(self.app.size)
-        self._emulator = module.Emulator(rows=rows, columns=columns, answer=command.type)
+        self._emulator = Emulator(rows=rows, columns=columns, answer=command.type)
         self.display = True
         self.feed(begun)
         self.refresh(layout=True)

@@ -14,13 +14,13 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import TodoEntry
-from dirge_py.ui.programs import GitStatus
 from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 if TYPE_CHECKING:
     from dirge_py.processes.shells import ShellState
+    from dirge_py.ui.git_status import GitStatus
 
 
 MOST_TODOS = 8
@@ -37,7 +37,7 @@ class LeftPanelContent:
     gauge: ContextGauge
     foldings: int = 0
     recent: Sequence[tuple[str, str]] = ()
-    git: GitStatus | None = None
+    git: "GitStatus | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def _call(name: str, target: str, width: int, styles: Styles) -> Line:
     return line
 
 
-def _git(git: GitStatus | None, width: int, styles: Styles) -> list[Line]:
+def _git(git: "GitStatus | None", width: int, styles: Styles) -> list[Line]:
     if git is None:
         return []
     counts: Mapping[str, int] = {

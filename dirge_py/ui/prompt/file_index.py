@@ -12,12 +12,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+    from watchfiles import awatch as awatch
 
     _Specs = tuple[tuple[str, GitIgnoreSpec], ...]
+else:
+    awatch = late("watchfiles", "awatch")
 
 MOST_WATCHED = 50_000
 """Folders beyond which nothing is watched: the list is made again now and then instead."""
@@ -80,11 +84,16 @@ class FileIndex:
         self._on_news()
 
     async def _changes(self, tree: "FileTree") -> AsyncIterator[Sequence[str]]:
-        watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
         stop = asyncio.Event()
         folders = [str(tree.root / folder) for folder in tree.folders]
-        watching = watchfiles.awatch(
-            *folders, recursive=False, debounce=_SETTLES_MS, stop_event=stop, watch_filter=None
+        # In a thread, as the first call imports the library.
+        watching = await asyncio.to_thread(
+            awatch,
+            *folders,
+            recursive=False,
+            debounce=_SETTLES_MS,
+            stop_event=stop,
+            watch_filter=None,
         )
         coming = asyncio.ensure_future(anext(watching, None))
         # Its first step begins to watch. What changed before that, after the list, nobody tells.

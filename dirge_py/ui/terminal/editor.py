@@ -10,20 +10,14 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from textual.app import SuspendNotSupported
 
-from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
-from dirge_py.processes.programs import find_program, run_in_foreground
+from dirge_py.processes.programs import find_program, run_in_foreground, start_detached
 from dirge_py.types.errors import ProcessError
 from dirge_py.ui.terminal.app_base import TerminalApp
-
-if TYPE_CHECKING:
-    from dirge_py.processes.programs import start_detached
-else:
-    start_detached = late("dirge_py.processes.programs", "start_detached")
 
 
 async def edit_in_editor(app: TerminalApp, text: str) -> str | None:

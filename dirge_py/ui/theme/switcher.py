@@ -3,7 +3,6 @@
 Our themes as Textual's: the colours of the widgets that Textual draws.
 """
 
-import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from dirge_py.types.extensions import Theme
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.choices import LineQuestion, Picker
 from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.prompt.file_index import awatch
 from dirge_py.ui.theme.styles import (
     Styles,
     complete_colors,
@@ -118,8 +118,7 @@ class ThemeSwitcher:
         # A file that is a link is changed where it really is.
         places = {file.parent, file.resolve().parent}
         names = {file.name, file.resolve().name}
-        watchfiles = importlib.import_module("watchfiles")
-        async for changes in watchfiles.awatch(*places, recursive=False):
+        async for changes in awatch(*places, recursive=False):
             if names & {Path(path).name for _, path in changes} and file.exists():
                 self._read_again()
 

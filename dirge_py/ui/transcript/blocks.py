@@ -7,8 +7,8 @@ Blocks of prose, diffs, tool calls and plans have modules of their own.
 
 import re
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from textual.strip import Strip
 
@@ -27,14 +27,16 @@ class TranscriptBlock(Protocol):
     `gathers`. `is_open` overrides the transcript's "expand all" once the
     person has clicked on this block; None until then. `group`: the block that it belongs to; it is
     there only while that one is open, and set in. `is_wide`: it is painted with all columns
-    there are, not only with those that prose can be read in. `landmarks`: lines of what was painted
-    last at which a keyboard may stop, such as where hunks begin; at least the first.
+    there are, not only with those that prose can be read in. `is_tool_call`: it shows one call.
+    `landmarks`: lines of what was painted last at which a keyboard may stop, such as where hunks
+    begin; at least the first.
     """
 
     version: int
     gap: bool
     gathers: bool
     is_wide: bool
+    is_tool_call: bool
     is_open: bool | None
     group: "TranscriptBlock | None"
     landmarks: Sequence[int]
@@ -69,6 +71,7 @@ class BlockBase:
     gap = True
     gathers = False
     is_wide = False
+    is_tool_call = False
 
     def __init__(self) -> None:
         self.version = 0
@@ -86,6 +89,20 @@ class BlockBase:
 
     def changed(self) -> None:
         self.version += 1
+
+
+_MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
+
+
+def main_argument(args: Any) -> str:
+    """The one argument that tells this call from others of the same tool."""
+    if not isinstance(args, Mapping):
+        return str(args or "")
+    for name in _MAIN_ARGUMENTS:
+        if isinstance(args.get(name), str):
+            return str(args[name])
+    texts = [value for value in args.values() if isinstance(value, str)]
+    return texts[0] if texts else ""
 
 
 def guess_lines(text: str, width: int) -> int:

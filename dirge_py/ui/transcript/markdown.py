@@ -1,11 +1,9 @@
 """Markdown as lines: markdown-it reads it, this draws it, one function per kind of block.
 
 Nothing is fetched and nothing is hidden: a link shows where it goes, an image is its address.
-Columns of tables are as wide as their cells, and narrowed together on a narrow screen. Pygments is
-imported when the first code is shown.
+Columns of tables are as wide as their cells, and narrowed together on a narrow screen.
 """
 
-import importlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +13,8 @@ from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
@@ -374,10 +374,7 @@ def _style(token: str, styles: Styles) -> Style:
 
 @lru_cache(maxsize=32)
 def _lexer(language: str) -> Any:
-    pygments = importlib.import_module("pygments.lexers")
-    unknown = importlib.import_module("pygments.util").ClassNotFound
-
     try:
-        return pygments.get_lexer_by_name(language, stripnl=False, ensurenl=True)
-    except unknown:
+        return get_lexer_by_name(language, stripnl=False, ensurenl=True)
+    except ClassNotFound:
         return None

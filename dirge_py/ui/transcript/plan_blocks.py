@@ -31,11 +31,11 @@ from dirge_py.ui.transcript.blocks import (
     TranscriptBlock,
     duration_text,
     guess_lines,
+    main_argument,
     spent_text,
 )
 from dirge_py.ui.transcript.lines import Span, behind, clip, strip, wrap
 from dirge_py.ui.transcript.prose import ProseBlock, pieces_of
-from dirge_py.ui.transcript.tool_block import main_argument
 
 PHASES: Sequence[PhaseName] = get_args(PhaseName)
 _LEAST_RULE = 4

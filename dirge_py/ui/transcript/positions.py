@@ -3,7 +3,6 @@
 `ScrollAnchor` holds where the view stands: at the end, which it follows, or at a line.
 """
 
-import importlib
 from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -230,10 +229,8 @@ def whole_text(layout: TranscriptLayout) -> str:
 
 
 def _parts(layout: TranscriptLayout) -> Iterator[str]:
-    # The first frame needs no calls yet, and nobody this module before there are some.
-    calls = importlib.import_module("dirge_py.ui.transcript.tool_block").ToolBlock
     for row in layout.rows:
         block, text = row.block, text_of(layout, row).strip("\n")
         if text.strip():
-            mark = "● " if isinstance(block, calls) else "› " * isinstance(block, UserBlock)
+            mark = "● " if block.is_tool_call else "› " * isinstance(block, UserBlock)
             yield "\n" * row.gap + mark + text + "\n"

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import BlockBase
+from dirge_py.ui.transcript.blocks import BlockBase, main_argument
 from dirge_py.ui.transcript.diff import (
     DiffLayout,
     DiffRow,
@@ -74,20 +74,8 @@ TOLD_FROM_MS = 1000
 _LONGEST_OUTPUT = 400_000
 """Characters of one result kept for the view; all of it is in the session."""
 _LIVE_OUTPUT = 8_000
-_MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
 _EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
-
-
-def main_argument(args: Any) -> str:
-    """The one argument that tells this call from others of the same tool."""
-    if not isinstance(args, Mapping):
-        return str(args or "")
-    for name in _MAIN_ARGUMENTS:
-        if isinstance(args.get(name), str):
-            return str(args[name])
-    texts = [value for value in args.values() if isinstance(value, str)]
-    return texts[0] if texts else ""
 
 
 def _folder_asked_for(args: Any) -> str:
@@ -98,6 +86,8 @@ def _folder_asked_for(args: Any) -> str:
 
 class ToolBlock(BlockBase):
     """A call from its first letter to its result."""
+
+    is_tool_call = True
 
     def __init__(
         self,

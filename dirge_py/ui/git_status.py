@@ -1,0 +1,70 @@
+"""The state of the git checkout as the side panel shows it.
+
+Imported when a panel first asks: it brings along the reader of git's settings.
+"""
+
+import asyncio
+import os
+from functools import partial
+from pathlib import Path
+
+from dirge_py.files.git import branch_of
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
+from dirge_py.ui.programs import ScreenPrograms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitStatus:
+    """`staged`, `unstaged` and `untracked` count files; `subject` is that of the last commit.
+
+    `is_withheld`: nothing is known but the branch, as the repository names programs that git would
+    start.
+    """
+
+    branch: str
+    staged: int = 0
+    unstaged: int = 0
+    untracked: int = 0
+    subject: str = ""
+    is_withheld: bool = False
+
+
+async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | None:
+    """As git tells; None outside of a checkout, or where there is no git."""
+    # Nobody was asked whether the repository may run anything, and `git status` might.
+    if await asyncio.to_thread(git_hazard, os.path.realpath(cwd)):
+        branch = branch_of(cwd)
+        return GitStatus(branch=branch, is_withheld=True) if branch else None
+    ask = partial(programs.ask, "git", cwd=cwd, variables=GIT_HARDENING)
+    status = await ask("status", "--porcelain=v2", "--branch", "--ignore-submodules=all")
+    if status is None:
+        return None
+    subject = await ask("log", "-1", "--format=%s")
+    return parse_git_status(status, (subject or "").strip())
+
+
+def parse_git_status(status: str, subject: str = "") -> GitStatus:
+    """What `git status --porcelain=v2 --branch` says."""
+    branch, oid = "", ""
+    staged = unstaged = untracked = 0
+    for line in status.splitlines():
+        kind, _, rest = line.partition(" ")
+        if line.startswith("# branch.head "):
+            branch = line.removeprefix("# branch.head ")
+        elif line.startswith("# branch.oid "):
+            oid = line.removeprefix("# branch.oid ")
+        elif kind in ("1", "2"):
+            staged += rest[:1] != "."
+            unstaged += rest[1:2] != "."
+        elif kind == "u":
+            unstaged += 1
+        elif kind == "?":
+            untracked += 1
+    return GitStatus(
+        branch=oid[:8] if branch == "(detached)" else branch,
+        staged=staged,
+        unstaged=unstaged,
+        untracked=untracked,
+        subject=subject,
+    )
