@@ -159,6 +159,7 @@ def _interactive(flags: Namespace) -> int:
 
         return line_mode(flags)
     _need_terminal()
+    _need_textual()
     from dirge_py.cli.interactive import tui_start
     from dirge_py.ui.run import run_tui
 
@@ -187,6 +188,7 @@ def _opened_demo(*, has_plan: bool) -> "Demo":
 
 def _demo_on_screen(*, has_plan: bool) -> int:
     _need_terminal()
+    _need_textual()
     from dirge_py.cli.interactive import demo_start
     from dirge_py.ui.run import run_tui
 
@@ -196,6 +198,13 @@ def _demo_on_screen(*, has_plan: bool) -> int:
         return 0 if demo.has_passed else 1
     finally:
         demo.close()
+
+
+def _need_textual() -> None:
+    # Before anything that imports private parts of Textual.
+    from dirge_py.ui.terminal.textual_parts import check_textual
+
+    check_textual()
 
 
 def _need_terminal() -> None:

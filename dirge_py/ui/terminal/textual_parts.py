@@ -1,0 +1,100 @@
+"""The private parts of Textual that dirge uses, and the check at the start that they are there.
+
+Textual may rename them in any release. The check turns that into a sentence that names the part and
+the version that works; without it the program would end with a traceback, or draw nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+
+import textual
+
+from dirge_py.types.errors import DirgeError
+
+TESTED_VERSION = "8.2.7"
+"""The oldest release of the minor version that dirge is tested with; pyproject.toml pins it."""
+
+PRIVATE_PARTS: Mapping[str, Sequence[str]] = {
+    # How a terminal's sequences are read.
+    "textual._ansi_sequences": ("ANSI_SEQUENCES_KEYS",),
+    "textual._keyboard_protocol": ("FUNCTIONAL_KEYS", "MODIFIER_FUNCTIONAL_KEYS"),
+    "textual._xterm_parser": (
+        "XTermParser._parse_extended_key",
+        "XTermParser._sequence_to_key_events",
+    ),
+    "textual.keys": ("_character_to_key",),
+    # The driver: the terminal's size, its mouse, and the thread that writes to it.
+    "textual.drivers.linux_driver": (
+        "LinuxDriver._auto_restart",
+        "LinuxDriver._disable_mouse_support",
+        "LinuxDriver._enable_mouse_support",
+        "LinuxDriver._file",
+        "LinuxDriver._get_terminal_size",
+        "LinuxDriver._mouse",
+        "LinuxDriver._must_signal_resume",
+        "LinuxDriver._sigcont_application",
+        "LinuxDriver._size",
+        "LinuxDriver._writer_thread",
+    ),
+    # The app: how it ends, and whether somebody looks at it.
+    "textual.app": (
+        "App._close_messages_no_wait",
+        "App._driver",
+        "App._fatal_error",
+        "App._handle_exception",
+        "App._watch_app_focus",
+    ),
+    "textual.widget": ("Widget._on_key", "Widget._scroll_update"),
+    # The input.
+    "textual.document._document": ("EditResult", "Location", "Selection"),
+    "textual.document._edit": ("Edit._edit_result",),
+    "textual.document._history": ("EditHistory",),
+    "textual.widgets": (
+        "TextArea._cursor_offset",
+        "TextArea._on_key",
+        "TextArea._on_mouse_down",
+        "TextArea._on_paste",
+        "TextArea._recompute_cursor_offset",
+        "TextArea._replace_via_keyboard",
+        "TextArea._validate_selection",
+    ),
+}
+"""By module: names, or `Class.name` for what is overridden, called or read of a class."""
+
+
+def check_textual() -> None:
+    """Check that the installed Textual has every private part that dirge uses.
+
+    Raises:
+        DirgeError: it lacks some; the message names them, the hint the version to install.
+    """
+    missing = list(missing_parts())
+    if missing:
+        raise DirgeError(
+            f"dirge does not work with Textual {textual.__version__}, which is installed here: "
+            f"it has no {', '.join(f'`{part}`' for part in missing)}.",
+            hint=f'Install a version that dirge is tested with: pip install "textual~='
+            f'{TESTED_VERSION}"',
+        )
+
+
+def missing_parts() -> Iterator[str]:
+    """The parts that the installed Textual lacks, with their modules."""
+    for module_name, names in PRIVATE_PARTS.items():
+        try:
+            module = import_module(module_name)
+        except ImportError:
+            yield module_name
+            continue
+        for name in names:
+            owner_name, _, member = name.rpartition(".")
+            owner = getattr(module, owner_name, None) if owner_name else module
+            if owner is None or not (hasattr(owner, member) or _sets(owner, member)):
+                yield f"{module_name}.{name}"
+
+
+def _sets(owner: object, name: str) -> bool:
+    """Whether instances of the class get this attribute when they are made."""
+    classes = owner.__mro__ if isinstance(owner, type) else ()
+    starts = (vars(one)["__init__"] for one in classes if "__init__" in vars(one))
+    return any(name in start.__code__.co_names for start in starts if hasattr(start, "__code__"))
