@@ -92,7 +92,9 @@ def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
 def test_code_that_was_cut_is_copied_whole(text: str, width: int):
     line = text.replace("\n", "")
 
-    copied = LogicalText(fold([(line, STYLES.code)], width, prefix=[("  ", STYLES.text)])).text
+    copied = LogicalText(
+        fold([(line, STYLES.markdown.code)], width, prefix=[("  ", STYLES.text)])
+    ).text
 
     assert copied.rstrip() == line.rstrip()
 

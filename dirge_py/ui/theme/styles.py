@@ -69,38 +69,84 @@ def complete_colors(theme: Theme) -> Mapping[str, str]:
     return {**ground.colors, **theme.colors}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkdownStyles:
+    """How the parts of formatted text are drawn."""
+
+    emphasis: Style
+    """Italic, put on top of the style around it."""
+    strike: Style
+    """Struck through, put on top of the style around it."""
+    code: Style
+    """Code within a line, and what a highlighter does not tell apart."""
+    link: Style
+    """The label of a link, and the address behind it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntaxStyles:
+    """How highlighted source code is drawn."""
+
+    keyword: Style
+    """Reserved words."""
+    string: Style
+    """Text between quotes."""
+    comment: Style
+    """Comments of every kind."""
+    number: Style
+    """Numbers of every base."""
+    function: Style
+    """Names of functions, classes, decorators and built-ins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffStyles:
+    """How changed lines are drawn, each on a background of its own."""
+
+    added: Style
+    """Lines that are new."""
+    removed: Style
+    """Lines that are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Styles:
     """Every style the transcript uses. All carry the background, so a line needs no second pass."""
 
-    name: str
     text: Style
+    """What the model and dirge say."""
     dim: Style
+    """What matters less: hints, borders, line numbers."""
     accent: Style
+    """What stands out: the cursor, marks, the state while something runs."""
     user: Style
+    """What the person said."""
     heading: Style
+    """Titles, of panels too, and the first row of a table."""
     strong: Style
-    emphasis: Style
-    strike: Style
-    code: Style
-    link: Style
+    """Bold, put on top of another style."""
     tool: Style
+    """The name of a tool at the head of its call."""
     thinking: Style
+    """What the model thinks."""
     good: Style
+    """What went well."""
     warning: Style
+    """What needs a look."""
     error: Style
-    added: Style
-    removed: Style
+    """What went wrong, and what is dangerous."""
     selection: Style
-    keyword: Style
-    string: Style
-    comment: Style
-    number: Style
-    function: Style
+    """Only a background: put on top of the style of the selected text."""
+    markdown: MarkdownStyles
+    """What only formatted text has."""
+    syntax: SyntaxStyles
+    """Source code."""
+    diff: DiffStyles
+    """Changed lines."""
 
 
 @cache
-def _styles(name: str, ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
+def _styles(ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
     table = dict(colors)
 
     def style(
@@ -120,36 +166,41 @@ def _styles(name: str, ground: str, colors: tuple[tuple[str, str], ...]) -> Styl
         )
 
     return Styles(
-        name=name,
         text=style("text"),
         dim=style("dim"),
         accent=style("accent"),
         user=style("user", bold=True),
         heading=style("heading", bold=True),
         strong=Style(bold=True),
-        emphasis=Style(italic=True),
-        strike=Style(strike=True),
-        code=style("code"),
-        link=style("link", underline=True),
         tool=style("tool", bold=True),
         thinking=style("thinking", italic=True),
         good=style("good"),
         warning=style("warning"),
         error=style("error"),
-        added=style("added", "added_ground"),
-        removed=style("removed", "removed_ground"),
         selection=Style(bgcolor=Color.parse(table["selection"])),
-        keyword=style("keyword"),
-        string=style("string"),
-        comment=style("comment", italic=True),
-        number=style("number"),
-        function=style("function"),
+        markdown=MarkdownStyles(
+            emphasis=Style(italic=True),
+            strike=Style(strike=True),
+            code=style("code"),
+            link=style("link", underline=True),
+        ),
+        syntax=SyntaxStyles(
+            keyword=style("keyword"),
+            string=style("string"),
+            comment=style("comment", italic=True),
+            number=style("number"),
+            function=style("function"),
+        ),
+        diff=DiffStyles(
+            added=style("added", "added_ground"),
+            removed=style("removed", "removed_ground"),
+        ),
     )
 
 
 def styles_for(theme: Theme, ground: str = "background") -> Styles:
     """The styles of a theme on one of its grounds; the same object for the same two."""
-    return _styles(theme.name, ground, tuple(sorted(complete_colors(theme).items())))
+    return _styles(ground, tuple(sorted(complete_colors(theme).items())))
 
 
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")

@@ -278,8 +278,8 @@ class _Painter:
         """The sign and the text, its marked words apart."""
         styles = self.styles
         style = {
-            "added": styles.added,
-            "removed": styles.removed,
+            "added": styles.diff.added,
+            "removed": styles.diff.removed,
             "same": styles.text,
             "name": styles.strong + styles.text,
         }.get(row.kind, styles.dim)

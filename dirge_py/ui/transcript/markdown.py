@@ -170,19 +170,19 @@ class _Painter:
                 case "strong_open":
                     nested.append(nested[-1] + self.styles.strong)
                 case "em_open":
-                    nested.append(nested[-1] + self.styles.emphasis)
+                    nested.append(nested[-1] + self.styles.markdown.emphasis)
                 case "s_open":
-                    nested.append(nested[-1] + self.styles.strike)
+                    nested.append(nested[-1] + self.styles.markdown.strike)
                 case "link_open":
                     target, begin = clean(str(child.attrs.get("href", ""))), len(spans)
-                    nested.append(self.styles.link)
+                    nested.append(self.styles.markdown.link)
                 case "link_close":
                     nested.pop()
                     spans[begin:] = show_link(spans[begin:], target, self.styles)
                 case "strong_close" | "em_close" | "s_close":
                     nested.pop()
                 case "code_inline":
-                    spans.append((clean(child.content), self.styles.code))
+                    spans.append((clean(child.content), self.styles.markdown.code))
                 case "softbreak" | "hardbreak":
                     # Models break lines where they mean it; joining them would undo their layout.
                     spans.append(("\n", nested[-1]))
@@ -344,7 +344,7 @@ def highlight(code: str, language: str, styles: Styles) -> list[Line]:
     """The lines of `code`; in one plain colour if its language is unknown or it is too long."""
     lexer = _lexer(language) if language and len(code) <= _LARGEST else None
     if lexer is None:
-        return [[(line, styles.code)] for line in code.split("\n")]
+        return [[(line, styles.markdown.code)] for line in code.split("\n")]
     lines: list[Line] = [[]]
     for token, text in lexer.get_tokens(code):
         style = _style(str(token), styles)
@@ -360,15 +360,15 @@ def highlight(code: str, language: str, styles: Styles) -> list[Line]:
 def _style(token: str, styles: Styles) -> Style:
     kind = token.removeprefix("Token.")
     if kind.startswith("Keyword"):
-        return styles.keyword
+        return styles.syntax.keyword
     if kind.startswith("Comment"):
-        return styles.comment
+        return styles.syntax.comment
     if kind.startswith("Literal.String"):
-        return styles.string
+        return styles.syntax.string
     if kind.startswith("Literal.Number"):
-        return styles.number
+        return styles.syntax.number
     if kind.startswith(("Name.Function", "Name.Class", "Name.Decorator", "Name.Builtin")):
-        return styles.function
+        return styles.syntax.function
     return styles.text
 
 
