@@ -1,7 +1,7 @@
 """The status line: folder, model, mode, context, cost and state; as much as fits is shown.
 
-`StatusModel` is what it shows, `ContextGauge` how full the context is, `LimitsShown` how far a run
-may go.
+`StatusModel` is what it shows, `ContextGauge` how full the context is, `SpendingStatus` what was
+spent, `LimitsShown` how far a run may go.
 """
 
 from collections.abc import Sequence
@@ -27,20 +27,25 @@ if TYPE_CHECKING:
     from dirge_py.frontend.controller import ChatController
 
 
+
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsShown:
-    """`[limits]` of each run, None being no limit, and how much of a window is used.
-
-    `target_tokens` is the most of a larger window; old history is folded above the share `fold_at`,
-    None where it never is.
-    """
+    """`[limits]` of each run, None being no limit, and how much of a window is used."""
 
     cost_usd: float | None = None
+    """What a run may cost."""
     tokens: int | None = None
+    """Tokens of a run, in and out."""
     input_tokens: int | None = None
+    """Tokens that a run may send."""
     output_tokens: int | None = None
+    """Tokens that a run may be answered with."""
     target_tokens: int = 250_000
+    """The most that is used of a larger window."""
     fold_at: float | None = 0.75
+    """The share of the window above which old history is folded; None: it never is."""
 
 
 _NEAR = 0.9
@@ -49,14 +54,14 @@ _NEAR = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextGauge:
-    """`window` is the part of the model's window that is used, in tokens; 0 where unknown.
-
-    Above the share `fold_at` the next request is folded first; None: it never is.
-    """
+    """How full the context is."""
 
     used: int
+    """Tokens of the next request."""
     window: int
+    """Tokens of the model's window that are used at most; 0 where that is unknown."""
     fold_at: float | None = None
+    """The share above which the next request is folded first; None: it never is."""
 
     @property
     def share(self) -> float:
@@ -86,42 +91,53 @@ class ContextGauge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusModel:
-    """What the status line tells. `cost_usd` is None while a price is unknown, and `least_usd` is
-    what is known all the same.
+class SpendingStatus:
+    """What was spent, and the limits on it: of the run where one is set, else of the session."""
 
-    `prompt` is the one in use, `shells` counts commands that run in the background, `asides` the
-    questions on the side that are being answered. Where a run may cost or use no more than
-    `most_cost_usd` and `most_tokens`, `cost_usd` and `tokens` are those of the run. `phase`
-    says more of what goes on than `state`; for `fold_at` see `ContextGauge`.
-    """
+    cost_usd: float | None = 0.0
+    """None while a price is unknown."""
+    least_usd: float = 0.0
+    """What is known of the cost all the same."""
+    most_cost_usd: float | None = None
+    """What a run may cost at most; None: there is no limit."""
+    tokens: int = 0
+    """Tokens of the run that count for `most_tokens`."""
+    most_tokens: int | None = None
+    """The nearest limit on tokens of a run; None: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusModel:
+    """What the status line shows. Empty texts and zeros take no room."""
 
     place: str
+    """The folder and its branch."""
     model: str
+    """The model in use, as `provider/model`."""
     mode: str
+    """The permission mode."""
     state: str
-    context_tokens: int = 0
-    window_tokens: int = 0
-    cost_usd: float | None = 0.0
-    least_usd: float = 0.0
-    queued: int = 0
-    thinking: str = "off"
-    shells: int = 0
-    asides: int = 0
-    prompt: str = ""
-    is_sandboxed: bool = False
-    face: str = ""
+    """What the conversation does: ready, working, asking and so on."""
     phase: str = ""
-    fold_at: float | None = None
-    most_cost_usd: float | None = None
-    tokens: int = 0
-    most_tokens: int | None = None
-
-    @property
-    def gauge(self) -> ContextGauge:
-        return ContextGauge(
-            used=self.context_tokens, window=self.window_tokens, fold_at=self.fold_at
-        )
+    """What goes on, where more is known of it than `state` says."""
+    face: str = ""
+    """The face for the mood."""
+    thinking: str = "off"
+    """The thinking level."""
+    prompt: str = ""
+    """The name of the system prompt in use."""
+    is_sandboxed: bool = False
+    """Commands run in a sandbox."""
+    gauge: ContextGauge = ContextGauge(used=0, window=0)
+    """How full the context is."""
+    spending: SpendingStatus = SpendingStatus()
+    """What was spent, and the limits on it."""
+    queued: int = 0
+    """Prompts that wait."""
+    shells: int = 0
+    """Commands that run in the background."""
+    asides: int = 0
+    """Questions on the side that are being answered."""
 
 
 def status_of(
@@ -138,26 +154,36 @@ def status_of(
     if conversation is None:
         return StatusModel(place="", model="", mode="", state=controller.state, face=face)
     bounds = bounds or LimitsShown()
-    is_capped = bounds.cost_usd is not None
-    tokens, most_tokens = _nearest_bound(bounds, run.usage if run is not None else Usage())
     return StatusModel(
         place=place,
         model=conversation.settings.model,
         mode=conversation.settings.mode,
         state=controller.state,
-        context_tokens=conversation.context_tokens,
-        window_tokens=min(conversation.settings.window_tokens, bounds.target_tokens),
-        cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
-        least_usd=0.0 if is_capped else conversation.least_usd,
-        queued=len(controller.waiting),
+        phase=phase,
+        face=face,
         thinking=conversation.settings.thinking,
-        shells=running_shells(conversation),
-        asides=conversation.side_questions,
         prompt=prompt_in_use(conversation),
         is_sandboxed=bool(conversation.environment.sandbox),
-        face=face,
-        phase=phase,
-        fold_at=bounds.fold_at,
+        gauge=ContextGauge(
+            used=conversation.context_tokens,
+            window=min(conversation.settings.window_tokens, bounds.target_tokens),
+            fold_at=bounds.fold_at,
+        ),
+        spending=_spending(conversation, bounds, run),
+        queued=len(controller.waiting),
+        shells=running_shells(conversation),
+        asides=conversation.side_questions,
+    )
+
+
+def _spending(
+    conversation: "Conversation", bounds: LimitsShown, run: "Run | None"
+) -> SpendingStatus:
+    is_capped = bounds.cost_usd is not None
+    tokens, most_tokens = _nearest_bound(bounds, run.usage if run is not None else Usage())
+    return SpendingStatus(
+        cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
+        least_usd=0.0 if is_capped else conversation.least_usd,
         most_cost_usd=bounds.cost_usd,
         tokens=tokens,
         most_tokens=most_tokens,
@@ -238,11 +264,14 @@ def _parts(standing: StatusModel, styles: Styles) -> list[_Part]:
         parts.append(_Part(_one_line(standing.prompt), styles.accent, 2))
     if standing.is_sandboxed:
         parts.append(_Part("sandbox", styles.good, 3))
-    if standing.context_tokens:
-        gauge = standing.gauge
+    gauge = standing.gauge
+    if gauge.used:
         full = {"": styles.dim, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
         parts.append(_Part(gauge.words, full, 2))
-    parts += [_Part(_cost(standing), styles.dim, 5), _Part(_tokens(standing), styles.dim, 5)]
+    parts += [
+        _Part(_cost(standing.spending), styles.dim, 5),
+        _Part(_tokens(standing.spending), styles.dim, 5),
+    ]
     state = _one_line(standing.phase) or standing.state
     parts.append(_Part(state, styles.accent if standing.state != "ready" else styles.dim, 0))
     if standing.asides:
@@ -264,21 +293,21 @@ def _width(parts: Sequence[_Part]) -> int:
     return sum(cell_len(part.text) for part in parts) + 3 * (len(parts) - 1)
 
 
-def _cost(standing: StatusModel) -> str:
+def _cost(spending: SpendingStatus) -> str:
     """As `$0.0123`, with what it may be at most if that is bound."""
-    most = standing.most_cost_usd
-    if standing.cost_usd is None:
-        known = format_cost(None, standing.least_usd)
+    most = spending.most_cost_usd
+    if spending.cost_usd is None:
+        known = format_cost(None, spending.least_usd)
         return known if most is None else f"{known}/${most:.2f}"
     if most is not None:
-        return f"${standing.cost_usd:.4f}/${most:.2f}"
-    return f"${standing.cost_usd:.4f}" if standing.cost_usd > 0 else ""
+        return f"${spending.cost_usd:.4f}/${most:.2f}"
+    return f"${spending.cost_usd:.4f}" if spending.cost_usd > 0 else ""
 
 
-def _tokens(standing: StatusModel) -> str:
-    most = standing.most_tokens
+def _tokens(spending: SpendingStatus) -> str:
+    most = spending.most_tokens
     return (
-        f"{format_count(standing.tokens)}/{format_count(most)} tokens" if most is not None else ""
+        f"{format_count(spending.tokens)}/{format_count(most)} tokens" if most is not None else ""
     )
 
 

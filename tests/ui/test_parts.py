@@ -9,7 +9,13 @@ from dirge_py.types.extensions import Command
 from dirge_py.ui.prompt.completion import complete
 from dirge_py.ui.prompt.file_index import list_files
 from dirge_py.ui.prompt.history import InputHistory
-from dirge_py.ui.status import StatusModel, folder_and_branch, status_line
+from dirge_py.ui.status import (
+    ContextGauge,
+    SpendingStatus,
+    StatusModel,
+    folder_and_branch,
+    status_line,
+)
 from dirge_py.ui.theme.styles import load_theme, styles_for
 
 STYLES = styles_for(load_theme("dark"))
@@ -77,9 +83,8 @@ STANDING = StatusModel(
     model="work/model",
     mode="plan",
     state="working",
-    context_tokens=45_000,
-    window_tokens=200_000,
-    cost_usd=0.1234,
+    gauge=ContextGauge(used=45_000, window=200_000),
+    spending=SpendingStatus(cost_usd=0.1234),
     queued=2,
 )
 

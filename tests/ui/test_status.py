@@ -20,7 +20,7 @@ from dirge_py.types.messages import Usage
 from dirge_py.ui.activity import FACES, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import ContextGauge, LimitsShown, StatusModel, status_line
+from dirge_py.ui.status import ContextGauge, LimitsShown, SpendingStatus, StatusModel, status_line
 from dirge_py.ui.terminal.notifications import Notifier, notification, passed_through
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock
@@ -56,14 +56,19 @@ def test_the_next_request_folds_where_the_mark_says_so(used: int, fold_at: float
     ],
 )
 def test_the_gauge_says_when_history_will_be_folded(used: int, fold_at: float | None, words: str):
-    assert words in shown(context_tokens=used, window_tokens=200_000, fold_at=fold_at).split(" │ ")
+    gauge = ContextGauge(used=used, window=200_000, fold_at=fold_at)
+    assert words in shown(gauge=gauge).split(" │ ")
 
 
 def test_a_budget_stands_behind_what_was_spent():
-    line = shown(cost_usd=0.0123, most_cost_usd=1.0, tokens=12_000, most_tokens=50_000)
+    spent = SpendingStatus(cost_usd=0.0123, most_cost_usd=1.0, tokens=12_000, most_tokens=50_000)
+    line = shown(spending=spent)
     assert "│ $0.0123/$1.00 │ 12k/50k tokens │" in line
-    assert "│ cost unknown/$1.00 │" in shown(cost_usd=None, most_cost_usd=1.0)
-    assert "│ $0.0123+ │" in shown(cost_usd=None, least_usd=0.0123), "at least"
+    assert "│ cost unknown/$1.00 │" in shown(
+        spending=SpendingStatus(cost_usd=None, most_cost_usd=1.0)
+    )
+    known = SpendingStatus(cost_usd=None, least_usd=0.0123)
+    assert "│ $0.0123+ │" in shown(spending=known), "at least"
 
 
 @example(6, "", "\n")
@@ -73,7 +78,14 @@ def test_a_budget_stands_behind_what_was_spent():
     st.text(alphabet="m日 \n", max_size=40),
 )
 def test_the_line_fits_and_holds_nothing_that_a_terminal_obeys(width: int, place: str, phase: str):
-    line = shown(width, place=place, phase=phase, face="(o o)", context_tokens=9, queued=3)
+    line = shown(
+        width,
+        place=place,
+        phase=phase,
+        face="(o o)",
+        gauge=ContextGauge(used=9, window=0),
+        queued=3,
+    )
     assert cell_len(line) <= width
     assert not set(line) & set("\x1b\u202e\n")
 
