@@ -218,7 +218,7 @@ async def read(app: DirgeApp) -> None:
 
 async def copy_read(app: DirgeApp) -> None:
     """Copy what is selected in the transcript, or the line at its cursor."""
-    text = app.transcript.reading.take_text()
+    text = app.transcript.reading.pop_selected_text()
     app.hint(app.copy_text(text) if text.strip() else "Nothing to copy here.")
 
 
@@ -268,7 +268,7 @@ async def pager(app: DirgeApp) -> None:
 
 
 async def release_mouse(app: DirgeApp) -> None:
-    app.take_mouse(is_ours=not app.has_mouse)
+    app.use_mouse(is_ours=not app.has_mouse)
     key = app.keymap.name_of("screen", "release_mouse")
     whose = "dirge's again" if app.has_mouse else f"the terminal's; {key} takes it back"
     app.hint(f"The mouse is {whose}.")

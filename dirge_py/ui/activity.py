@@ -105,7 +105,7 @@ class RunActivity:
         self.foldings = 0
         self.plan: tuple[PhaseName, int] | None = None
 
-    def take_up(self, messages: Sequence[Message], foldings: int = 0) -> None:
+    def load_history(self, messages: Sequence[Message], foldings: int = 0) -> None:
         """Learn what came of a history that is there already."""
         self.forget()
         self.foldings = foldings
@@ -117,7 +117,7 @@ class RunActivity:
             elif isinstance(message, ToolResultMessage):
                 self._add_result(message)
 
-    def hear(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         match event:
             case AgentStart():
                 self.began = self._clock()
@@ -147,9 +147,9 @@ class RunActivity:
                 self.plan = (phase, step)
                 self._enter("", "thinking")
             case ForkEvent(event=TurnStart() | RetryNotice() | MessageUpdate() as inner):
-                self.hear(inner)
+                self.on_event(inner)
             case ForkEvent(event=ToolExecutionStart() as inner):
-                self.hear(inner)
+                self.on_event(inner)
 
     def _enter(self, stage: Stage, mood: Mood) -> None:
         if stage != self.stage:

@@ -199,12 +199,12 @@ class DirgeApp(TerminalApp):
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
         """Draw what is stored of a conversation; `besides`: see `TranscriptRenderer`."""
-        self.renderer.tell(conversation.messages, besides)
+        self.renderer.replay(conversation.messages, besides)
 
     def show_message(self, message: UserMessage) -> None:
         """Draw a message that is told outside of a run, behind what has happened before it."""
         self._show_events()
-        self.renderer.hear(MessageEnd(message))
+        self.renderer.on_event(MessageEnd(message))
         self.transcript.redraw()
 
     def end_plan(self) -> None:
@@ -222,16 +222,16 @@ class DirgeApp(TerminalApp):
         """Go on with this conversation, on an empty page; its messages are not written there."""
         self.drafts.leave()
         self._clear()
-        self.controller.adopt(conversation, self._hear)
+        self.controller.adopt(conversation, self._on_conversation_event)
         self.chrome.begin(conversation.messages)
-        self.drafts.take_up(conversation)
+        self.drafts.restore(conversation)
 
     def _clear(self) -> None:
         self._bridge.take()
         self.transcript.clear()
         self._renderer = None
 
-    def _hear(self, event: LoopEvent) -> None:
+    def _on_conversation_event(self, event: LoopEvent) -> None:
         """Events of the conversation; another history takes the place of the one that is shown."""
         if not isinstance(event, HistoryMoved):
             if not self.shell.has_shown(event):
@@ -240,8 +240,8 @@ class DirgeApp(TerminalApp):
         # At once: what is said next belongs behind it.
         self._clear()
         conversation = self.controller.conversation
-        self.renderer.tell(event.messages, plan_events(conversation) if conversation else ())
-        self.chrome.activity.take_up(event.messages, len(event.compactions))
+        self.renderer.replay(event.messages, plan_events(conversation) if conversation else ())
+        self.chrome.activity.load_history(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.refresh_status()
 
@@ -250,8 +250,8 @@ class DirgeApp(TerminalApp):
 
     def _show_events(self) -> None:
         for event in self._bridge.take():
-            self.renderer.hear(event)
-            self.chrome.hear(event)
+            self.renderer.on_event(event)
+            self.chrome.on_event(event)
         self.renderer.settle()
         self.transcript.redraw()
         self.refresh_status()
@@ -271,7 +271,7 @@ class DirgeApp(TerminalApp):
             shown.update(sign)
 
     def focus_input(self) -> None:
-        self.shell.take_focus()
+        self.shell.focus_input()
 
     def close_proposals(self) -> None:
         self.proposer.close()
@@ -290,7 +290,7 @@ class DirgeApp(TerminalApp):
 
     def refresh_status(self) -> None:
         """Show the state of things in the status line and above the input."""
-        self.queue.tell(
+        self.queue.show_queue(
             self.controller.waiting,
             self._hint or key_hint(self.composer, self.controller, self.keymap),
         )
@@ -328,7 +328,7 @@ class DirgeApp(TerminalApp):
     @work
     async def on_composer_action_requested(self, message: Composer.ActionRequested) -> None:
         self.hint("")
-        if message.action == "interrupt" and self.dialogs.take_keyboard():
+        if message.action == "interrupt" and self.dialogs.focus_dialog():
             return  # From writing in the input back to the question.
         await self.run_screen_action(message.action)
 

@@ -168,11 +168,11 @@ class ChromePresenter:
         """Another conversation has the screen, with this history."""
         self._run, self._git = None, None
         self.activity.mood = "idle"
-        self.activity.take_up(messages)
+        self.activity.load_history(messages)
         self.got_focus()
 
-    def hear(self, event: LoopEvent) -> None:
-        self.activity.hear(event)
+    def on_event(self, event: LoopEvent) -> None:
+        self.activity.on_event(event)
         conversation = self._app.controller.conversation
         if conversation is None:
             return
@@ -236,8 +236,8 @@ class ChromePresenter:
             self._call("the plan waits for you" if decides else "a question waits")
         self._was_asking = is_asking
         self._look_at_occupant()
-        app.status.tell(self.standing)
-        self.todos.tell(self.activity.todos)
+        app.status.show_status(self.standing)
+        self.todos.show_todos(self.activity.todos)
         if self.is_shown:
             self._fill()
 
@@ -326,7 +326,7 @@ class ChromePresenter:
                 recent=tuple(activity.recent),
                 git=self._git,
             )
-            self.left.tell(left_lines(left, self._columns(self.left), styles))
+            self.left.show_lines(left_lines(left, self._columns(self.left), styles))
         if self.right.display:
             shells, plugins = conversation.environment.shells, conversation.plugins
             right = RightPanelContent(
@@ -336,7 +336,7 @@ class ChromePresenter:
                 shells=shells.list() if shells is not None else (),
             )
             rows = self._app.transcript.size.height
-            self.right.tell(right_lines(right, self._columns(self.right), rows, styles))
+            self.right.show_lines(right_lines(right, self._columns(self.right), rows, styles))
 
     def _columns(self, panel: SidePanel) -> int:
         width = panel.styles.width

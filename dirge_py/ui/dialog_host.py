@@ -127,7 +127,7 @@ class DialogHost:
             "clock": app.clock,
         }
 
-    async def put_up(self, panel: Dialog[Answer]) -> None:
+    async def show_dialog(self, panel: Dialog[Answer]) -> None:
         app = self._app
         panel.refit = lambda: self._fit(panel, app.size.height)
         panel.give_to_input = self._give_to_input
@@ -145,7 +145,7 @@ class DialogHost:
         app.refresh_status()
         app.call_after_refresh(self._show_plan)
 
-    async def take_down(self, panel: Dialog[Answer]) -> None:
+    async def close_dialog(self, panel: Dialog[Answer]) -> None:
         app = self._app
         app.controller.is_asking = False
         self._panel = None
@@ -171,12 +171,12 @@ class DialogHost:
         panel = self._panel
         return panel is not None and self._app.focused is panel and panel.takes(event)
 
-    def take_keyboard(self) -> bool:
+    def focus_dialog(self) -> bool:
         """Give the keyboard to the question. False if there is none, or it has it already."""
         panel = self._panel
         if panel is None or panel.has_keyboard:
             return False
-        panel.take_keyboard()
+        panel.focus_dialog()
         panel.refit()
         return True
 
@@ -193,11 +193,11 @@ class DialogHost:
         if not app.is_running or not app.has_screen:
             return  # The program is ending.
         if app.focused is app.composer and not app.composer.is_in_use:
-            self.take_keyboard()
+            self.focus_dialog()
 
     def _give_to_input(self, text: str) -> None:
         app = self._app
-        app.composer.take_typed(text)
+        app.composer.type_text(text)
         app.set_focus(app.composer)
         if self._panel is not None:
             self._panel.refit()
@@ -267,8 +267,8 @@ class DialogSlot(Protocol):
         self, questions: Sequence[Question]
     ) -> Dialog[Sequence[QuestionAnswer] | None]: ...
     def trust_dialog(self, offer: TrustOffer) -> Dialog[bool]: ...
-    async def put_up(self, panel: Dialog[Answer]) -> None: ...
-    async def take_down(self, panel: Dialog[Answer]) -> None: ...
+    async def show_dialog(self, panel: Dialog[Answer]) -> None: ...
+    async def close_dialog(self, panel: Dialog[Answer]) -> None: ...
     def stop_run(self) -> None: ...
 
 
@@ -295,12 +295,12 @@ class DialogAsker:
             return await self._ask(self._dialogs.trust_dialog(offer))
 
     async def _ask(self, panel: Dialog[Answer]) -> Answer:
-        await self._dialogs.put_up(panel)
+        await self._dialogs.show_dialog(panel)
         try:
             answer = await panel.answer
         finally:
             # Shielded: an interrupted run takes its question down, whatever it is cancelled by.
-            await asyncio.shield(asyncio.ensure_future(self._dialogs.take_down(panel)))
+            await asyncio.shield(asyncio.ensure_future(self._dialogs.close_dialog(panel)))
         if panel.wants_stop:
             self._dialogs.stop_run()
         return answer

@@ -61,12 +61,12 @@ async def _run(start: UiOptions) -> int:
 
 async def _close(app: DirgeApp) -> Sequence[str]:
     """Close the conversation; returns what it had to tell when no screen was left to tell it on."""
-    told: list[str] = []
+    notices: list[str] = []
 
     if app.controller.conversation is not None:
-        app.controller.conversation.subscribe(notice_sink(lambda text: told.append(clean(text))))
+        app.controller.conversation.subscribe(notice_sink(lambda text: notices.append(clean(text))))
     await app.controller.close()
-    return told
+    return notices
 
 
 def _way_back(app: DirgeApp) -> str:

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from dirge_py.frontend.controller import ChatController
 
 
-
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsShown:
     """`[limits]` of each run, None being no limit, and how much of a window is used."""
@@ -331,7 +328,7 @@ class StatusBar(Widget, can_focus=False):
     def standing(self) -> StatusModel | None:
         return self._standing
 
-    def tell(self, standing: StatusModel) -> None:
+    def show_status(self, standing: StatusModel) -> None:
         if standing != self._standing:
             self._standing = standing
             self.refresh()

@@ -94,7 +94,7 @@ class UserShell:
         try:
             finished = await self._finish(command, text, conversation)
             if app.controller.conversation is conversation:
-                await self._tell(command, finished, conversation, is_told=is_told)
+                await self._show_result(command, finished, conversation, is_told=is_told)
         except DirgeError as error:
             app.notify_user(
                 "\n".join(part for part in (error.message, error.hint) if part), tone="error"
@@ -110,7 +110,7 @@ class UserShell:
         self._shown = [message for message in self._shown if message != event.message]
         return True
 
-    def take_focus(self) -> None:
+    def focus_input(self) -> None:
         """Give the keys to the command that runs, if one is to be seen, else to the input."""
         if self._app.is_running:
             # At once: `focus` would leave what is typed meanwhile to whatever Textual chooses.
@@ -129,7 +129,7 @@ class UserShell:
             cwd=str(conversation.cwd),
             rows=rows,
             columns=columns,
-            on_bytes=self._take,
+            on_bytes=self._on_output,
         )
         try:
             await asyncio.wait({running.finished}, timeout=SHOWN_AFTER_S)
@@ -146,13 +146,13 @@ class UserShell:
                 self._app.composer.focus()
         return running.finished.result()
 
-    def _take(self, chunk: bytes) -> None:
+    def _on_output(self, chunk: bytes) -> None:
         if self.box.is_open:
             self.box.feed(chunk)
         else:
             self._begun = (self._begun + chunk)[-_MOST_BEGUN:]
 
-    async def _tell(
+    async def _show_result(
         self,
         command: str,
         finished: "CommandResult",

@@ -112,30 +112,32 @@ def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 
 def of_answers(renderer: TranscriptRenderer, text: str) -> None:
     content = (ThinkingBlock(text=text), TextBlock(f"a {text}\n\n```\n{text}\n```\n\n| {text} |"))
-    renderer.tell([AssistantMessage(content=content)])
+    renderer.replay([AssistantMessage(content=content)])
 
 
 def of_a_person(renderer: TranscriptRenderer, text: str) -> None:
-    renderer.tell([UserMessage(content=(TextBlock(text),), attached=(text,))])
+    renderer.replay([UserMessage(content=(TextBlock(text),), attached=(text,))])
 
 
 def of_tools(renderer: TranscriptRenderer, text: str) -> None:
     call: dict[str, Any] = {"tool_call_id": text, "tool_name": f"bash{text}"}
-    renderer.hear(AgentStart(run_id="r"))
-    renderer.hear(ToolExecutionStart(args={"command": text, text: text, "more": [text]}, **call))
+    renderer.on_event(AgentStart(run_id="r"))
+    renderer.on_event(
+        ToolExecutionStart(args={"command": text, text: text, "more": [text]}, **call)
+    )
     update = text_result(text, quiet_s=text, done=text)
-    renderer.hear(ToolExecutionUpdate(args={}, partial_result=update, **call))
+    renderer.on_event(ToolExecutionUpdate(args={}, partial_result=update, **call))
     result = text_result(f"{text}\n{text}")
-    renderer.hear(ToolExecutionEnd(result=result, is_error=False, **call))
+    renderer.on_event(ToolExecutionEnd(result=result, is_error=False, **call))
 
 
 def of_changes(renderer: TranscriptRenderer, text: str) -> None:
     call: dict[str, Any] = {"tool_call_id": text, "tool_name": "edit"}
     diff = f"--- {text}\n+++ {text}\n@@ -1 +1 @@\n-{text}\n+{text}"
-    renderer.hear(AgentStart(run_id="r"))
-    renderer.hear(ToolExecutionStart(args={"path": text}, **call))
+    renderer.on_event(AgentStart(run_id="r"))
+    renderer.on_event(ToolExecutionStart(args={"path": text}, **call))
     result = text_result(text, diff=diff)
-    renderer.hear(ToolExecutionEnd(result=result, is_error=False, **call))
+    renderer.on_event(ToolExecutionEnd(result=result, is_error=False, **call))
 
 
 def of_notices(renderer: TranscriptRenderer, text: str) -> None:

@@ -35,12 +35,12 @@ class Watched:
         self.now = 100.0
         self.page = Page(STYLES, 100)
         self.renderer = TranscriptRenderer(self.page, clock=lambda: self.now)
-        self.renderer.hear(AgentStart(run_id="r"))
-        self.renderer.hear(ToolExecutionStart(args={"command": "make"}, **CALL))
+        self.renderer.on_event(AgentStart(run_id="r"))
+        self.renderer.on_event(ToolExecutionStart(args={"command": "make"}, **CALL))
 
     def update(self, text: str, **details: Any) -> None:
         result = text_result(text, **details)
-        self.renderer.hear(ToolExecutionUpdate(args={}, partial_result=result, **CALL))
+        self.renderer.on_event(ToolExecutionUpdate(args={}, partial_result=result, **CALL))
 
     def after(self, seconds: float) -> str:
         self.now += seconds
@@ -57,9 +57,11 @@ def test_a_call_that_takes_long_says_how_long():
 
 def test_the_time_before_the_answer_to_a_question_does_not_count():
     watched = Watched()
-    watched.renderer.hear(PermissionAsked(claims=(), reason="", **CALL))
+    watched.renderer.on_event(PermissionAsked(claims=(), reason="", **CALL))
     watched.now += 60
-    watched.renderer.hear(PermissionAnswered(effect="allow", policy="answer", reason="", **CALL))
+    watched.renderer.on_event(
+        PermissionAnswered(effect="allow", policy="answer", reason="", **CALL)
+    )
     assert watched.after(4) == "● bash make  4 s"
 
 

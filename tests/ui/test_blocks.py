@@ -53,11 +53,11 @@ class Told:
         self.now = 0.0
         self.page = Page(STYLES, width)
         self.renderer = TranscriptRenderer(self.page, clock=lambda: self.now, assets=assets)
-        self.hear(*events)
+        self.draw(*events)
 
-    def hear(self, *events: LoopEvent) -> str:
+    def draw(self, *events: LoopEvent) -> str:
         for event in events:
-            self.renderer.hear(event)
+            self.renderer.on_event(event)
         self.renderer.settle()
         return self.seen
 
@@ -111,11 +111,11 @@ def test_text_is_neither_printed_twice_nor_swallowed_while_it_streams(steps: lis
     at = 0
     while at < len(STREAMED):
         step = steps[at % len(steps)]
-        told.hear(*says(STREAMED[at : at + step]))
+        told.draw(*says(STREAMED[at : at + step]))
         at += step
-    seen = told.hear(answer(STREAMED))
+    seen = told.draw(answer(STREAMED))
     whole = Told()
-    whole.renderer.tell([AssistantMessage(content=(TextBlock(STREAMED),))])
+    whole.renderer.replay([AssistantMessage(content=(TextBlock(STREAMED),))])
 
     assert seen == whole.page.text
     assert seen.count("[brackets] and [/] more") == 1
@@ -135,8 +135,8 @@ def test_blocks_without_end_are_drawn_in_pieces_with_every_line(unit: str) -> No
     told = Told(MessageStart(AssistantMessage()))
     text = head + unit * 700
     for at in range(0, len(text), 900):
-        told.hear(*says(text[at : at + 900]))
-    seen = told.hear(answer(text))
+        told.draw(*says(text[at : at + 900]))
+    seen = told.draw(answer(text))
 
     assert len(told.page.blocks) > 1
     word = {"|": "a │ b", ">": "quoted", "-": "one", " ": "in the item"}[unit[0]]
@@ -147,8 +147,8 @@ def test_rows_of_a_table_that_is_cut_stay_rows() -> None:
     rows = "".join(f"| {n} | row |\n" for n in range(300))
     told = Told(MessageStart(AssistantMessage()))
     for at in range(0, len(rows), 500):
-        told.hear(*says(("| n | what |\n|--:|---|\n" if not at else "") + rows[at : at + 500]))
-    seen = told.hear(answer(f"| n | what |\n|--:|---|\n{rows}", stop="stop"))
+        told.draw(*says(("| n | what |\n|--:|---|\n" if not at else "") + rows[at : at + 500]))
+    seen = told.draw(answer(f"| n | what |\n|--:|---|\n{rows}", stop="stop"))
 
     assert "|" not in seen
     assert seen.count("│ row") == 300
@@ -157,7 +157,7 @@ def test_rows_of_a_table_that_is_cut_stay_rows() -> None:
 def test_a_line_without_end_is_finished_piece_by_piece() -> None:
     told = Told(MessageStart(AssistantMessage()))
     for _ in range(40):
-        told.hear(*says("word " * 200))
+        told.draw(*says("word " * 200))
 
     assert told.page.text.count("word") == 8000
     assert len(told.page.blocks) > 3
@@ -165,7 +165,7 @@ def test_a_line_without_end_is_finished_piece_by_piece() -> None:
 
 def test_what_was_said_until_an_interrupt_stays() -> None:
     told = Told(START, MessageStart(AssistantMessage()), *says("Half of an ans"))
-    seen = told.hear(
+    seen = told.draw(
         answer("Half of an ans", stop="aborted"),
         AgentEnd(messages=(), outcome=Cancelled(reason="user")),
     )
@@ -175,8 +175,8 @@ def test_what_was_said_until_an_interrupt_stays() -> None:
 
 def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
     told = Told(START, MessageStart(AssistantMessage()))
-    told.renderer.hear(says("Half")[0])
-    told.renderer.hear(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
+    told.renderer.on_event(says("Half")[0])
+    told.renderer.on_event(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
 
     assert told.page.text.startswith("Half")
 
@@ -218,7 +218,7 @@ def test_no_link_can_carry_a_command_to_the_terminal() -> None:
         "[x](<https://a.org/\x1b]8;;https://evil.example\x1b\\>) [y](https://a.org/%07&#27;&#7;z)"
     )
     told = Told()
-    told.renderer.tell([AssistantMessage(content=(TextBlock(source),))])
+    told.renderer.replay([AssistantMessage(content=(TextBlock(source),))])
     links = [
         part.style.link
         for y in range(told.page.height)
@@ -269,13 +269,13 @@ def test_a_wait_counts_down_and_goes_when_the_next_attempt_speaks() -> None:
     assert not told.renderer.has_something_to_tick
     assert not told.renderer.has_calls_running
 
-    assert told.hear(MessageStart(AssistantMessage()), *says("Here I am.")) == "Here I am."
+    assert told.draw(MessageStart(AssistantMessage()), *says("Here I am.")) == "Here I am."
 
 
 def test_who_wants_to_see_everything_sees_the_attempts_that_broke_off() -> None:
     told = Told(MessageEnd(user_text("go")), RetryNotice(attempt=1, delay_ms=9, error="overloaded"))
 
-    assert told.hear(MessageStart(AssistantMessage()), *says("Yes.")) == "› go\n\nYes."
+    assert told.draw(MessageStart(AssistantMessage()), *says("Yes.")) == "› go\n\nYes."
     assert told.whole == "› go\n· Try 2: overloaded\n\nYes."
 
 
@@ -283,7 +283,7 @@ def test_a_second_wait_takes_the_place_of_the_first() -> None:
     told = Told(START, RetryNotice(attempt=1, delay_ms=2000, error="overloaded"))
 
     assert (
-        told.hear(RetryNotice(attempt=2, delay_ms=4000, error="reset")) == "! Try 3 in 4 s: reset"
+        told.draw(RetryNotice(attempt=2, delay_ms=4000, error="reset")) == "! Try 3 in 4 s: reset"
     )
 
 
@@ -297,9 +297,9 @@ def test_half_of_an_attempt_is_not_mixed_with_the_next() -> None:
     )
     assert "Half an ans" in told.page.text
 
-    assert told.hear(RetryNotice(attempt=1, delay_ms=900, error="cut")) == "! Try 2 in 1 s: cut"
-    assert told.hear(*says("The whole answer.")) == "The whole answer."
-    assert told.hear(answer("The whole answer.")) == "The whole answer."
+    assert told.draw(RetryNotice(attempt=1, delay_ms=900, error="cut")) == "! Try 2 in 1 s: cut"
+    assert told.draw(*says("The whole answer.")) == "The whole answer."
+    assert told.draw(answer("The whole answer.")) == "The whole answer."
 
 
 def test_a_tick_that_changes_no_number_draws_nothing() -> None:
@@ -317,9 +317,9 @@ def test_a_tick_that_changes_no_number_draws_nothing() -> None:
 def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], words: str) -> None:
     message = AssistantMessage(content=content)  # type: ignore[arg-type]
     told = Told(START, MessageStart(AssistantMessage()), MessageEnd(message))
-    seen = told.hear(AgentEnd(messages=(message,), outcome=Done()))
+    seen = told.draw(AgentEnd(messages=(message,), outcome=Done()))
     stored = Told()
-    stored.renderer.tell([message])
+    stored.renderer.replay([message])
 
     assert seen.endswith(f"! The model said {words} /retry takes the prompt back.")
     assert seen.count("The model said") == stored.page.text.count("The model said") == 1
@@ -338,10 +338,10 @@ def test_calls_and_broken_answers_are_not_called_silent() -> None:
 def test_a_run_of_several_turns_ends_with_what_it_came_to() -> None:
     one, two = Usage(input=10_000, cache_read=8_000, output=200), Usage(input=2_300, output=1_000)
     told = Told(START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01))
-    told.hear(answer("two", usage=two), UsageReported(usage=two, cost_usd=0.0023))
+    told.draw(answer("two", usage=two), UsageReported(usage=two, cost_usd=0.0023))
     told.now = 74.2
 
-    assert told.hear(DONE).endswith(
+    assert told.draw(DONE).endswith(
         "\n\n2 turns · 12.3k in (65% cached) · 1.2k out · $0.0123 · 1 min 14 s"
     )
 
@@ -350,7 +350,7 @@ def test_what_an_interrupted_answer_cost_is_not_left_out() -> None:
     one = Usage(input=1000, output=20)
     told = Told(START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01))
 
-    end = told.hear(answer("tw", stop="aborted"), DONE)
+    end = told.draw(answer("tw", stop="aborted"), DONE)
 
     assert "1.0k in · 20 out · $0.0100+" in end, "at least that"
 
@@ -361,13 +361,13 @@ def test_a_short_talk_stays_quiet_and_an_unknown_price_is_told() -> None:
     slow.now = 6
 
     assert quick.page.text == "Yes."
-    assert slow.hear(DONE) == "Yes.\n\n1 turn · 10 in · 2 out · cost unknown · 6 s"
+    assert slow.draw(DONE) == "Yes.\n\n1 turn · 10 in · 2 out · cost unknown · 6 s"
 
 
 def test_each_run_is_counted_for_itself() -> None:
     told = Told(START, answer("one"), answer("two"), DONE)
 
-    assert told.hear(START, answer("three"), DONE).endswith("2 turns\n\nthree")
+    assert told.draw(START, answer("three"), DONE).endswith("2 turns\n\nthree")
 
 
 # -- calls
@@ -426,7 +426,7 @@ def test_a_command_of_the_persons_own_is_drawn_with_the_end_of_its_output() -> N
 def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
     live = Told(START, TurnStart(turn=3), MessageEnd(user_text("go left", "steering")))
     stored = Told()
-    stored.renderer.tell([user_text("go left", "steering"), user_text("and then?", "follow_up")])
+    stored.renderer.replay([user_text("go left", "steering"), user_text("and then?", "follow_up")])
 
     assert live.page.text == "› go left\n  steered in → delivered at turn 3"
     assert stored.page.text == "› go left\n  steered in\n\n› and then?\n  queued"
@@ -436,7 +436,7 @@ def test_a_phase_of_a_plan_is_a_heading_with_a_rule() -> None:
     told = Told(PlanPhase(phase="explore", step=1, state="started"), width=30)
     assert told.page.text == "── 1/4 explore ───────────────"
 
-    seen = told.hear(PlanPhase(phase="review", step=2, state="ended", summary="Two are missing."))
+    seen = told.draw(PlanPhase(phase="review", step=2, state="ended", summary="Two are missing."))
     assert seen.endswith("── 4/4 review, cycle 2 ───────\n  Two are missing.")
 
 
@@ -452,7 +452,7 @@ def test_a_picture_is_one_line_with_its_name_size_and_bytes(tmp_path: Path) -> N
         attached=("p.png", "b.txt"),
     )
     told = Told(MessageEnd(prompt), assets=tmp_path)
-    told.hear(*called("read", {"path": "p.png"}, "p.png: PNG picture"))
+    told.draw(*called("read", {"path": "p.png"}, "p.png: PNG picture"))
 
     assert "  + p.png · PNG, 640×480, 2.0 KiB\n  + b.txt" in told.page.text
     assert Told(MessageEnd(UserMessage(content=(odd,))), assets=tmp_path).page.text == (

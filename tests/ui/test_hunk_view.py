@@ -119,7 +119,7 @@ def test_files_that_were_touched_are_told_and_no_others(
         selection.at = number
         selection.mark(accepted=False)
     assert selection.outcome() == answer.changes
-    selection.take_all_as_shown()
+    selection.reset_all()
     assert selection.outcome() is None
 
 

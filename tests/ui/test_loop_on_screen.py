@@ -41,7 +41,7 @@ def seen(*events: object, expanded: bool = False) -> str:
     page = Page(STYLES, 100)
     renderer = TranscriptRenderer(page)
     for event in events:
-        renderer.hear(event)  # type: ignore[arg-type]
+        renderer.on_event(event)  # type: ignore[arg-type]
     page.expand_all(expanded)
     return page.text
 
@@ -220,7 +220,7 @@ def test_words_of_the_person_and_of_dirge_look_different() -> None:
 def test_the_closing_words_of_dirge_are_not_the_models() -> None:
     message = AssistantMessage(content=(TextBlock("I stopped."),), origin="harness")
     page = Page(STYLES, 100)
-    TranscriptRenderer(page).tell([message])
+    TranscriptRenderer(page).replay([message])
 
     assert seen(MessageEnd(message)) == page.text == "» from dirge\n  I stopped."
 

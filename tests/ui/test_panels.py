@@ -206,7 +206,7 @@ def test_a_diff_names_its_files_and_where_they_changed():
 def test_foldings_are_counted_and_what_was_taken_back_is_not():
     activity = RunActivity(lambda: 0.0)
     for kind in ("summary", "prune", "undone", "shown_again"):
-        activity.hear(
+        activity.on_event(
             ContextCompacted(tokens_before=9, tokens_after=1, first_kept_index=2, kind=kind)
         )
     assert activity.foldings == 2

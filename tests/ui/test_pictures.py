@@ -138,14 +138,14 @@ async def chooses(d: Desk) -> None:
 
 async def plans(d: Desk) -> None:
     await finished(d)
-    d.app.renderer.hear(PlanPhase(phase="explore", step=1, state="started"))
+    d.app.renderer.on_event(PlanPhase(phase="explore", step=1, state="started"))
     d.app.renderer.notice("Looked at 4 files.")
-    d.app.renderer.hear(
+    d.app.renderer.on_event(
         PlanPhase(
             phase="explore", step=1, state="ended", summary="Prices are summed without counts."
         )
     )
-    d.app.renderer.hear(PlanPhase(phase="plan", step=1, state="started"))
+    d.app.renderer.on_event(PlanPhase(phase="plan", step=1, state="started"))
     d.app.transcript.redraw()
 
 

@@ -114,7 +114,7 @@ def test_a_question_and_a_denial_in_a_fork_are_told_while_it_is_folded() -> None
     )
     told = Told(started("review"), *forked(asked, phase="review"))
     assert told.seen.endswith("bash waits for your answer")
-    told.hear(*forked(denied, phase="review"))
+    told.draw(*forked(denied, phase="review"))
     assert told.seen.endswith("1 denied · bash was denied")
 
 
@@ -129,9 +129,9 @@ def test_a_phase_that_is_cut_off_stops_counting() -> None:
 def test_words_that_stream_draw_the_heading_once() -> None:
     told = Told(started(), *EXPLORING)
     heading = told.page.blocks[0]
-    told.hear(*forked(*says("a")))
+    told.draw(*forked(*says("a")))
     version = heading.version
-    told.hear(*forked(*(each for n in range(50) for each in says("b"))))
+    told.draw(*forked(*(each for n in range(50) for each in says("b"))))
     assert heading.version == version
 
 
@@ -200,7 +200,7 @@ def test_stored_phases_stand_where_they_were_with_all_that_is_stored() -> None:
         (2, taken(1, "failed")),
         (2, ended("review", text="**Not verified**")),
     ]
-    told.renderer.tell([user_text("Count."), answer("Counted.").message], besides)
+    told.renderer.replay([user_text("Count."), answer("Counted.").message], besides)
     heads = [line for line in told.seen.splitlines() if line.startswith(("──", "›", "C", "  ✗"))]
     assert [line.strip("─ ") for line in heads] == [
         "1/4 explore",
@@ -243,10 +243,10 @@ def test_a_thousand_folded_lines_cost_nothing_to_draw() -> None:
         ToolExecutionStart(tool_call_id=str(n), tool_name="read", args={"path": "x"})
         for n in range(1000)
     ]
-    told.hear(*forked(*calls))
+    told.draw(*forked(*calls))
     folded = [block for block in told.page.blocks if block.group is not None]
     assert len(folded) > 1000
     for block in folded:
         block.paint = None  # type: ignore[method-assign, assignment]  # Nobody asks for it.
-    assert told.hear(*forked(*says("y"))).endswith("▸ 1001 calls · writing")
+    assert told.draw(*forked(*says("y"))).endswith("▸ 1001 calls · writing")
     assert told.page.height == 2

@@ -125,7 +125,7 @@ async def test_what_a_fork_did_is_found_opened_and_closed(room: Room) -> None:
     async with desk(room, size=(60, 24)) as d:
         renderer, page = d.app.renderer, d.app.transcript
         for event in (started(), *EXPLORING, *EXPLORED, ended(summary="Found it.")):
-            renderer.hear(event)
+            renderer.on_event(event)
         renderer.settle()
         page.redraw()
         assert "shop.py:3" not in d.text

@@ -162,7 +162,7 @@ async def test_one_command_at_a_time_and_the_second_stays_in_the_input(room: Roo
         d.app.composer.focus()
         await d.send("! echo two")
         await d.until(lambda: d.app.composer.text == "! echo two")
-        d.app.shell.take_focus()
+        d.app.shell.focus_input()
         await d.pilot.press("escape")
         await d.until(lambda: stored(d))
 

@@ -20,7 +20,7 @@ async def test_a_ctrl_c_that_came_before_the_screen_is_ours_is_not_for_us(
     try:
         app.is_handed_over = is_handed_over
         os.kill(os.getpid(), signal.SIGINT)
-        await app.take_back()
+        await app.reclaim_screen()
         assert not app.is_handed_over
     finally:
         loop.remove_signal_handler(signal.SIGINT)

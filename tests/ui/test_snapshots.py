@@ -185,8 +185,8 @@ def test_calls_that_run(snap_compare: Any, room: Room):
             start = ToolExecutionStart(args={"command": "make all"}, **call)
             result = text_result("cc a.c\ncc b.c", **details)
             update = ToolExecutionUpdate(args={}, partial_result=result, **call)
-            d.app.renderer.hear(start)
-            d.app.renderer.hear(update)
+            d.app.renderer.on_event(start)
+            d.app.renderer.on_event(update)
         d.app.transcript.redraw()
         await d.until(lambda: "3/8" in d.screen)
 

@@ -113,15 +113,15 @@ async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
         d.app.ticker.beat()
         await d.until(lambda: "waiting for gpt-4o, 4 s" in d.screen)
         assert d.app.ticker.is_beating
-        d.app.chrome.hear(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
+        d.app.chrome.on_event(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
         d.app.refresh_status()
         await d.until(lambda: "retry in 3 s" in d.screen)
         now[0] += 5
         d.app.ticker.beat()
         await d.until(lambda: "waiting for gpt-4o, 2 s" in d.screen)
-        d.app.chrome.hear(CompactionStarted(tokens_before=9))
+        d.app.chrome.on_event(CompactionStarted(tokens_before=9))
         now[0] += 60
-        d.app.chrome.hear(CompactionStarted(tokens_before=9))
+        d.app.chrome.on_event(CompactionStarted(tokens_before=9))
         now[0] += 2
         d.app.ticker.beat()
         await d.until(lambda: "compacting, 2 s" in d.screen)
@@ -135,7 +135,7 @@ async def test_what_is_folded_between_runs_leaves_the_face_at_rest(room: Room):
         folded = ContextCompacted(
             tokens_before=9, tokens_after=1, first_kept_index=2, kind="summary"
         )
-        d.app.chrome.hear(folded)
+        d.app.chrome.on_event(folded)
         d.app.refresh_status()
         await d.until(lambda: "(o o)" in d.screen)
 

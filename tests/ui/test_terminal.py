@@ -84,11 +84,11 @@ from dirge_py.ui.status import StatusBar
 def render_line(self, y):
     raise ZeroDivisionError("drawn")
 
-def tell(self, standing):
+def show_status(self, standing):
     type(self).render_line = render_line
     self.refresh()
 
-StatusBar.tell = tell
+StatusBar.show_status = show_status
 sys.exit(main.run([]))
 """
 

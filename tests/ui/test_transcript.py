@@ -173,10 +173,10 @@ def test_a_fence_after_a_very_long_one_closes_it():
 def test_what_was_streamed_is_replaced_by_what_counts():
     page = Page(STYLES, 60)
     renderer = TranscriptRenderer(page)
-    renderer.hear(MessageStart(AssistantMessage()))
-    renderer.hear(MessageUpdate(phase="text_delta", index=0, delta="half an ans"))
+    renderer.on_event(MessageStart(AssistantMessage()))
+    renderer.on_event(MessageUpdate(phase="text_delta", index=0, delta="half an ans"))
     renderer.settle()
-    renderer.hear(MessageEnd(AssistantMessage(content=(TextBlock("The whole answer."),))))
+    renderer.on_event(MessageEnd(AssistantMessage(content=(TextBlock("The whole answer."),))))
 
     assert page.text == "The whole answer."
 
@@ -184,12 +184,12 @@ def test_what_was_streamed_is_replaced_by_what_counts():
 def test_a_call_that_the_model_began_and_never_made_disappears():
     page = Page(STYLES, 60)
     renderer = TranscriptRenderer(page)
-    renderer.hear(MessageStart(AssistantMessage()))
-    renderer.hear(
+    renderer.on_event(MessageStart(AssistantMessage()))
+    renderer.on_event(
         MessageUpdate(phase="toolcall_start", index=0, tool_call_id="c", tool_name="bash")
     )
     assert page.text == "○ bash"
-    renderer.hear(MessageEnd(AssistantMessage(stop_reason="error")))
+    renderer.on_event(MessageEnd(AssistantMessage(stop_reason="error")))
 
     assert page.text == ""
 
@@ -197,7 +197,7 @@ def test_a_call_that_the_model_began_and_never_made_disappears():
 def test_a_failed_run_says_what_to_do():
     page = Page(STYLES, 60)
     outcome = Failed(kind="auth", message="the key was refused (401).", hint="Set WORK_KEY.")
-    TranscriptRenderer(page).hear(AgentEnd(messages=(), outcome=outcome))
+    TranscriptRenderer(page).on_event(AgentEnd(messages=(), outcome=outcome))
 
     assert page.text == "✗ the key was refused (401).\n  Set WORK_KEY."
 

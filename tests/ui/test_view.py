@@ -214,16 +214,16 @@ async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(room: R
     async with seat(room) as s:
         renderer = s.d.app.renderer
 
-        def hear(text: str) -> None:
-            renderer.hear(MessageUpdate(phase="text_delta", index=0, delta=text))
+        def stream(text: str) -> None:
+            renderer.on_event(MessageUpdate(phase="text_delta", index=0, delta=text))
             renderer.settle()
 
-        hear("one\n\ntw")
+        stream("one\n\ntw")
         await s.settled()
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
-        hear("o\n\nthree\n\nfour\n\nfi")
-        hear("ve\n\nsix\n\nseven")
+        stream("o\n\nthree\n\nfour\n\nfi")
+        stream("ve\n\nsix\n\nseven")
         await s.settled()
 
         # Two lines for each of three to seven.

@@ -137,7 +137,7 @@ async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
     except (SuspendNotSupported, OSError):
         return None
     finally:
-        await app.take_back()
+        await app.reclaim_screen()
 
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)

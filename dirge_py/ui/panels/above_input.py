@@ -41,7 +41,7 @@ class TodoPanel(Widget, can_focus=False):
     def toggle(self) -> None:
         self.toggle_class("shown")
 
-    def tell(self, todos: Sequence[TodoEntry]) -> None:
+    def show_todos(self, todos: Sequence[TodoEntry]) -> None:
         if todos != self._todos:
             self._todos = todos
             self.refresh(layout=self.is_shown)
@@ -79,7 +79,7 @@ class QueuePanel(Widget, can_focus=False):
         self._waiting: Sequence[QueuedPrompt] = ()
         self._hint = ""
 
-    def tell(self, waiting: Sequence[QueuedPrompt], hint: str) -> None:
+    def show_queue(self, waiting: Sequence[QueuedPrompt], hint: str) -> None:
         if (waiting, hint) == (self._waiting, self._hint):
             return
         self._waiting, self._hint = waiting, hint

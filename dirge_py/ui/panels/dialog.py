@@ -128,9 +128,9 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     def on_mount(self) -> None:
         if self.takes_keyboard:
-            self.take_keyboard()
+            self.focus_dialog()
 
-    def take_keyboard(self) -> None:
+    def focus_dialog(self) -> None:
         """Have the keys from now on; they count after a pause."""
         self.has_keyboard = True
         self.screen.set_focus(self)

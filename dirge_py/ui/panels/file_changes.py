@@ -28,7 +28,7 @@ class FileSelection:
         self.before = shown.before if origin is None else origin.before
         self.moved_from = "" if origin is None else origin.path
         self._is_edited = False
-        self._take_up(shown.after)
+        self._propose(shown.after)
 
     @property
     def path(self) -> str:
@@ -52,12 +52,12 @@ class FileSelection:
     def edit(self, text: str) -> None:
         """The person wrote this text for the file: all of it is accepted."""
         self._is_edited = True
-        self._take_up(text)
+        self._propose(text)
 
-    def take_as_shown(self) -> None:
+    def reset(self) -> None:
         """Forget what the person made of it."""
         self._is_edited = False
-        self._take_up(self.shown.after)
+        self._propose(self.shown.after)
 
     @property
     def is_refused(self) -> bool:
@@ -75,7 +75,7 @@ class FileSelection:
             return None
         return replace(self.shown, after=self.text)
 
-    def _take_up(self, after: str | None) -> None:
+    def _propose(self, after: str | None) -> None:
         self._proposed = after
         self.change: Change = diff_hunks(self.before or "", after or "")
         self.count = len(self.change.hunks)
@@ -122,11 +122,11 @@ class ChangeSelection:
             accepted = hunk not in file.accepted
         (file.accepted.add if accepted else file.accepted.discard)(hunk)
 
-    def take_all_as_shown(self) -> None:
+    def reset_all(self) -> None:
         """Forget what the person made of the files."""
         self.at = 0
         for file in self.files:
-            file.take_as_shown()
+            file.reset()
 
     @property
     def accepted(self) -> int:

@@ -59,7 +59,7 @@ class FindBar(Horizontal):
         super().__init__(id="find-bar")
         self._keymap = keymap
         self._transcript = transcript
-        self._input = _Query(self._take)
+        self._input = _Query(self._on_query_key)
         self._found = Static("", id="found", markup=False)
         self._back: Widget | None = None
         self._before: LinePosition | None = None
@@ -124,7 +124,7 @@ class FindBar(Horizontal):
         if self.is_open and message.value != self._transcript.search.query:
             self.run_worker(self._find(), exclusive=True)
 
-    def _take(self, key: str) -> bool:
+    def _on_query_key(self, key: str) -> bool:
         """Do what a key means here; False if it is text."""
         found = self._keymap.action(key, "find")
         letter = self._keymap.action(key, "reading") if self._letters_move else None

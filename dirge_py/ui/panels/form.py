@@ -269,7 +269,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         event.prevent_default()
         match found[1]:
             case "choose":
-                self._take_words()
+                self._finish_writing()
             case "previous_question":
                 self._now.text = self._words.value.strip()
                 self._stop_writing()
@@ -360,7 +360,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self.screen.set_focus(self)
         self.refit()
 
-    def _take_words(self) -> None:
+    def _finish_writing(self) -> None:
         now = self._now
         now.text = self._words.value.strip()
         if not now.text and now.question.options:

@@ -246,7 +246,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         elif detour:
             self.act(detour)
         elif self._asked.chosen:
-            self._take(self._asked.chosen)
+            self._choose(self._asked.chosen)
 
     def act(self, action: str) -> None:
         if self._hunks is not None and action != "deny_and_stop":
@@ -256,7 +256,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self._detour = ""
         match action:
             case "deny":
-                self._take("deny")
+                self._choose("deny")
             case "deny_and_stop":
                 self._deny_all()
             case "previous" | "next":
@@ -354,7 +354,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             return
         self._hunks = HunkView(
             self._asked.selection,
-            self._take_hunks,
+            self._finish_hunks,
             self._edit_file,
             styles=self._styles,
             keymap=self._keymap,
@@ -364,7 +364,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.mount(self._hunks)
         self.refit()
 
-    def _take_hunks(self, *, is_taken: bool) -> None:
+    def _finish_hunks(self, *, is_taken: bool) -> None:
         """The hunk view is done: back to the question, or with its outcome as the answer."""
         if self._hunks is None:
             return
@@ -374,7 +374,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.guard_again()
         selection = self._asked.selection
         if not is_taken:
-            selection.take_all_as_shown()
+            selection.reset_all()
             self.refit()
         elif selection.accepted == 0:
             self._settle_one(PermissionAnswer(effect="deny"))
@@ -383,7 +383,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     # -- answers
 
-    def _take(self, option: Option) -> None:
+    def _choose(self, option: Option) -> None:
         if option == "deny":
             self._settle_one(PermissionAnswer(effect="deny"))
         elif option in self._asked.options and self.may_approve:

@@ -189,7 +189,7 @@ class SidePanel(Widget, can_focus=False):
         self._styles = styles
         self._lines: Sequence[Line] = ()
 
-    def tell(self, lines: Sequence[Line]) -> None:
+    def show_lines(self, lines: Sequence[Line]) -> None:
         if lines != self._lines:
             self._lines = lines
             self.refresh()

@@ -249,7 +249,7 @@ class Composer(TextEditor, inherit_bindings=False):
             self.write(text)
         self.history.checkpoint()
 
-    def take_typed(self, text: str) -> None:
+    def type_text(self, text: str) -> None:
         """Put in what was typed while something else had the keyboard, and is typed on here."""
         if self._vim is not None:
             self._vim.begin()

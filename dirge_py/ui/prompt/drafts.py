@@ -78,7 +78,7 @@ class PromptDrafts:
             self._composer.stashed.clear()
         conversation.unsent.let_go()
 
-    def take_up(self, conversation: "Conversation") -> None:
+    def restore(self, conversation: "Conversation") -> None:
         """Go on with what was typed for this conversation, and with the prompts before it."""
         composer, unsent = self._composer, conversation.unsent
         unsent.take_over()
@@ -87,7 +87,7 @@ class PromptDrafts:
             typed_text(m) for m in conversation.messages if m.role == "user" and m.origin == "user"
         ]
         stored = unsent.prompts.load() if unsent.prompts is not None else ()
-        composer.prompts.take_up(map(fold, stored), map(fold, said))
+        composer.prompts.load(map(fold, stored), map(fold, said))
         if unsent.draft:
             composer.put_before(unsent.draft)
         composer.stashed[:0] = map(fold, unsent.stash)

@@ -62,12 +62,12 @@ class FileIndex:
 
     async def _keep(self, root: Path) -> None:
         tree = await asyncio.to_thread(FileTree, root)
-        await self._take(tree)
+        await self._list(tree)
         try:
             while may_watch(root, len(tree.folders)):
                 async for changed in self._changes(tree):
                     has_other_folders = await asyncio.to_thread(tree.reread, changed)
-                    await self._take(tree)
+                    await self._list(tree)
                     if has_other_folders:
                         break
                 else:
@@ -78,7 +78,7 @@ class FileIndex:
         finally:
             self.is_watching = False
 
-    async def _take(self, tree: "FileTree") -> None:
+    async def _list(self, tree: "FileTree") -> None:
         self.files = await asyncio.to_thread(tree.listed)
         self._made_at = time.monotonic()
         self._on_news()

@@ -35,7 +35,7 @@ class InputHistory:
             self._prompts.append(prompt)
             del self._prompts[:-_MOST]
 
-    def take_up(self, stored: Iterable[str], said: Iterable[str]) -> None:
+    def load(self, stored: Iterable[str], said: Iterable[str]) -> None:
         """Another conversation: what was kept of others comes first, what was said in it last."""
         newest_first = dict.fromkeys(reversed([*stored, *self._prompts, *said]))
         self._at = None

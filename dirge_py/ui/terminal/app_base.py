@@ -61,7 +61,7 @@ class TerminalDriver(LinuxDriver):
         self._file = cast("Any", _Screenful(cast("IO[str]", self._file)))
         self._size = self._get_terminal_size()
 
-    def take_mouse(self, *, is_ours: bool) -> None:
+    def use_mouse(self, *, is_ours: bool) -> None:
         """Turn mouse reports on or off, from now on also after a suspension."""
         if is_ours == self._mouse:
             return
@@ -180,11 +180,11 @@ class TerminalApp(App[int], inherit_bindings=False):
         if self._driver is not None and not self.is_handed_over:
             self._driver.write(sequence)
 
-    def take_mouse(self, *, is_ours: bool) -> None:
+    def use_mouse(self, *, is_ours: bool) -> None:
         """Have mouse reports, or leave the mouse to the terminal: selecting, its own menus."""
         self.has_mouse = is_ours
         if isinstance(self._driver, TerminalDriver):
-            self._driver.take_mouse(is_ours=is_ours)
+            self._driver.use_mouse(is_ours=is_ours)
 
     def _watch_app_focus(self, focus: bool) -> None:
         # Textual would style every widget anew, and draw all of the screen. No style of ours
@@ -209,7 +209,7 @@ class TerminalApp(App[int], inherit_bindings=False):
         """End the program; the terminal is restored first."""
         self.exit(code, return_code=code)
 
-    async def take_back(self) -> None:
+    async def reclaim_screen(self) -> None:
         """The screen is ours again; to be called once the terminal is.
 
         The loop hears of a signal some turns after it came: a Ctrl+C pressed before that was

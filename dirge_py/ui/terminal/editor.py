@@ -91,7 +91,7 @@ async def hand_over(app: TerminalApp, command: list[str]) -> int:
     except SuspendNotSupported as error:
         raise ProcessError("this terminal cannot be handed to another program.") from error
     finally:
-        await app.take_back()
+        await app.reclaim_screen()
 
 
 async def read_in_pager(app: TerminalApp, text: str) -> None:

@@ -54,16 +54,16 @@ class ThemeSwitcher:
         self._app = app
         self._serial = 0
         self._watcher: Worker[None] | None = None
-        self._take(name)
+        self._load(name)
 
-    def _take(self, name: str) -> None:
+    def _load(self, name: str) -> None:
         self.name = name
         self.theme, self.problem = theme_or_default(name)
         self.styles, self.panel_styles = styles_for(self.theme), styles_for(self.theme, "surface")
 
     def use(self, name: str) -> str:
         """Put on the theme of this name, or the default one; returns why it was not possible."""
-        self._take(name)
+        self._load(name)
         self.show(self.theme)
         self.watch()
         return self.problem
@@ -179,12 +179,12 @@ class ThemePicker(Picker):
 
     def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:
         super().offer(choices, title=title, current=current)
-        self._tell()
+        self._report_choice()
 
     def move(self, step: int) -> None:
         super().move(step)
-        self._tell()
+        self._report_choice()
 
-    def _tell(self) -> None:
+    def _report_choice(self) -> None:
         if self.chosen is not None:
             self._moved(self.chosen.id)

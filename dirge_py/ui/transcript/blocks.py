@@ -416,7 +416,7 @@ class RunSummary:
         self._cost_usd: float | None = 0.0
         self._least_usd = 0.0
 
-    def hear(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         match event:
             case AgentStart():
                 self._begin()

@@ -80,9 +80,11 @@ class MarkdownStream:
         mark, language = self._fence
         close = re.search(rf"^ {{0,3}}{re.escape(mark)}{mark[0]}* *$\n", self._open, re.MULTILINE)
         if close:
-            return self._take(close.start(), skip=close.end(), language=language, ends_fence=True)
+            return self._cut_piece(
+                close.start(), skip=close.end(), language=language, ends_fence=True
+            )
         at = _line_start(self._open, _LONGEST_OPEN)
-        return self._take(at, language=language) if at else None
+        return self._cut_piece(at, language=language) if at else None
 
     def _cut_blocks(self) -> MarkdownPiece | None:
         """Everything before the last top-level block; of a long last block, what has settled."""
@@ -90,7 +92,7 @@ class MarkdownStream:
         if len(self._open) - len(whole) > _LONGEST_LINE:
             most = len(whole) + _LINE_PIECE
             at = self._open.rfind(" ", len(whole), most) + 1
-            return self._take(at or most, continues=True)
+            return self._cut_piece(at or most, continues=True)
         if not whole:
             return None
         source = self._head + whole
@@ -101,7 +103,7 @@ class MarkdownStream:
         if not starts:
             return None
         if len(starts) > 1:
-            return self._take(_offset(source, starts[-1]) - len(self._head))
+            return self._cut_piece(_offset(source, starts[-1]) - len(self._head))
         if source.count("\n") < _LONGEST_OPEN:
             return None
         return self._cut_long_block(source, tokens)
@@ -114,23 +116,23 @@ class MarkdownStream:
             case "fence":
                 return self._open_long_fence(source)
             case "paragraph_open":
-                return self._take(_line_start(source, _LONGEST_OPEN - 1), continues=True)
+                return self._cut_piece(_line_start(source, _LONGEST_OPEN - 1), continues=True)
             case "table_open":
                 top = first.map[0] if first.map else 0
                 head = source[_offset(source, top) : _offset(source, top + 2)]
                 at = _line_start(source, _LONGEST_OPEN - 1) - len(self._head)
-                piece = self._take(at, continues=True)
+                piece = self._cut_piece(at, continues=True)
                 self._head = head
                 return piece
             case "blockquote_open" if len(inner) == 1 and tokens[1].type == "paragraph_open":
                 at = source.rfind("\n>", 0, _line_start(source, _LONGEST_OPEN)) + 1
-                return self._take(at, continues=True) if at else None
+                return self._cut_piece(at, continues=True) if at else None
             case "blockquote_open" | "bullet_list_open" | "ordered_list_open" if len(inner) > 1:
-                return self._take(_offset(source, inner[-1]), continues=True)
+                return self._cut_piece(_offset(source, inner[-1]), continues=True)
         if source.count("\n") < _LONGEST_UNCUT:
             return None
         last = max((t.map[0] for t in tokens if t.map and t.nesting >= 0), default=0)
-        return self._take(_offset(source, last), continues=True) if last else None
+        return self._cut_piece(_offset(source, last), continues=True) if last else None
 
     def _open_long_fence(self, whole: str) -> MarkdownPiece | None:
         """From here on the fence's lines are taken as bare code; its opening line is dropped."""
@@ -142,7 +144,7 @@ class MarkdownStream:
         self._open = self._open[opening.end() + 1 :]
         return MarkdownPiece(text="")
 
-    def _take(
+    def _cut_piece(
         self,
         at: int,
         *,

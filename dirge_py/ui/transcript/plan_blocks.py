@@ -73,7 +73,7 @@ class PhaseBlock(BlockBase):
     def can_expand(self) -> bool:
         return self._has_more
 
-    def take_in(self) -> bool:
+    def start_group(self) -> bool:
         """Something belongs to it from now on; False if something did before."""
         if self._has_more:
             return False
@@ -81,7 +81,7 @@ class PhaseBlock(BlockBase):
         self.changed()
         return True
 
-    def hear(self, event: LoopEvent) -> bool:
+    def on_event(self, event: LoopEvent) -> bool:
         """Take over what is worth a word of what happens in its fork; False if nothing is."""
         last = self._last
         match event:
@@ -259,7 +259,7 @@ class ForkRenderer(Protocol):
 
     @property
     def has_calls_running(self) -> bool: ...
-    def hear(self, event: LoopEvent) -> None: ...
+    def on_event(self, event: LoopEvent) -> None: ...
     def settle(self) -> None: ...
     def tick(self) -> None: ...
 
@@ -287,7 +287,7 @@ class GroupedPage:
 
     def _claim(self, block: TranscriptBlock) -> None:
         block.group = self._group
-        if self._group.take_in():
+        if self._group.start_group():
             self._page.touch(self._group)
 
 
@@ -322,17 +322,17 @@ class PlanRenderer:
         self._early: list[EvidenceTaken] = []
         self.to_read: PhaseBlock | None = None
 
-    def hear(self, event: PlanEvent) -> None:
+    def on_event(self, event: PlanEvent) -> None:
         match event:
             case PlanPhase(state="started"):
                 self._begin(event)
             case PlanPhase():
                 self._end(event)
             case EvidenceTaken():
-                self._take(event)
+                self._add_evidence(event)
             case ForkEvent() if self._now is not None and self._fork is not None:
-                self._fork.hear(_as_ours(event.event))
-                if self._now.hear(event.event):
+                self._fork.on_event(_as_ours(event.event))
+                if self._now.on_event(event.event):
                     self._page.touch(self._now)
 
     def settle(self) -> None:
@@ -393,7 +393,7 @@ class PlanRenderer:
         self._leave()
         self.to_read = block if event.phase == "plan" else None
 
-    def _take(self, event: EvidenceTaken) -> None:
+    def _add_evidence(self, event: EvidenceTaken) -> None:
         if self._now is None:
             self._early.append(event)
         elif event.phase == "implement":

@@ -108,7 +108,7 @@ class StreamedAnswer:
         self._texts: dict[int, _Text] = {}
         self._thoughts: dict[int, ReasoningBlock] = {}
 
-    def hear(self, event: MessageUpdate) -> None:
+    def on_event(self, event: MessageUpdate) -> None:
         if event.phase == "text_delta":
             if event.index not in self._texts:
                 self._texts[event.index] = _Text(self._page)

@@ -164,7 +164,7 @@ class ReadingCursor:
         self._selects_from = self._selects_from or self.spot
         self.line_down()
 
-    def take_text(self) -> str:
+    def pop_selected_text(self) -> str:
         """The selected text, or the line at the cursor as it was written; ends selecting."""
         selection, spot = self._view.selection, self.spot
         if selection.ends is None and spot is not None:

@@ -105,11 +105,11 @@ class TranscriptRenderer:
         for block in diff_blocks(text, self._diff):
             self._page.add(block)
 
-    def tell(
+    def replay(
         self, messages: Iterable[Message], besides: Sequence[tuple[int, PlanRecordEvent]] = ()
     ) -> None:
         """Write stored messages, as they would have come live; `besides`: see `replay_messages`."""
-        replay_messages(messages, besides, self._stored_message, self.phases.hear)
+        replay_messages(messages, besides, self._stored_message, self.phases.on_event)
         self.phases.rest()
         self._tools.clear()
 
@@ -125,9 +125,9 @@ class TranscriptRenderer:
                 self._show_pictures(block, message.content)
                 self._touch_tool(message.tool_call_id)
 
-    def hear(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         """Write what an event says. Events that change nothing to be seen are passed over."""
-        self._tally.hear(event)
+        self._tally.on_event(event)
         match event:
             case AgentStart():
                 self._is_in_run = True
@@ -157,13 +157,13 @@ class TranscriptRenderer:
             case EscalationActivated():
                 self.notice(describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():
-                self.phases.hear(event)
+                self.phases.on_event(event)
             case RepairStats():
                 self._page.add(shown.DetailBlock(describe_event(event)))
             case AgentEnd():
                 self._end(event)
             case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
-                self._hear_tool(event)
+                self._on_tool_event(event)
 
     def settle(self) -> None:
         """Draw the text heard since the last time; called once for a batch of events."""
@@ -238,7 +238,7 @@ class TranscriptRenderer:
             if event.tool_call_id and event.tool_name:
                 self._tool(event.tool_call_id, event.tool_name, state_if_new="waiting")
             return
-        self._answer.hear(event)
+        self._answer.on_event(event)
 
     def _end_answer(self, message: AssistantMessage) -> None:
         answer = self._answer or StreamedAnswer(self._page, show_thinking=self._show_thinking)
@@ -249,7 +249,7 @@ class TranscriptRenderer:
         else:
             answer.finish(message)
         self._drop_calls_begun({call.id for call in message.calls})
-        self._tell_silence(message)
+        self._note_empty_answer(message)
 
     def _drop_calls_begun(self, called: Collection[str] = ()) -> None:
         """Take away the calls that the model began and that did not come to be; none ever ran."""
@@ -258,7 +258,7 @@ class TranscriptRenderer:
                 self._page.remove_block(block)
                 del self._tools[call_id]
 
-    def _tell_silence(self, message: AssistantMessage) -> None:
+    def _note_empty_answer(self, message: AssistantMessage) -> None:
         self._silence = describe_silent_answer(message)
         if self._silence:
             self.notice(self._silence, tone="warning")
@@ -284,7 +284,7 @@ class TranscriptRenderer:
                     self._page.add(ProseBlock(piece))
             elif isinstance(block, ToolCallBlock):
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
-        self._tell_silence(message)
+        self._note_empty_answer(message)
 
     # -- what others said
 
@@ -337,7 +337,7 @@ class TranscriptRenderer:
         self._tool(call_id, name).set_state(state)
         self._touch_tool(call_id)
 
-    def _hear_tool(
+    def _on_tool_event(
         self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd
     ) -> None:
         block = self._tool(event.tool_call_id, event.tool_name)

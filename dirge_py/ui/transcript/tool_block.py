@@ -133,7 +133,7 @@ class ToolBlock(BlockBase):
     def show_progress(self, text: str, details: Mapping[str, Any]) -> None:
         """The newest output of a running call; only its tail is kept."""
         self._output = clean(text[-_LIVE_OUTPUT:]).rstrip("\n")
-        self._going.hear(details)
+        self._going.on_event(details)
         self.changed()
 
     def finish(
@@ -440,7 +440,7 @@ class ProgressText:
         """It runs from now on: what came before was waiting."""
         self._began = self._clock()
 
-    def hear(self, details: Mapping[str, Any]) -> None:
+    def on_event(self, details: Mapping[str, Any]) -> None:
         """Take over what an update says: `quiet_s`, or `done` and perhaps `total`."""
         quiet_s = _number(details.get("quiet_s"))
         self._quiet_since = self._clock() - quiet_s if quiet_s else None

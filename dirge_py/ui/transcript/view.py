@@ -299,11 +299,11 @@ class TranscriptWidget(ScrollView, can_focus=True):
         with self._moving():
             if self._following.is_on:
                 self._blocks.settle_end(height)
-                self._take_height()
+                self._update_height()
                 self.scroll_to(y=self.max_scroll_y, animate=False)
             else:
                 first = self._following.settle(height, top)
-                self._take_height()
+                self._update_height()
                 self.scroll_to(y=first, animate=False)
         self._refresh_changed(has_scrolled=self.first_line != top)
 
@@ -313,14 +313,14 @@ class TranscriptWidget(ScrollView, can_focus=True):
             return
         with self._moving():
             moved = self._blocks.settle(self.first_line, self.lines_in_view, round(old_value))
-            self._take_height()
+            self._update_height()
             if moved:
                 self.scroll_to(y=self.first_line + moved, animate=False)
         is_at_end = self.first_line >= self.max_scroll_y
         is_held = self.has_focus or self.selection.ends is not None
         self._follow(sticks=is_at_end and not is_held, is_held=is_held and is_at_end)
         self._following.went_to(self.first_line)
-        self._news.tell()
+        self._news.count_lines()
 
     def _scroll_update(self, virtual_size: Size) -> None:
         # Textual also puts right where the view is when the sizes change.
@@ -389,7 +389,7 @@ class TranscriptWidget(ScrollView, can_focus=True):
         """Draw again what changed, and no more: every line drawn goes through the terminal."""
         changed, self._changed_from = self._changed_from, None
         is_all, self._changed_all = self._changed_all or has_scrolled, False
-        self._news.tell()
+        self._news.count_lines()
         if is_all or changed is None:
             self.refresh()
             return
@@ -398,7 +398,7 @@ class TranscriptWidget(ScrollView, can_focus=True):
         if first < height:
             self.refresh(Region(0, first, width, height - first))
 
-    def _take_height(self) -> None:
+    def _update_height(self) -> None:
         """Tell the scrollbar. The plain assignment would lay out the whole screen every time."""
         size = Size(self.scrollable_content_region.width, self._blocks.height)
         if size != self.virtual_size:
@@ -414,8 +414,8 @@ class NewContentBadge:
         self._following = following
         self._text = ""
 
-    def tell(self) -> None:
-        """Count again."""
+    def count_lines(self) -> None:
+        """Count the lines below again, and draw the badge if it changes."""
         view = self._view
         lines = self._following.new_lines(view.first_line + view.lines_in_view)
         text = f" ▼ {lines} new line{'s' * (lines != 1)} below " if lines else ""

@@ -188,11 +188,11 @@ class Vim:
         if len(key) != 1:
             self._keys = ""
             return None
-        return self._take(key, TextAndCursor(text, at))
+        return self._handle_key(key, TextAndCursor(text, at))
 
     # -- orders
 
-    def _take(self, key: str, place: TextAndCursor) -> VimResult | None:
+    def _handle_key(self, key: str, place: TextAndCursor) -> VimResult | None:
         keys, self._keys = self._keys + key, ""
         phrase = read_command(keys, is_visual=self.mode != "normal")
         if phrase == "more":
