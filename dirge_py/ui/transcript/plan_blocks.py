@@ -255,7 +255,7 @@ _BAR = "▎ "
 
 
 class ForkRenderer(Protocol):
-    """Writes what happens in a fork: a renderer of its own."""
+    """Draws what happens in a fork."""
 
     @property
     def has_calls_running(self) -> bool: ...
@@ -301,20 +301,20 @@ class PlanDocumentBlock(ProseBlock):
 
 
 class PlanRenderer:
-    """Hears the events of plans, live or as they were stored.
+    """Draws the events of plans as blocks, live or as they were stored.
 
-    `tell_fork` makes what writes a fork's events onto a page; `clock` gives seconds. `to_read` is
-    the heading of a plan that nobody has decided on yet.
+    `make_fork_renderer` makes what draws a fork's events on a page; `clock` gives seconds.
+    `to_read` is the heading of a plan that nobody has decided on yet.
     """
 
     def __init__(
         self,
         page: BlockPage,
-        tell_fork: Callable[[BlockPage], ForkRenderer],
+        make_fork_renderer: Callable[[BlockPage], ForkRenderer],
         clock: Callable[[], float],
     ) -> None:
         self._page = page
-        self._tell_fork = tell_fork
+        self._make_fork_renderer = make_fork_renderer
         self._clock = clock
         self._now: PhaseBlock | None = None
         self._fork: ForkRenderer | None = None
@@ -370,7 +370,7 @@ class PlanRenderer:
         self._now = PhaseBlock(event, self._clock)
         self._page.add(self._now)
         if event.phase != "implement":
-            self._fork = self._tell_fork(GroupedPage(self._page, self._now))
+            self._fork = self._make_fork_renderer(GroupedPage(self._page, self._now))
 
     def _end(self, event: PlanPhase) -> None:
         block, was_heard = self._now, self._fork is not None

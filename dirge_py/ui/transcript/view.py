@@ -86,7 +86,7 @@ class TranscriptWidget(ScrollView, can_focus=True):
         self._changed_all = True
         self._news = NewContentBadge(self, self._following)
 
-    # -- the blocks (renderer.Page)
+    # -- the blocks (blocks.BlockPage)
 
     @property
     def layout_of_blocks(self) -> TranscriptLayout:
