@@ -25,55 +25,66 @@ ran with `!`, and what it wrote. See `UserMessage.origin`."""
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
+    """A block of text."""
+
     text: str
+    """The text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingBlock:
-    """What the model said to itself. `signature` and `redacted` go back to the provider unread."""
+    """The model's thinking."""
 
     text: str
+    """The text, as far as the service shows it."""
     signature: str | None = None
+    """The service's signature, which goes back to it unread."""
     redacted: str | None = None
+    """The thinking in the service's encrypted form, which goes back to it unread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallBlock:
-    """One tool call as the model wrote it.
-
-    `arguments` is an object once it parsed, else the raw text as it arrived.
-    """
+    """One tool call as the model wrote it."""
 
     id: str
+    """The id of the call."""
     name: str
+    """The name of the tool."""
     arguments: Any
+    """An object if the arguments could be parsed, else their text as it arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageBlock:
-    """A picture by reference: `asset_id` (`[A-Za-z0-9_-]+`) names a file of the session."""
+    """A picture by reference."""
 
     asset_id: str
+    """The file of the session that holds it (`[A-Za-z0-9_-]+`)."""
     media_type: str
+    """Its media type, such as `image/png`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentBlock:
-    """A document by reference, as a picture is; `name` is what the person knows it by."""
+    """A document by reference."""
 
     asset_id: str
+    """The file of the session that holds it (`[A-Za-z0-9_-]+`)."""
     media_type: str
+    """Its media type, such as `application/pdf`."""
     name: str = ""
+    """The name by which the person knows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionBlock:
-    """What a service put in the place of older history. `data` is its own block, sent back as it
-    came, to that service only; `text` is the summary in it, as far as people may read it.
-    """
+    """A service's own replacement for older history."""
 
     data: Mapping[str, Any]
+    """The service's block; it is sent back unchanged, to that service only."""
     text: str = ""
+    """The summary in it, as far as people may read it."""
 
 
 UserBlock: TypeAlias = TextBlock | ImageBlock | DocumentBlock
@@ -83,16 +94,18 @@ ResultBlock: TypeAlias = TextBlock | ImageBlock | DocumentBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model call. `input` includes `cache_read` and `cache_write`.
-
-    `charged_usd` is what the service itself says that the call cost; a sum of calls has none.
-    """
+    """The tokens of one model call, or of several."""
 
     input: int = 0
+    """Input tokens, those of `cache_read` and `cache_write` included."""
     output: int = 0
+    """Output tokens."""
     cache_read: int = 0
+    """Input tokens that came from the service's cache."""
     cache_write: int = 0
+    """Input tokens that were put into the service's cache."""
     charged_usd: float | None = None
+    """What the call cost by the service's own account; a sum of calls has none."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -112,15 +125,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """What a person (or the harness in their name: see `origin`) said.
-
-    `attached` names what was attached, for the screen; its content is among `content`.
-    """
+    """The words of a person, or of dirge in their place."""
 
     content: tuple[UserBlock, ...]
+    """The blocks, those of attachments included."""
     origin: Origin = "user"
+    """Who put the message into history."""
     attached: tuple[str, ...] = ()
+    """The names of what was attached, for display."""
     role: Literal["user"] = "user"
+    """Tells the kinds of messages apart."""
 
     @property
     def text(self) -> str:
@@ -129,20 +143,26 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
-    """One answer of a model, or the harness' own closing words (`origin="harness"`).
-
-    `withheld` says which guardrail kept its words back; no model is shown such a message again.
-    """
+    """One answer of a model, or dirge's own closing words."""
 
     content: tuple[AssistantBlock, ...] = ()
+    """The blocks, in order."""
     stop_reason: StopReason = "stop"
+    """Why the answer ended."""
     error_message: str | None = None
+    """What went wrong, in words; None if nothing did."""
     error_kind: str | None = None
+    """The `errors.ErrorKind` of what went wrong; None if nothing did."""
     model: str = ""
+    """The model that answered."""
     usage: Usage | None = None
+    """The tokens of the call; None where the service did not say."""
     origin: Literal["model", "harness"] = "model"
+    """Whether a model answered, or dirge itself."""
     withheld: str = ""
+    """The guardrail that kept the text back, and why; no model sees such a message again."""
     role: Literal["assistant"] = "assistant"
+    """Tells the kinds of messages apart."""
 
     @property
     def text(self) -> str:
@@ -155,14 +175,20 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResultMessage:
-    """The one answer to a tool call. `details["outcome"]` is a `calls.ToolOutcome`."""
+    """The one answer to a tool call."""
 
     tool_call_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     content: tuple[ResultBlock, ...]
+    """What the model gets."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    """What programs read of the result; `outcome` is a `tools.ToolOutcome`."""
     is_error: bool = False
+    """Whether the call failed."""
     role: Literal["toolResult"] = "toolResult"
+    """Tells the kinds of messages apart."""
 
     @property
     def text(self) -> str:
@@ -171,10 +197,12 @@ class ToolResultMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemMessage:
-    """Reference material inside the transcript; sent to models as user text at its place."""
+    """Reference material in the history; models get it as user text at its place."""
 
     content: tuple[TextBlock, ...]
+    """The text."""
     role: Literal["system"] = "system"
+    """Tells the kinds of messages apart."""
 
     @property
     def text(self) -> str:
@@ -183,11 +211,14 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomMessage:
-    """Something an application keeps in history that no model sees."""
+    """A value that an application keeps in history and no model sees."""
 
     kind: str
+    """The application's name for this kind of value."""
     payload: Any = None
+    """The value."""
     role: Literal["custom"] = "custom"
+    """Tells the kinds of messages apart."""
 
 
 Message: TypeAlias = (
