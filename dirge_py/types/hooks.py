@@ -30,11 +30,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a conversation consists of. The loop copies it at the start and never writes to it."""
+    """What a run works on. The loop copies it at the start and never writes to it."""
 
     system_prompt: str = ""
+    """The system prompt."""
     messages: Sequence[Message] = ()
+    """The history so far."""
     tools: Sequence[LoopTool] = ()
+    """The tools that the model may call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,19 +121,21 @@ class EditArgs:
     """Run the call with these arguments instead; they are validated again."""
 
     args: Mapping[str, Any]
+    """The new arguments, in place of the model's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOverride:
-    """Do not run the call: this is its result. Empty content becomes a generic refusal.
-
-    `details["outcome"]` defaults to what `is_error` and the call's problem suggest.
-    """
+    """A result in place of running the call."""
 
     content: str | Sequence[ResultBlock] = ""
+    """What the model gets; empty content becomes a generic refusal."""
     is_error: bool = True
+    """Whether the result is an error."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    """What programs read; `outcome` defaults to what `is_error` and the call's problem suggest."""
     terminate: bool = False
+    """Whether the inner loop may end after this turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ class Defer:
     """Leave this call and those after it open, and end the run: nobody here can decide."""
 
     description: str = ""
+    """What has to be decided, in words."""
 
 
 Answer = ToolOverride
@@ -151,9 +157,13 @@ class AfterToolCallResult:
     """Each field that is not None replaces the executed value in full."""
 
     content: Sequence[ResultBlock] | None = None
+    """What the model gets."""
     details: Mapping[str, Any] | None = None
+    """What programs read of the result."""
     is_error: bool | None = None
+    """Whether the result is an error."""
     terminate: bool | None = None
+    """Whether the inner loop may end after this turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
