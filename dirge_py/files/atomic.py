@@ -136,7 +136,7 @@ def fill(
         OwnerLost: it cannot have that owner.
         OSError: it cannot be written.
     """
-    write_all(descriptor, content)
+    write_checked(descriptor, content)
     if like is None:
         os.fchmod(descriptor, 0o666 & ~_UMASK if mode is None else mode)
     else:
@@ -191,14 +191,15 @@ def _copy_attributes(place: FileLocation, descriptor: int) -> None:
         os.close(source)
 
 
-def write_all(descriptor: int, content: bytes) -> None:
+def write_checked(descriptor: int, content: bytes) -> None:
     """Write `content` into an empty file, and see that all of it arrived."""
-    write_some(descriptor, content)
+    write_all(descriptor, content)
     if os.fstat(descriptor).st_size != len(content):
         raise OSError(errno.EIO, "the file has not the size that was written")
 
 
-def write_some(descriptor: int, content: bytes) -> None:
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write `content`, in as many writes as it takes."""
     # One write may take less than all of it without an error, on a disk that is nearly full.
     rest = memoryview(content)
     while rest:
@@ -281,7 +282,7 @@ def _replace_in_place(
 ) -> os.stat_result:
     # If this is killed, the copy stays: it may be the only whole one.
     with new_file(place, fresh_name("old")) as (_, copy):
-        write_all(copy, place.read())
+        write_checked(copy, place.read())
         os.fsync(copy)
         sync_folder(place.folder)
         return write_in_place(place, content, check=check)
@@ -320,7 +321,7 @@ def _overwrite(descriptor: int, content: bytes, *, before: bytes) -> None:
 def _write_from_start(descriptor: int, content: bytes) -> None:
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.ftruncate(descriptor, max(os.fstat(descriptor).st_size, len(content)))
-    write_some(descriptor, content)
+    write_all(descriptor, content)
     os.ftruncate(descriptor, len(content))
     os.fsync(descriptor)
 

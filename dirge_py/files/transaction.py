@@ -25,8 +25,8 @@ from dirge_py.files.atomic import (
     refuse_shared,
     refuse_unwritable,
     sync_folder,
+    write_all,
     write_in_place,
-    write_some,
 )
 from dirge_py.files.identity import sha256_of
 from dirge_py.files.resolve import FOLDER, open_beneath, open_folder_handle, open_regular, reason_of
@@ -204,7 +204,7 @@ class RollbackJournal:
         os.close(self._descriptor)
 
     def _append(self, content: bytes) -> None:
-        write_some(self._descriptor, content)
+        write_all(self._descriptor, content)
         os.fsync(self._descriptor)
 
 

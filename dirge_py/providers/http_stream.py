@@ -22,7 +22,7 @@ from dirge_py.providers.http_types import TransportError
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
 from dirge_py.providers.stream_parser import ServiceError, StreamParser
-from dirge_py.types.abort import AbortSignal
+from dirge_py.types.abort import AbortSignal, call_in_loop
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import StreamError, StreamEvent
 
@@ -81,7 +81,7 @@ async def stream_response(
             task.cancel()
         call.wake()
 
-    forget = signal.on_abort(lambda: _call_in(loop, cut))
+    forget = signal.on_abort(lambda: call_in_loop(loop, cut))
     try:
         while not call.is_over:
             for event in await call.next_batch():
@@ -99,11 +99,6 @@ async def stream_response(
             cut()
             # Its end closes the connection. It is given a moment, never waited for.
             await asyncio.wait({task}, timeout=0.05)
-
-
-def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(callback)
 
 
 class _StreamingCall:

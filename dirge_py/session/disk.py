@@ -5,6 +5,7 @@ import os
 import stat
 from pathlib import Path
 
+from dirge_py.files.atomic import write_all
 from dirge_py.types.errors import SessionError
 
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -28,12 +29,6 @@ def open_regular(path: Path, flags: int) -> int:
         os.close(fd)
         raise SessionError(f"{str(path)!r} is no regular file.", hint="Move it away.")
     return fd
-
-
-def write_all(fd: int, payload: bytes) -> None:
-    rest = memoryview(payload)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 def append_durably(path: Path, payload: bytes) -> None:

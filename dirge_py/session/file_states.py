@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.record import Record
+from dirge_py.session.record import Record, text_member
 from dirge_py.session.snapshots.base import (
     SNAPSHOT_RECORD,
     RestoreResult,
@@ -92,8 +92,8 @@ def _state(record: Record) -> FileState | None:
                 tree=tree,
                 by="agent" if at == "turn" else "person",
                 at=at,
-                run_id=_text(rest, "run_id"),
-                toward=_text(rest, "toward"),
+                run_id=text_member(rest, "run_id"),
+                toward=text_member(rest, "toward"),
                 left_out=_texts(rest.get("left_out")),
                 held=_texts(rest.get("held")),
             )
@@ -101,11 +101,6 @@ def _state(record: Record) -> FileState | None:
             return FileState(seq=record.seq, tree=tree, by="move")
         case _:
             return None
-
-
-def _text(data: Mapping[Any, Any], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _texts(value: Any) -> tuple[str, ...]:

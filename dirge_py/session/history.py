@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_args
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_usage
-from dirge_py.session.record import Record
+from dirge_py.session.record import Record, text_member
 from dirge_py.session.transcript import (
     InterruptedRun,
     JournalTranscript,
@@ -95,7 +95,7 @@ class LoadedSession:
 def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedSession:
     """The session told by `records`. A notice that was recorded is not given again."""
     header = _newest(records, "session")
-    copied_to = _text(header, "forked_at") or None
+    copied_to = text_member(header, "forked_at") or None
     transcript = read_transcript(branch(records), copied_to=copied_to)
     spending = reduce(SessionSpending.after, records, SessionSpending())
     told = {record.data.get("content") for record in _of_type(records, "notice")}
@@ -113,11 +113,11 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
         cost_usd=spending.whole_cost_usd,
         turns=spending.turns,
         description=SessionDescription(
-            title=_text(_newest(records, "title"), "title") or _first_title(transcript.messages),
-            cwd=_text(header, "cwd"),
-            created=_text(header, "created"),
+            title=text_member(_newest(records, "title"), "title") or _first_title(transcript.messages),
+            cwd=text_member(header, "cwd"),
+            created=text_member(header, "created"),
             updated=records[-1].ts if records else "",
-            forked_from=_text(header, "forked_from"),
+            forked_from=text_member(header, "forked_from"),
         ),
         notices=tuple(n for n in (*notices, *_remarks(transcript)) if n not in told),
     )
@@ -141,13 +141,13 @@ def _first_title(messages: Iterable[Message]) -> str:
 def _choices(records: Sequence[Record]) -> SessionChoices:
     model = _newest(records, "model")
     settings = {
-        _text(record.data, "name"): record.data.get("value")
+        text_member(record.data, "name"): record.data.get("value")
         for record in _of_type(records, "setting")
     }
     return SessionChoices(
-        model=_text(model, "model"),
-        thinking=_text(model, "thinking"),
-        mode=_text(_newest(records, "mode"), "mode"),
+        model=text_member(model, "model"),
+        thinking=text_member(model, "thinking"),
+        mode=text_member(_newest(records, "mode"), "mode"),
         decisions=tuple(record.data for record in _of_type(records, "decision")[-_MAX_DECISIONS:]),
         settings=settings,
     )
@@ -156,7 +156,7 @@ def _choices(records: Sequence[Record]) -> SessionChoices:
 def _grants(records: Sequence[Record]) -> tuple[str, ...]:
     grants: dict[str, None] = {}
     for record in _of_type(records, "grant"):
-        rule = _text(record.data, "rule")
+        rule = text_member(record.data, "rule")
         if record.data.get("action") == "added":
             grants[rule] = None
         else:
@@ -186,11 +186,6 @@ def _newest(records: Sequence[Record], type_name: str) -> Mapping[str, Any]:
         if record.type == type_name and isinstance(record.data, dict):
             return record.data
     return {}
-
-
-def _text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,9 +297,9 @@ def _decode_phase(data: Mapping[str, Any]) -> PlanPhase | None:
         phase=name,
         step=max(1, _whole(data, "step")),
         state="ended",
-        summary=_text(data, "summary"),
-        text=_text(data, "text"),
-        shut_in=_text(data, "shut_in"),
+        summary=text_member(data, "summary"),
+        text=text_member(data, "text"),
+        shut_in=text_member(data, "shut_in"),
         duration_ms=max(0, _whole(data, "duration_ms")),
         usage=decode_usage(data.get("usage")),
         cost_usd=cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
@@ -317,14 +312,14 @@ def _decode_evidence(data: Mapping[str, Any]) -> EvidenceTaken | None:
     if name is None or outcome is None or outcome not in get_args(EvidenceOutcome):
         return None
     return EvidenceTaken(
-        id=_text(data, "id"),
+        id=text_member(data, "id"),
         phase=name,
         step=max(1, _whole(data, "step")),
-        command=_text(data, "command"),
+        command=text_member(data, "command"),
         outcome=outcome,
         exit_code=code if isinstance(code, int) else None,
-        output_sha256=_text(data, "output_sha256"),
-        tree=_text(data, "tree"),
+        output_sha256=text_member(data, "output_sha256"),
+        tree=text_member(data, "tree"),
     )
 
 

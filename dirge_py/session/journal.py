@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dirge_py.files.atomic import write_all
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.disk import (
     APPEND_FLAGS,
@@ -23,7 +24,6 @@ from dirge_py.session.disk import (
     make_folder,
     open_regular,
     sync_folder,
-    write_all,
 )
 from dirge_py.session.record import VERSION, Record, encode, new_record_id, timestamp
 from dirge_py.session.segments import (

@@ -116,6 +116,12 @@ _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_neare
 _ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=_nearest)
 
 
+def text_member(value: Mapping[Any, Any], name: str) -> str:
+    """The member if it is a text, else ""."""
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
 def _storable(value: Any, *, depth: int) -> Any:
     """`value` with everything JSON cannot say replaced; also ends circular values."""
     if depth > _DEEPEST:

@@ -23,8 +23,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dirge_py.files.atomic import write_all
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.disk import READ_FLAGS, make_folder, open_regular, sync_folder, write_all
+from dirge_py.session.disk import READ_FLAGS, make_folder, open_regular, sync_folder
 from dirge_py.session.record import VERSION, Record, decode, encode
 from dirge_py.types.errors import SessionError
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+def call_in_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Have `loop` call `callback`, from any thread; nothing if it is closed."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback)
 
@@ -68,7 +69,7 @@ class AbortSignal:
             if not woken.done():
                 woken.set_result(None)
 
-        forget = self.on_abort(lambda: _call_in(loop, settle))
+        forget = self.on_abort(lambda: call_in_loop(loop, settle))
         if unless is not None:
             unless.add_done_callback(settle)
         try:

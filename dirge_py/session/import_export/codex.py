@@ -19,8 +19,8 @@ from dirge_py.session.import_export.external import (
     number_member,
     parse_lines,
     parse_seconds,
-    text_member,
 )
+from dirge_py.session.record import text_member
 from dirge_py.types.messages import TextBlock, ThinkingBlock, Usage
 
 Line = Mapping[str, Any]

@@ -167,12 +167,6 @@ def parse_seconds(stamp: Any, otherwise: float) -> float:
     return found if 0 < found < _YEAR_3000 else otherwise
 
 
-def text_member(value: Mapping[str, Any], name: str) -> str:
-    """The member if it is a text, else ""."""
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
-
-
 def number_member(value: Mapping[str, Any], name: str) -> int:
     """The member if it is a count, else 0."""
     found = value.get(name)

@@ -13,7 +13,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
 from dirge_py.session.disk import READ_FLAGS
 from dirge_py.session.history import SessionSpending, title_of
-from dirge_py.session.record import Record, decode, json_text
+from dirge_py.session.record import Record, decode, json_text, text_member
 from dirge_py.session.segments import (
     Scan,
     folder_of,
@@ -214,13 +214,13 @@ class SessionTotals:
         data = record.data if isinstance(record.data, dict) else {}
         match record.type:
             case "session":
-                self.created = _text(data, "created")
-                self.cwd = _text(data, "cwd")
-                self.forked_from = _text(data, "forked_from")
+                self.created = text_member(data, "created")
+                self.cwd = text_member(data, "cwd")
+                self.forked_from = text_member(data, "forked_from")
             case "title":
-                self.title = _text(data, "title")
+                self.title = text_member(data, "title")
             case "model" | "run_end":
-                self.model = _text(data, "model") or self.model
+                self.model = text_member(data, "model") or self.model
             case "message":
                 self.messages += 1
                 self._take_prompt(data)
@@ -266,7 +266,9 @@ def _texts_of_message(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if kind is None:
         return
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    said = [_text(b, "text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
+    said = [
+        text_member(b, "text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"
+    ]
     words = "\n".join(filter(None, said))
     if words:
         yield kind, _one_line(words[: _LONGEST_RESULT if kind == "result" else _LONGEST_WORDS])
@@ -279,14 +281,9 @@ def _call_text(block: Mapping[str, Any]) -> str:
     arguments = block.get("arguments")
     values = arguments.values() if isinstance(arguments, dict) else [arguments]
     said = [value if isinstance(value, str) else json_text(value) for value in values]
-    return " ".join([_text(block, "name"), *said])
+    return " ".join([text_member(block, "name"), *said])
 
 
 def _one_line(text: str) -> str:
     # Half a surrogate pair cannot be stored in UTF-8; control characters mark matches later on.
     return " ".join(text.translate(_BLANKS).encode(errors="replace").decode().split())
-
-
-def _text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
