@@ -9,14 +9,14 @@ wrappers, and the subcommands that run whatever they are given.
 import os.path
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, cast
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
-from dirge_py.permission.patterns import quoted_command, quoted_name, quoted_path
+from dirge_py.permission.patterns import quoted_command, quoted_path
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
+from typing import Literal, cast
+
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",
@@ -361,7 +361,7 @@ def exact_rule(fact: Fact) -> str:
     if isinstance(fact, CommandFact):
         return f"execute:{quoted_command(fact.words)}"
     if isinstance(fact, NameFact):
-        return f"{fact.op}:{quoted_name(fact.name)}"
+        return f"{fact.op}:{quoted_path(fact.name)}"
     return f"{fact.op}:{quoted_path(fact.place.real)}"
 
 

@@ -18,11 +18,11 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import Word, word_set
 from functools import lru_cache
 from types import MappingProxyType
 
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import Word, word_set
 
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
@@ -172,11 +172,6 @@ def regex_with_gaps(pieces: Sequence[str], step: str) -> str:
 def name_pattern(text: str) -> re.Pattern[str]:
     """A pattern for a host, a tool, an agent: compared without case."""
     return re.compile(_wildcards(text, one=".").lower(), re.DOTALL)
-
-
-def quoted_name(name: str) -> str:
-    """The pattern that matches exactly this name."""
-    return quoted_path(name)
 
 
 def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
