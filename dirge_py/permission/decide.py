@@ -9,14 +9,14 @@ wrappers, and the subcommands that run whatever they are given.
 import os.path
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, cast
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_path
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
-from typing import Literal, cast
-
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",

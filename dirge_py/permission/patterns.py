@@ -18,11 +18,11 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import Word, word_set
 from functools import lru_cache
 from types import MappingProxyType
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import Word, word_set
 
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 

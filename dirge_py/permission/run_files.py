@@ -189,6 +189,8 @@ class _Look:
         folders = folders_entered(reading.commands, [self._cwd], self._home)
         for words in reading.commands:
             for target in _folder_values(words):
+                if "\0" in target:
+                    continue  # No folder has such a name.
                 text = HOME_SIGN.sub(lambda _: self._home, target, count=1)
                 folders += [os.path.normpath(os.path.join(one, text)) for one in list(folders)]
                 folders = list(dict.fromkeys(folders))[:_MOST_FOLDERS]

@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from dirge_py.config.models import role_choice
-from dirge_py.config.schema import Config
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.extensions import Extension, ExtensionHost
 
 if TYPE_CHECKING:
+    from dirge_py.config.models import role_choice
+    from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+else:
+    # `/plan` is loaded before the first frame; the settings schema is not.
+    role_choice = late("dirge_py.config.models", "role_choice")
 
 _PHASES_WITH_ROLES = ("explore", "plan", "review")
 
@@ -58,7 +62,7 @@ def terms_of(conversation: "Conversation") -> PlanTerms:
     return plan.terms if plan is not None else PlanTerms()
 
 
-def plan_terms(config: Config) -> PlanTerms:
+def plan_terms(config: "Config") -> PlanTerms:
     """The terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
 
     A role whose model cannot be used is left out; the person was told at the start.
@@ -77,7 +81,7 @@ def plan_terms(config: Config) -> PlanTerms:
     )
 
 
-def _spec(config: Config, role: str) -> str:
+def _spec(config: "Config", role: str) -> str:
     """`alias/id:level` of the model, empty where the role has none that can be used."""
     choice = role_choice(config, role)
     return f"{choice.name}:{choice.level}" if choice is not None else ""

@@ -113,7 +113,8 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
         cost_usd=spending.whole_cost_usd,
         turns=spending.turns,
         description=SessionDescription(
-            title=text_member(_newest(records, "title"), "title") or _first_title(transcript.messages),
+            title=text_member(_newest(records, "title"), "title")
+            or _first_title(transcript.messages),
             cwd=text_member(header, "cwd"),
             created=text_member(header, "created"),
             updated=records[-1].ts if records else "",

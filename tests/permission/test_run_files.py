@@ -99,6 +99,10 @@ def test_what_is_no_file_is_never_waited_for(place: Path, name: str) -> None:
     assert f"{place}/b.sh" in look(place, f"bash {name} ./b.sh")
 
 
+def test_a_folder_whose_name_no_file_system_allows_is_passed_over(place: Path) -> None:
+    assert f"{place}/b.sh" in look(place, "make -C 'a\0b'; bash ./b.sh")
+
+
 def test_there_is_an_end_to_what_is_looked_at(tmp_path: Path) -> None:
     folder = tmp_path.resolve()
     for number in range(MAX_FILES + 50):

@@ -1,8 +1,16 @@
 """Memory as an extension: what is kept from one session to the next."""
 
+from typing import TYPE_CHECKING
+
 from dirge_py.extensions.memory.provider import MemoryProvider
-from dirge_py.extensions.memory.store import open_memory
+from dirge_py.lib.lazy import late
 from dirge_py.types.extensions import Extension, ExtensionHost
+
+if TYPE_CHECKING:
+    from dirge_py.extensions.memory.store import open_memory
+else:
+    # `/memory` is loaded before the first frame; the settings schema is not.
+    open_memory = late("dirge_py.extensions.memory.store", "open_memory")
 
 
 class Memory(Extension):
