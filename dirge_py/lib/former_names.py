@@ -23,7 +23,7 @@ MODULES = {
     "guardrails.verdict": "extensions.guardrails.checks",
     "mailboxes": "conversation.broadcaster",
     "memory": "extensions.memory",
-    "memory.base": "extensions.memory.provider",
+    "memory.base": "types.memory",
     "messages": "types.messages",
     "outcomes": "types.outcomes",
     "plan.desk": "plan.approval",

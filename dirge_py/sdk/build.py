@@ -42,7 +42,6 @@ from dirge_py.conversation.durable import (
 )
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.extensions.memory.provider import MemoryProvider
 from dirge_py.extensions.memory.store import sync_at_run_end
 from dirge_py.extensions.plugins.loading import load_plugins
 from dirge_py.extensions.todo.extension import Todo
@@ -95,6 +94,7 @@ from dirge_py.session.store import continuation_reader
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import changes_something
 

@@ -25,7 +25,6 @@ from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.conversation.durable import DurableContext, Engine, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.extensions.memory.provider import MemoryProvider
 from dirge_py.extensions.plugins.loading import Plugins, wanted_tools
 from dirge_py.extensions.web.access import WebAccess, search_key_variables, web_access
 from dirge_py.files.assets import AssetStore
@@ -62,6 +61,7 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
+from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
 

@@ -12,7 +12,6 @@ from dirge_py.context.instructions import Instructions
 from dirge_py.context.prompt_sections import PromptEdit
 from dirge_py.context.prompts import PromptBook, open_prompts
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.extensions.memory.provider import MemoryProvider
 from dirge_py.extensions.memory.store import open_memory
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.protected import comparable_name
@@ -20,6 +19,7 @@ from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.registry import tool_names
 from dirge_py.types.extensions import Section
+from dirge_py.types.memory import MemoryProvider
 
 _NEVER_READ = frozenset((".git", ".dirge"))
 """Folders of a repository that act; nothing in them is opened before the repository is trusted."""

@@ -3,15 +3,10 @@
 from typing import TYPE_CHECKING, get_args
 
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.extensions.memory.provider import (
-    MemoryConflict,
-    MemoryProvider,
-    MemoryUpdate,
-    StoreName,
-)
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
+from dirge_py.types.memory import MemoryConflict, MemoryProvider, MemoryUpdate, StoreName
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

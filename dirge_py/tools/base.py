@@ -41,7 +41,6 @@ from dirge_py.types.tools import (
 )
 
 if TYPE_CHECKING:
-    from dirge_py.extensions.memory.provider import MemoryUpdate, StoreName
     from dirge_py.files.assets import AssetStore
     from dirge_py.processes.output import OutputStore
     from dirge_py.processes.runner import Runner
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from dirge_py.tools.todo_list import TodoList
     from dirge_py.tools.web.lazy_service import LazyWebService
     from dirge_py.tools.web.service import WebService
+    from dirge_py.types.memory import MemoryUpdate, StoreName
 
 
 def _check_path_text(path: str) -> str:

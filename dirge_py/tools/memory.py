@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from dirge_py.extensions.memory.provider import MemoryUpdate
 from dirge_py.lib.text import clean
 from dirge_py.tools.base import MemoryStore as Stores
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
+from dirge_py.types.memory import MemoryUpdate
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 _FILES = {"memory": "MEMORY.md", "user": "USER.md"}

@@ -10,12 +10,12 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.extensions.memory.provider import MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import EventRecorder
 from dirge_py.testing.checks import assert_event_grammar
 from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice, TurnStart
+from dirge_py.types.memory import MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.types.messages import Message, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTurns
 from dirge_py.types.questions import PermissionAnswer

@@ -1,6 +1,6 @@
 """docs/commands.md is what the commands say of themselves."""
 
-from dirge_py.slash.docs import all_commands, page
+from dirge_py.cli.commands_page import all_commands, page
 from tests.house.source import ROOT
 
 
@@ -8,7 +8,7 @@ def test_the_page_about_commands_is_what_their_records_say() -> None:
     written = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 
     assert written == page(all_commands()), (
-        "python -m dirge_py.slash.docs > docs/commands.md writes it anew"
+        "python -m dirge_py.cli.commands_page > docs/commands.md writes it anew"
     )
 
 

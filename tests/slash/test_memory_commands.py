@@ -9,12 +9,12 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.extensions.memory.provider import MemoryConflict, MemoryUpdate
 from dirge_py.extensions.memory.store import FileMemory
 from dirge_py.frontend.print.command import PrintFront
 from dirge_py.slash.base import Unsupported
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
+from dirge_py.types.memory import MemoryConflict, MemoryUpdate
 from tests.extensions.memory.test_files import add, kept_in
 
 COMMANDS = discover(slash)

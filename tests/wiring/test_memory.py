@@ -10,13 +10,13 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.extensions.memory.provider import MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.extensions.memory.store import open_memory, sync_at_run_end
 from dirge_py.session.ids import project_id
 from dirge_py.testing import EventRecorder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import CompactionStarted, SystemNotice
+from dirge_py.types.memory import MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.types.messages import Message, ToolResultMessage, user_text
 from dirge_py.types.questions import PermissionAnswer
 from tests.context.kit import GOOD

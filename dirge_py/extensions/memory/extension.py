@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.extensions.memory.provider import MemoryProvider
 from dirge_py.lib.lazy import late
 from dirge_py.types.extensions import Extension, ExtensionHost
+from dirge_py.types.memory import MemoryProvider
 
 if TYPE_CHECKING:
     from dirge_py.extensions.memory.store import open_memory

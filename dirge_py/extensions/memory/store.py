@@ -15,14 +15,6 @@ from typing import TYPE_CHECKING
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import OnRunEnd
-from dirge_py.extensions.memory.provider import (
-    ENTRY_CHARS,
-    MemoryConflict,
-    MemoryProvider,
-    MemoryUpdate,
-    RecalledMemory,
-    StoreName,
-)
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lazy import late
@@ -30,6 +22,14 @@ from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, FileError
+from dirge_py.types.memory import (
+    ENTRY_CHARS,
+    MemoryConflict,
+    MemoryProvider,
+    MemoryUpdate,
+    RecalledMemory,
+    StoreName,
+)
 from dirge_py.types.messages import Message
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dirge_py.extensions.memory import store
-from dirge_py.extensions.memory.provider import MemoryConflict, MemoryUpdate, RecalledMemory
 from dirge_py.extensions.memory.store import FileMemory
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import DirgeError, FileError
+from dirge_py.types.memory import MemoryConflict, MemoryUpdate, RecalledMemory
 
 WRITER = """
 import asyncio, sys

@@ -1,4 +1,4 @@
-"""The page about the commands, written from their records: `python -m dirge_py.slash.docs`."""
+"""The page about the commands, made of their records: `python -m dirge_py.cli.commands_page`."""
 
 import importlib
 import sys
