@@ -38,10 +38,10 @@ def standard_sections(
 ) -> list[Section]:
     """The usual prompt. `replacement` stands for identity and way of working; `addition` is last.
 
-    `named` is the prompt in use, `named_prompts.as_section`.
+    `named` is the prompt in use, `prompts.prompt_section`.
 
-    `environment`, `project_files` and `memory` come from `environment.describe_environment`,
-    `project_files.as_prompt` and `memory_section.as_section`.
+    `environment`, `project_files` and `memory` come from `describe_environment`,
+    `format_project_files` and `memory_section`.
     """
     if replacement is None:
         own = [

@@ -119,7 +119,7 @@ class Run:
         """The events of this run, in order, read at the reader's own pace; ends after `agent_end`.
 
         Any number may read. What happened before one begins is still there as long as it is not
-        much; after that it hears what comes. One that stays behind is `mailboxes.Detached`.
+        much; after that it hears what comes. One that stays behind gets `Detached`.
         """
         return self.mailboxes.subscribe()
 

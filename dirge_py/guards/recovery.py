@@ -122,7 +122,7 @@ def _too_large(why: str, message: AssistantMessage) -> Failed:
 
 @dataclass(slots=True)
 class EscalationBudget:
-    """How many calls the stronger model may still make in a session; wiring keeps it."""
+    """How many calls the stronger model may still make in a session; `sdk/guards.py` keeps it."""
 
     most: int = 3
     spent: int = 0

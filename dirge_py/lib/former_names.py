@@ -1,4 +1,4 @@
-"""Import paths of 0.1 that plugins and programs may still use; they go in the release after 0.2.
+"""Import paths of 0.1 that plugins and programs may still use for one more release.
 
 `import dirge_py.messages` gives a module that looks every name up in `dirge_py.types.messages` and
 warns once. Nothing here is loaded unless an old path is imported.

@@ -52,7 +52,7 @@ _LISTING_S = 10.0
 
 
 class ModelDirectory:
-    """The configured models; implements `parts.Models`. Providers are imported on first use."""
+    """The configured models; implements `types.llm.Models`. Providers are imported on first use."""
 
     def __init__(
         self, config: Config, client: HttpClient, redactor: Redactor, *, is_scripted: bool = False

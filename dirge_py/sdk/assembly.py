@@ -514,7 +514,7 @@ def bare_config(model: str) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class OwnModels:
-    """Models behind a stream function of the embedder's; implements `parts.Models`.
+    """Models behind a stream function of the embedder's; implements `types.llm.Models`.
 
     Any name will do; those that the catalogue knows (`anthropic/…`) have a window and a price.
     """

@@ -67,7 +67,7 @@ class Guardrails:
 
     @property
     def prompt_checks(self) -> Sequence[PromptCheck]:
-        """For `Parts.prompt_checks`: what trips never reaches a model or the history."""
+        """For `RunDeps.prompt_checks`: what trips never reaches a model or the history."""
         return (self._check_prompt,) if self._checks["input"] else ()
 
     def around_model(self, inner: StreamFn) -> StreamFn:

@@ -42,7 +42,7 @@ class PluginHost:
 
     `settings` are theirs by name, `off` the names of those not to load, `built_in` the tool names
     that they cannot have. `notify` hears of what happens later; what happened while loading is in
-    `notices`. Implements `contributions.Plugins`.
+    `notices`. Implements `types.extensions.Plugins`.
     """
 
     def __init__(
