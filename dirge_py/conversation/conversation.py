@@ -423,7 +423,7 @@ class Conversation:
     async def _drive(self, run: Run, order: RunRequest) -> None:
         outcome: Outcome = Cancelled(reason="closed")
         try:
-            drive = RunExecutor(
+            executor = RunExecutor(
                 run,
                 order,
                 deps=self._deps,
@@ -433,7 +433,7 @@ class Conversation:
                 queues=self._queues,
                 tell=lambda event: self._emit(run, event),
             )
-            outcome = await drive.to_its_end()
+            outcome = await executor.execute()
         finally:
             self.run = None
             run.finish(outcome)
@@ -451,7 +451,7 @@ class Conversation:
             or self.side_questions > 0
             or self.exclusive_owner
         )
-        self._log.take_in(event, run, is_idle=not is_asked)
+        self._log.record(event, run, is_idle=not is_asked)
         self.journal_seq = None
         if self._deps.session.recorder is not None:
             self._deps.session.recorder.sink(event)

@@ -41,7 +41,7 @@ class ConversationLog:
         self.idle_requests = 0
         self.reported: list[UsageReported] = []
 
-    def take_in(self, event: LoopEvent, run: CountedRun | None, *, is_idle: bool = False) -> None:
+    def record(self, event: LoopEvent, run: CountedRun | None, *, is_idle: bool = False) -> None:
         """Count the event, for the run it belongs to as well; None: it came outside of one."""
         match event:
             case MessageEnd(message):

@@ -47,7 +47,7 @@ class PendingInserts:
         """What is in no history yet."""
         return tuple(self._waiting)
 
-    async def put_in(self, message: UserMessage) -> None:
+    async def add(self, message: UserMessage) -> None:
         """Have the message in the next request that there will be, in the order of the calls.
 
         Raises:

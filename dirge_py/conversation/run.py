@@ -252,7 +252,7 @@ class RunExecutor:
         self._has_begun = False
         self._ended: AgentEnd | None = None
 
-    async def to_its_end(self) -> Outcome:
+    async def execute(self) -> Outcome:
         """How the run ended. Raises only a cancellation from outside."""
         limit_s, timer = self._deps.run.time_limit_s, None
         if limit_s is not None:
@@ -386,7 +386,7 @@ class RunExecutor:
         waiting = open_calls(self._log.messages)
         for call in waiting.calls if waiting else ():
             answer = result_of_skipped_call(call, interruption)
-            self._log.take_in(MessageEnd(answer), None)
+            self._log.record(MessageEnd(answer), None)
             if recorder is not None:
                 recorder.add_message(answer)
         if interruption is not None and interruption.calls:

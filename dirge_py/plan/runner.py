@@ -73,7 +73,7 @@ async def start_plan(request: str, conversation: "Conversation", desk: PlanAppro
         raise DirgeError("there is nothing to plan: the request is empty.")
     terms = terms_of(conversation)
     state = PlanState(request=request, cycle=PlanCycle(cycles_left=terms.review_cycles))
-    return await PlanRun(conversation, desk, state).to_its_end()
+    return await PlanRun(conversation, desk, state).execute()
 
 
 async def resume_plan(
@@ -96,7 +96,7 @@ async def resume_plan(
         left = max(1, state.cycle.cycles_left)
         state = replace(state, cycle=replace(state.cycle, cycles_left=left).next())
     desk = AutoApprove() if is_accepted else desk
-    return await PlanRun(conversation, desk, replace(state, status="active")).to_its_end()
+    return await PlanRun(conversation, desk, replace(state, status="active")).execute()
 
 
 class PlanRun:
@@ -135,7 +135,7 @@ class PlanRun:
 
     # -- the way through
 
-    async def to_its_end(self) -> PlanResult:
+    async def execute(self) -> PlanResult:
         """Work until it is done, or cannot go on. What it changed is kept with the session."""
         conversation = self._conversation
         conversation.check_idle()
@@ -394,6 +394,6 @@ class PlanRun:
     async def _tell_model(self) -> None:
         """Have the model know of the report with the next prompt."""
         words = f"The plan was reviewed. The report:\n\n{clean(self._report)}"
-        telling = self._conversation.inserts.put_in(user_text(words, "harness"))
+        telling = self._conversation.inserts.add(user_text(words, "harness"))
         with suppress(DirgeError, PlanInterrupted):
             await self._interruption.wait(telling)

@@ -168,7 +168,7 @@ class UserShell:
             return
         self._shown.append(message)
         try:
-            await conversation.inserts.put_in(message)
+            await conversation.inserts.add(message)
         except DirgeError as error:
             self._shown.remove(message)
             app.notify_user(error.message, tone="warning")

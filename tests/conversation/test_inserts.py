@@ -18,7 +18,7 @@ async def test_an_insert_is_stored_at_once_and_in_the_next_request(room: Room) -
 
     async with room.open() as talk:
         await talk.send("hi")
-        await talk.inserts.put_in(RAN)
+        await talk.inserts.add(RAN)
         assert not talk.is_running
         assert talk.messages[-1] == RAN
         assert "no rule" in room.journal.read_text()
@@ -32,7 +32,7 @@ async def test_an_insert_survives_a_resume_and_is_no_prompt_to_go_back_to(room: 
     room.model.will_say("hello")
     async with room.open() as talk:
         await talk.send("hi")
-        await talk.inserts.put_in(RAN)
+        await talk.inserts.add(RAN)
 
     async with room.open("newest") as talk:
         assert talk.messages[-1] == RAN
@@ -45,7 +45,7 @@ async def test_going_back_before_a_later_prompt_keeps_the_insert(room: Room) -> 
     room.model.will_say("hello").will_say("I see.")
     async with room.open() as talk:
         await talk.send("hi")
-        await talk.inserts.put_in(RAN)
+        await talk.inserts.add(RAN)
         await talk.send("why?")
         await talk.timeline.undo()
 
@@ -57,7 +57,7 @@ async def test_during_a_run_an_insert_enters_at_the_next_boundary(room: Room) ->
     putting: list[asyncio.Task[None]] = []
 
     async with room.open() as talk:
-        insert = talk.inserts.put_in(RAN)
+        insert = talk.inserts.add(RAN)
         talk.subscribe(
             when(ToolExecutionStart, lambda: putting.append(asyncio.ensure_future(insert)))
         )
@@ -80,7 +80,7 @@ async def test_what_comes_with_the_last_answer_is_stored_and_makes_no_further_tu
         run = talk.send("start")
         async for event in run.events():
             if event.type == "turn_start":
-                await talk.inserts.put_in(RAN)
+                await talk.inserts.add(RAN)
         await run
 
         assert [message.role for message in talk.messages] == ["user", "assistant", "user"]
@@ -97,7 +97,7 @@ async def test_while_a_call_is_open_an_insert_waits(room: Room) -> None:
 
     async with room.open() as talk:
         await talk.send("start", single_turn=True)
-        await talk.inserts.put_in(RAN)
+        await talk.inserts.add(RAN)
         await talk.continue_run()
 
         sent = room.model.seen[-1].messages
@@ -111,7 +111,7 @@ async def test_a_session_that_is_only_looked_at_takes_no_insert(room: Room) -> N
         await talk.send("hi")
         looking = room.build(room.person, SessionChoice(kind="view", id=str(talk.session_id)))
         with pytest.raises(DirgeError, match="read-only"):
-            await looking.inserts.put_in(RAN)
+            await looking.inserts.add(RAN)
         await looking.close()
 
         assert "no rule" not in room.journal.read_text()

@@ -140,7 +140,7 @@ class LineRenderer:
             case PlanPhase() | EvidenceTaken() | ForkEvent():
                 self._phases.on_event(event)
             case UsageReported():
-                self._spent.take_in(event, None)
+                self._spent.record(event, None)
             case AgentEnd():
                 self._end(event)
 

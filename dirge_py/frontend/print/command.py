@@ -70,7 +70,7 @@ class CommandUsage:
             return
         if isinstance(event, AgentStart) and self._conversation.run is not None:
             self._runs.append(self._conversation.run)
-        self._spent.take_in(event, None)
+        self._spent.record(event, None)
 
     def _hear_fork(self, event: LoopEvent) -> None:
         """Its tokens are told of as such; the time is that from a turn's begin to its answer."""
@@ -78,7 +78,7 @@ class CommandUsage:
             self._asked_at = time.monotonic()
         elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._forks_api_s += time.monotonic() - self._asked_at
-            self._spent.take_in(event, None)
+            self._spent.record(event, None)
 
 
 async def print_command(printer: Printer, typed: TypedCommand) -> int:
