@@ -119,12 +119,12 @@ def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _once() -> Iterator[None]:
     """What the installed packages declare: the same for all conversations of a process."""
-    from dirge_py.extensions.plugins import loading
+    from dirge_py.extensions.plugins import extension
 
-    find = loading.find_installed
+    find = extension.find_installed
     found = functools.lru_cache(8)(lambda _path: find())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "find_installed", lambda: found(tuple(sys.path)))
+        patch.setattr(extension, "find_installed", lambda: found(tuple(sys.path)))
         yield
 
 

@@ -31,6 +31,7 @@ from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.lib.lazy import late
 from dirge_py.session.drafts import SessionDrafts
 from dirge_py.session.rewind import Rewinder
+from dirge_py.session.snapshots.base import ProjectSnapshots, Snapshots
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
@@ -88,7 +89,6 @@ class Conversation:
         """Model, mode, grants, folders: what a person may change."""
         self.extensions = deps.extensions
         """Its capabilities, in order."""
-        self.plugins = deps.plugins
         self._log = ConversationLog(session.history, session.usage, session.cost_usd)
         self.inserts = PendingInserts(deps.run.prompt_checks, self)
         self._queues = Queues(
@@ -109,7 +109,7 @@ class Conversation:
         self.run: Run | None = None
         """The run that goes on now."""
         self.timeline = Rewinder(
-            session.recorder, session.snapshots, report=self.report, check_idle=self.check_idle
+            session.recorder, self.snapshots, report=self.report, check_idle=self.check_idle
         )
         self.timeline.uncommitted = session.uncommitted
         """The way to other points of the session, and back."""
@@ -157,6 +157,12 @@ class Conversation:
     def extension(self, kind: type[E]) -> E | None:
         """The extension of that class; None where the conversation has none."""
         return self.extensions.find(kind)
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """Snapshots of the project's files; None where none are taken."""
+        extension = self.extension(ProjectSnapshots)
+        return extension.snapshots if extension is not None else None
 
     @property
     def notices(self) -> Sequence[str]:

@@ -14,12 +14,11 @@ from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.snapshots.base import Snapshots
 from dirge_py.session.store import SessionSummary
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import ContextCompacted, LoopEvent, Sink
-from dirge_py.types.extensions import Plugins
+from dirge_py.types.extensions import PromptCheck, RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
@@ -83,9 +82,15 @@ class RunSettings:
     further: Sequence[Hooks] = ()
     """Hooks for this run alone: after all others, before redaction and permission."""
 
+    def context(self, *, is_fork: bool = False) -> RunContext:
+        """What extensions are told of the run."""
+        return RunContext(
+            model=self.model,
+            is_fork=is_fork,
+            is_recorded=self.is_recorded,
+            is_continued=self.is_continued,
+        )
 
-PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
-"""Looks at what was typed before it is sent; a reason, for the person, holds it back."""
 
 Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompacted | None]]
 """Makes what is sent of these messages smaller, minding a focus; None if there was nothing to."""
@@ -220,8 +225,6 @@ class SessionDeps:
     """Small values that the session keeps by name."""
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
     """The sessions of this project."""
-    snapshots: Snapshots | None = None
-    """Snapshots of the project's files; None where none are taken."""
     uncommitted: "UncommittedDiff | None" = None
     """Tells what differs from the last commit."""
     compact: Compactor | None = None
@@ -284,8 +287,6 @@ class ConversationDeps:
     """Called when it is closed and nothing can be recorded any more."""
     extensions: ExtensionSet = field(default_factory=ExtensionSet)
     """Its capabilities."""
-    plugins: Plugins | None = None
-    """The plugins that were loaded."""
 
     async def forked(self, options: ForkOptions, history: Sequence[Message]) -> "ConversationDeps":
         """The parts of a conversation that differs from this one, at `history`, as `options` says.
@@ -333,5 +334,4 @@ class ConversationDeps:
             sinks=own.sinks,
             on_close=own.on_close,
             extensions=own.extensions,
-            plugins=self.plugins,
         )

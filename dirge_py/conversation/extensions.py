@@ -10,12 +10,17 @@ from dirge_py.types.extensions import (
     Command,
     Extension,
     ExtensionHost,
+    HookStage,
     KeyBinding,
+    PromptCheck,
     RunContext,
     Section,
+    Summarize,
+    Theme,
 )
-from dirge_py.types.hooks import Hooks
+from dirge_py.types.hooks import CheckAborted, Hooks
 from dirge_py.types.llm import StreamFn
+from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.tools import Interceptor
 
 E = TypeVar("E", bound=Extension)
@@ -48,13 +53,17 @@ class ExtensionSet:
     def key_bindings(self) -> list[KeyBinding]:
         return [key for each in self.all for key in each.key_bindings()]
 
-    def hooks(self, run: RunContext) -> list[Hooks]:
-        made = [each.hooks(run) for each in self.all]
-        return [hooks for hooks in made if hooks is not None]
+    def themes(self) -> list[Theme]:
+        return [theme for each in self.all for theme in each.themes()]
 
-    def interceptors(self) -> list[Interceptor]:
-        around = [each.around_tool() for each in self.all]
-        return [interceptor for interceptor in around if interceptor is not None]
+    def hooks(self, run: RunContext, stage: HookStage) -> list[Hooks]:
+        """The hooks of those that stand at this stage."""
+        return [hooks for each in self.all if each.stage == stage for hooks in each.hooks(run)]
+
+    def around_tool(self, run: RunContext, *, is_first: bool) -> list[Interceptor]:
+        """Their wrappers of tool calls: of the stage `first`, or of the others."""
+        chosen = [each for each in self.all if (each.stage == "first") is is_first]
+        return [interceptor for each in chosen for interceptor in each.around_tool(run)]
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
         """The call with every extension around it, the first one outermost."""
@@ -62,11 +71,42 @@ class ExtensionSet:
             stream_fn = each.around_model(stream_fn)
         return stream_fn
 
+    def around_summary(self, summarize: Summarize) -> Summarize:
+        """The summaries with every extension around them, the first one outermost."""
+        for each in reversed(self.all):
+            summarize = each.around_summary(summarize)
+        return summarize
+
+    def check_aborted(self) -> CheckAborted | None:
+        """All checks of aborted answers, one after the other; None without any."""
+        checks = [check for each in self.all if (check := each.check_aborted()) is not None]
+        if not checks:
+            return None
+
+        async def check_all(message: AssistantMessage) -> AssistantMessage:
+            for check in checks:
+                message = await check(message)
+            return message
+
+        return check_all
+
+    def prompt_checks(self) -> list[PromptCheck]:
+        return [check for each in self.all for check in each.prompt_checks()]
+
     def prompt_sections(self) -> list[Section]:
         return [section for each in self.all for section in each.prompt_sections()]
 
+    def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
+        """The sections of the system prompt after the edits of all of them, in order."""
+        for each in self.all:
+            sections = each.edit_prompt(sections)
+        return sections
+
+    def notices(self) -> list[str]:
+        return [notice for each in self.all for notice in each.notices()]
+
     def sinks(self) -> list[Sink]:
-        """Those that receive events, and not only could."""
+        """The `on_event` of those that override it."""
         return [each.on_event for each in self.all if type(each).on_event is not Extension.on_event]
 
     def for_fork(self, options: Any) -> "ExtensionSet":
@@ -78,6 +118,11 @@ class ExtensionSet:
         """Let them begin their background work, once; nothing waits for it."""
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
+
+    async def before_close(self) -> None:
+        """Let them finish what has to be recorded."""
+        for each in self.all:
+            await each.before_close()
 
     async def close(self) -> None:
         """End what they began, the last one first."""

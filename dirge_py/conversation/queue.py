@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from dirge_py.agent_loop.history import open_calls
-from dirge_py.conversation.deps import PromptCheck
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart
+from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.messages import Message, UserMessage
 
 if TYPE_CHECKING:

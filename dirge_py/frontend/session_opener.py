@@ -83,8 +83,8 @@ class SessionView(Protocol):
     def greet(self, conversation: "Conversation") -> None:
         """Show the beginning of a conversation without history."""
 
-    def use_plugins(self, conversation: "Conversation") -> Sequence[str]:
-        """Take the commands and keys of extensions and plugins; returns the warnings."""
+    def use_extensions(self, conversation: "Conversation") -> Sequence[str]:
+        """Use the commands and keys of its extensions; returns the warnings."""
 
     def on_shown(self, conversation: "Conversation") -> None:
         """Receive that all of the conversation is shown."""
@@ -149,7 +149,7 @@ class SessionOpener:
             view.replay(conversation, besides)
         else:
             view.greet(conversation)
-        for notice in (*conversation.notices, *view.use_plugins(conversation)):
+        for notice in (*conversation.notices, *view.use_extensions(conversation)):
             view.notify_user(notice, tone="warning")
         view.on_shown(conversation)
 

@@ -68,7 +68,7 @@ class ProjectGuard:
     async def look(self, *, needs_way_back: bool) -> None:
         """Take the state to compare with; with a snapshot where a sandbox may not shut it in."""
         self._before = await self._read()
-        snapshots = self._conversation.session.snapshots
+        snapshots = self._conversation.snapshots
         if needs_way_back and snapshots is not None:
             self._snapshot = await snapshots.take()
 
@@ -137,7 +137,7 @@ class ProjectGuard:
 
     async def _undone(self, paths: tuple[str, ...]) -> tuple[bool, str]:
         words = f"This phase must not change the project, and did: {_list_paths(paths)}."
-        snapshots, snapshot = self._conversation.session.snapshots, self._snapshot
+        snapshots, snapshot = self._conversation.snapshots, self._snapshot
         if snapshots is None or snapshot is None:
             return False, f"{words} There is no snapshot to undo it from: look at them yourself."
         try:

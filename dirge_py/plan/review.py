@@ -161,7 +161,7 @@ class Reviewer:
         return "\n".join(lines) or "(The implementer ran nothing that could show anything.)"
 
     async def _changes(self) -> str:
-        snapshots, base = self._conversation.session.snapshots, self._state.base_tree
+        snapshots, base = self._conversation.snapshots, self._state.base_tree
         if snapshots is None or not base:
             return _NO_CHANGES
         try:

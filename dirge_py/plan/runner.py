@@ -270,7 +270,7 @@ class PlanRun:
         return None
 
     async def _accept(self, text: str) -> None:
-        snapshots = self._conversation.session.snapshots
+        snapshots = self._conversation.snapshots
         taken = await snapshots.take() if snapshots is not None else None
         self._say(implementation.prepare_implementation(read_plan(text), self._conversation))
         base = taken.tree if taken is not None else ""

@@ -37,8 +37,9 @@ from dirge_py.conversation.deps import (
     SessionDeps,
     WorkEnvironment,
 )
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
-from dirge_py.extensions.guardrails.hooks import Guardrails
+from dirge_py.extensions.guardrails.extension import Guardrails
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import Limits, SideUsage, limit_hooks
@@ -274,9 +275,10 @@ class _Assembly:
             workspace=self.workspace,
             runner=self.runner,
             notify=self.late_notices.append,
-            redact=self.redactor.redact,
+            redactor=self.redactor,
         )
-        self.extensions = load_extensions(self.host)
+        guardrails = OwnGuardrails(plan.guardrails, self.late_notices.append)
+        self.extensions = load_extensions(self.host, [guardrails])
 
     def parts(self, thread: str | None, waiting: ThreadState) -> ConversationDeps:
         plan = self.plan
@@ -289,7 +291,6 @@ class _Assembly:
         def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
             return bound(tools, services, str(plan.cwd))
 
-        guardrails = OwnGuardrails(plan.guardrails, self.late_notices.append)
         asset_dir = _asset_dir(plan.store, recorder)
         retrying = retrying_stream_fn(inner, RecoveryPolicy(), sleep=plan.clock.sleep)
         relay = EventForwarder()
@@ -305,18 +306,16 @@ class _Assembly:
         return ConversationDeps(
             environment=WorkEnvironment(
                 cwd=plan.cwd,
-                system_prompt=lambda names: join_prompt(
-                    plan.system_prompt, self.extensions.prompt_sections()
-                ),
+                system_prompt=lambda names: join_prompt(plan.system_prompt, self.extensions),
                 attach=_as_it_is,
                 gate=gate,
             ),
             run=RunDeps(
                 tools=bind((*plan.tools, *self.extensions.tools())),
-                stream_fn=self.extensions.around_model(guardrails.around_model(retrying)),
-                configure=self._configure(gate, recorder, guardrails, guards, models, asset_dir),
+                stream_fn=self.extensions.around_model(retrying),
+                configure=self._configure(gate, recorder, guards, models, asset_dir),
                 bind_tools=bind,
-                prompt_checks=guardrails.prompt_checks,
+                prompt_checks=self.extensions.prompt_checks(),
                 on_waiting=continuation_reader(plan.store, recorder.session_id)
                 if plan.store is not None and recorder is not None
                 else waiting.continuation,
@@ -379,7 +378,6 @@ class _Assembly:
         self,
         gate: PermissionEngine,
         recorder: Recorder | None,
-        guardrails: OwnGuardrails,
         guards: OwnGuards,
         models: Models,
         asset_dir: str | None,
@@ -397,9 +395,14 @@ class _Assembly:
         validate = Toolbox((), ToolServices(files=self.workspace), str(plan.cwd)).validate
 
         def configure(run: RunSettings) -> LoopConfig:
+            extensions, context = (
+                self.extensions,
+                RunContext(model=run.model, is_recorded=run.is_recorded),
+            )
             written = [recorder.interceptor] if recorder is not None and run.is_recorded else []
             return compose(
                 run.bundle,
+                *extensions.hooks(context, "first"),
                 limit_hooks(
                     _most(plan.limits, run.max_turns),
                     cost_of=lambda usage, model: models.cost_usd(model, usage),
@@ -408,8 +411,8 @@ class _Assembly:
                 ),
                 *guards.bundles(run.model),
                 *(hooks if isinstance(hooks, Hooks) else hooks() for hooks in plan.bundles),
-                *self.extensions.hooks(RunContext(model=run.model, is_recorded=run.is_recorded)),
-                guardrails.bundle(),
+                *extensions.hooks(context, "usual"),
+                *extensions.hooks(context, "last"),
                 *run.further,
                 authorizer.bundle(),
                 config=LoopConfig(
@@ -417,13 +420,14 @@ class _Assembly:
                     provider=run.model.partition("/")[0],
                     thinking_level=run.thinking,
                     validate=validate,
-                    check_aborted=guardrails.check_aborted,
+                    check_aborted=extensions.check_aborted(),
                     asset_dir=asset_dir,
                     # What an embedder does around a call happens after the call was written down.
                     # No limit but a tool's own: how long others may take nobody has said.
                     interceptors=[
+                        *extensions.around_tool(context, is_first=True),
                         *written,
-                        *self.extensions.interceptors(),
+                        *extensions.around_tool(context, is_first=False),
                         *plan.interceptors,
                         authorizer.at_start,
                         timeout_interceptor(0, {}),
@@ -553,7 +557,8 @@ class OwnModels:
         return find_model_profile(provider, model_id)
 
 
-def join_prompt(text: str, sections: Sequence[Section]) -> str:
-    """The system prompt of a program, with the sections of extensions behind it."""
-    ordered = sorted(sections, key=lambda section: section.priority)
-    return "\n\n".join(part for part in (text, *(each.text for each in ordered)) if part)
+def join_prompt(text: str, extensions: ExtensionSet) -> str:
+    """The system prompt of a program, with the sections of extensions after it."""
+    own = Section(name="program", priority=0, text=text)
+    sections = sorted((own, *extensions.prompt_sections()), key=lambda section: section.priority)
+    return "\n\n".join(each.text for each in extensions.edit_prompt(sections) if each.text)

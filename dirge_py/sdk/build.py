@@ -29,7 +29,6 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import (
     ConversationDeps,
     EventForwarder,
-    PromptCheck,
     RunDeps,
     SessionDeps,
     WorkEnvironment,
@@ -40,10 +39,8 @@ from dirge_py.conversation.durable import (
     durable_interceptor,
     durable_stream,
 )
-from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.store import sync_at_run_end
-from dirge_py.extensions.plugins.loading import load_plugins
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
@@ -68,6 +65,7 @@ from dirge_py.sdk.environment import (
     ExecutionEnvironment,
     SessionResources,
     ToolFactory,
+    open_recorder,
     open_room,
 )
 from dirge_py.sdk.explain import Explainer
@@ -93,6 +91,7 @@ from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import continuation_reader
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.events import Sink, SystemNotice
+from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
@@ -162,14 +161,16 @@ class _Builder:
         self.late_notices: list[str] = []
         notify = self.late_notices.append
         self.recorded = begin_recording(options.record, notify, undo)
-        self.plugins = load_plugins(config, notify=notify, project=options.project)
         self.relay = EventForwarder()
-        self.checks = Guardrails(config.guardrail, redact=self.redactor.redact, notice=notify)
         self.on_close: list[Callable[[], Awaitable[None]]] = []
         self.machine = ExecutionEnvironment(
             config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
         )
         self.workspace, self.runner = self.machine.workspace, self.machine.runner
+        self.store = open_store(config, self.cwd)
+        self.recorder, self.session_notices = open_recorder(
+            config, self.store, options.session, redactor=self.redactor, notify=notify, undo=undo
+        )
         self.host = self._host()
         self.extensions = load_extensions(self.host, [Memory(memory)] if memory else [])
         remembering = self.extensions.find(Memory)
@@ -179,21 +180,18 @@ class _Builder:
             cwd=self.cwd,
             machine=self.machine,
             asker=asker,
-            plugins=self.plugins,
             extensions=self.extensions,
             redact=self.redactor.redact,
-            memory=self.memory,
         )
         self.prompt = make_system_prompt(
             config,
             options,
             self.cwd,
-            edits=self.plugins.prompt_edits,
+            edits=(self.extensions.edit_prompt,),
             memory=self.memory,
             sections=self.extensions.prompt_sections,
             notify=notify,
         )
-        self.store = open_store(config, self.cwd)
 
     def _host(self) -> BuildHost:
         return BuildHost(
@@ -202,7 +200,9 @@ class _Builder:
             workspace=self.workspace,
             runner=self.runner,
             notify=self.late_notices.append,
-            redact=self.redactor.redact,
+            redactor=self.redactor,
+            recorder=self.recorder,
+            project=self.options.project,
         )
 
     def notice(self, text: str) -> None:
@@ -247,21 +247,19 @@ class _Builder:
             model=model,
             thinking=thinking,
             for_fork=forks.make,
-            notices=self._notices(room.notices, loaded),
+            notices=self._notices((*self.session_notices, *room.notices), loaded),
             late_notices=self.late_notices,
             relay=self.relay,
             sinks=self._sinks(room, guards, log),
-            before_close=[taking.aclose for taking in room.run_snapshots],
+            before_close=(self.extensions.before_close,),
             on_close=(
                 forks.aclose,
-                self.plugins.aclose,
                 self.extensions.close,
                 *self.on_close,
                 guards.context.close,
                 self._let_go(recorder, log),
             ),
             extensions=self.extensions,
-            plugins=self.plugins,
         )
 
     def _environment(self, room: SessionResources, forks: Forks) -> WorkEnvironment:
@@ -283,9 +281,7 @@ class _Builder:
         recorder = room.recorder
         return RunDeps(
             tools=room.toolbox.loop_tools,
-            stream_fn=self.extensions.around_model(
-                self.checks.around_model(durable_stream(room.durable, self.stream_fn))
-            ),
+            stream_fn=self.extensions.around_model(durable_stream(room.durable, self.stream_fn)),
             configure=guards.configure,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             prompts=self.prompt.prompts,
@@ -308,7 +304,6 @@ class _Builder:
             cost_usd=loaded.cost_usd,
             metadata=room.kept,
             list_sessions=self.store.list,
-            snapshots=room.snapshots,
             uncommitted=uncommitted(
                 self.runner, self.workspace, cwd=self.cwd, withholds=room.gate.withholds
             ),
@@ -326,17 +321,14 @@ class _Builder:
     def _sinks(self, room: SessionResources, guards: Guards, log: Log | None) -> Sequence[Sink]:
         return (
             *guards.sinks,
-            self.plugins.on_event,
             *self.extensions.sinks(),
-            *(taking.sink for taking in room.run_snapshots),
             *((log.sink,) if log else ()),
         )
 
     def _prompt_checks(self) -> Sequence[PromptCheck]:
         return (
             *refuse_to_send(self.store, self.options.session),
-            *self.plugins.prompt_checks,
-            *self.checks.prompt_checks,
+            *self.extensions.prompt_checks(),
         )
 
     def _room(self) -> SessionResources:
@@ -355,6 +347,7 @@ class _Builder:
                 on_close=self.on_close,
                 engine=self.engine,
                 todo=self._todo(),
+                recorder=self.recorder,
             )
         )
 
@@ -380,7 +373,7 @@ class _Builder:
             *self.prompt.prompts.notices,
             *unusable_roles(self.config),
             *self.prompt.project_files.notices,
-            *self.plugins.notices,
+            *self.extensions.notices(),
         )
 
     def _forks(self, room: SessionResources, guards: Guards, authorizer: Authorizer) -> Forks:
@@ -421,7 +414,6 @@ class _Builder:
             validate=room.toolbox.validate,
             asset_dir=str(room.folders.assets),
             context=self._context(room, judges),
-            checks=self.checks,
             gates=GateServices(
                 judges=judges,
                 diff=shown_diff(
@@ -435,15 +427,12 @@ class _Builder:
                 open_items=room.todo.open_items,
             ),
             spending=spending,
-            plugins=self.plugins,
             extensions=self.extensions,
             calls=CallHooks(
                 write_ahead=[
-                    *(taking.interceptor for taking in room.run_snapshots),
                     durable_interceptor(room.durable, is_mutating=changes_something),
                 ],
                 at_start=[authorizer.at_start],
-                snapshots=[taking.bundle() for taking in room.run_snapshots],
                 last=[redact_results(self.redactor.redact), authorizer.bundle()],
             ),
             touched=self.prompt.touched_folders(self.late_notices.append, self.workspace),
@@ -458,7 +447,7 @@ class _Builder:
         return context_parts(
             config,
             window_of=self.models.window_tokens,
-            summarise=self.plugins.summarising(asked),
+            summarise=self.extensions.around_summary(asked),
             summary_model=usable_model(config, "summarize"),
             read_file=file_reader(self.workspace),
             relay=relay_to(OutputStore(room.folders.output)),

@@ -25,8 +25,9 @@ from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.conversation.durable import DurableContext, Engine, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.extensions.plugins.loading import Plugins, wanted_tools
-from dirge_py.extensions.web.access import WebAccess, search_key_variables, web_access
+from dirge_py.extensions.memory.extension import Memory
+from dirge_py.extensions.plugins.extension import wanted_tools
+from dirge_py.extensions.web.extension import Web, search_key_variables
 from dirge_py.files.assets import AssetStore
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lazy import late
@@ -42,18 +43,11 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.shells import Shells, farewell
-from dirge_py.sdk.options import BuildOptions
+from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import open_journal, viewed
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.snapshots.base import Snapshots
-from dirge_py.session.snapshots.originals import keep_originals
-from dirge_py.session.snapshots.run_snapshots import (
-    RunSnapshots,
-    make_run_snapshots,
-    open_snapshots,
-)
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.registry import discover_tools, tool_names
@@ -61,7 +55,6 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
-from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
 
@@ -121,7 +114,6 @@ class ExecutionEnvironment:
             # A sandbox shows commands no process of ours, and must itself be handed things by us.
             block_inspection()
         self.shells = Shells(self.runner)
-        self.web = web_access(config, redactor.add)
 
     def read_only_profile(self, workspace: Workspace, sandbox: Sandbox | None) -> ReadOnlyProfile:
         """What commands that only look are held to in `workspace`. Close it at the end."""
@@ -270,7 +262,7 @@ def temporary_folders(undo: ExitStack) -> tuple[SessionFolders, Callable[[], Non
 
 
 class Workplace(Protocol):
-    """Where tools work: folders, commands, the way to the web."""
+    """Where tools work: folders and commands."""
 
     @property
     def workspace(self) -> Workspace: ...
@@ -278,8 +270,6 @@ class Workplace(Protocol):
     def runner(self) -> Runner: ...
     @property
     def shells(self) -> Shells: ...
-    @property
-    def web(self) -> WebAccess: ...
 
 
 class ToolFactory:
@@ -292,19 +282,15 @@ class ToolFactory:
         cwd: Path,
         machine: Workplace,
         asker: Asker,
-        plugins: Plugins,
         extensions: ExtensionSet,
         redact: Redact,
-        memory: MemoryProvider | None = None,
     ) -> None:
         self._config = config
         self._cwd = cwd
         self._machine = machine
         self._asker = asker
-        self._plugins = plugins
         self._extensions = extensions
         self._redact = redact
-        self._memory = memory
 
     def moved(self, machine: Workplace, *, cwd: Path) -> "ToolFactory":
         """One that makes the same tools for another place."""
@@ -313,15 +299,13 @@ class ToolFactory:
             cwd=cwd,
             machine=machine,
             asker=self._asker,
-            plugins=self._plugins,
             extensions=self._extensions,
             redact=self._redact,
-            memory=self._memory,
         )
 
     def toolbox(self, folders: SessionFolders, todo: TodoList) -> Toolbox:
-        """The tools that settings, flags and plugins leave."""
-        added = [*self._extensions.tools(), *self._plugins.tools]
+        """The tools that settings and flags leave."""
+        added = self._extensions.tools()
         known = [tool.name for tool in added]
         others = wanted_tools(self._config, added)
         tools = [*chosen_tools(self._config, known), *others]
@@ -335,17 +319,18 @@ class ToolFactory:
 
     def services(self, folders: SessionFolders, todo: TodoList) -> ToolServices:
         config, asker = self._config, self._asker
+        web, memory = self._extensions.find(Web), self._extensions.find(Memory)
         return ToolServices(
             files=self._machine.workspace,
             processes=self._machine.runner,
             shells=self._machine.shells,
-            web=self._machine.web,
+            web=web.service if web is not None else None,
             outputs=OutputStore(folders.output),
             assets=AssetStore(folders.assets),
             todo=todo,
             syntax=check_syntax,
             redact=self._redact,
-            memory=self._memory,
+            memory=memory.provider if memory is not None else None,
             ask=asker.question if isinstance(asker, SupportsForms) else None,
             limits=ToolLimits(
                 command_timeout_s=config.timeouts.bash_s,
@@ -375,15 +360,13 @@ class BuildContext:
     undo: ExitStack
     on_close: list[Callable[[], Awaitable[None]]]
     todo: TodoList
+    recorder: Recorder | None
     engine: Engine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResources:
-    """`notices` are about the session that was opened; without a `recorder` nothing is kept.
-
-    `run_snapshots` take the `snapshots` of each run; none where none are kept.
-    """
+    """`notices` are about the session that was opened; without a `recorder` nothing is kept."""
 
     recorder: Recorder | None
     loaded: LoadedSession
@@ -392,8 +375,6 @@ class SessionResources:
     todo: TodoList
     toolbox: Toolbox
     durable: DurableContext
-    snapshots: Snapshots | None
-    run_snapshots: Sequence[RunSnapshots]
     kept: SessionMetadata
     notices: Sequence[str]
 
@@ -404,7 +385,7 @@ def open_room(site: BuildContext) -> SessionResources:
         SessionError: the session asked for cannot be opened.
         ConfigError: a rule does not hold.
     """
-    recorder, notices = _open_recorder(site)
+    recorder = site.recorder
     loaded = recorder.load() if recorder is not None else viewed(site.store, site.options.session)
     folders = _folders(site, recorder)
     gate = _gate(site, folders, loaded, recorder)
@@ -418,9 +399,6 @@ def open_room(site: BuildContext) -> SessionResources:
     todo.load(loaded.choices.settings.get("todo"))
     if recorder is not None:
         todo.on_change = lambda items: recorder.note_setting("todo", items)
-    snapshots, run_snapshots = _snapshots(site, recorder)
-    originals, notice = site.machine.workspace.originals, site.late_notices.append
-    keep_originals(originals, snapshots, site.config, site.cwd, notice)
     return SessionResources(
         recorder=recorder,
         loaded=loaded,
@@ -429,49 +407,38 @@ def open_room(site: BuildContext) -> SessionResources:
         todo=todo,
         toolbox=site.workshop.toolbox(folders, todo),
         durable=open_durable(site.store, recorder, site.engine),
-        snapshots=snapshots,
-        run_snapshots=run_snapshots,
         kept=SessionMetadata(loaded.choices.settings, recorder.note_setting, recorder.begin)
         if recorder
         else SessionMetadata(),
         notices=[
-            *notices,
             *_mode_again(site.config, gate, loaded, recorder),
             *_grants_left_behind(loaded, recorder),
         ],
     )
 
 
-def _open_recorder(site: BuildContext) -> tuple[Recorder | None, Sequence[str]]:
-    if not site.config.session.save:
+def open_recorder(
+    config: Config,
+    store: Store,
+    choice: SessionChoice,
+    *,
+    redactor: Redactor,
+    notify: Callable[[str], None],
+    undo: ExitStack,
+) -> tuple[Recorder | None, Sequence[str]]:
+    """Writes the session that was asked for, and what to tell of it; None: nothing is stored.
+
+    Raises:
+        SessionError: it cannot be opened.
+    """
+    if not config.session.save:
         return None, ()
-    journal, notices = open_journal(site.store, site.options.session)
+    journal, notices = open_journal(store, choice)
     if journal is None:
         return None, notices
-    recorder = Recorder(
-        journal, redact=site.redactor.redact_known, on_notice=site.late_notices.append
-    )
-    site.undo.callback(recorder.close)
+    recorder = Recorder(journal, redact=redactor.redact_known, on_notice=notify)
+    undo.callback(recorder.close)
     return recorder, notices
-
-
-def _snapshots(
-    site: BuildContext, recorder: Recorder | None
-) -> tuple[Snapshots | None, Sequence[RunSnapshots]]:
-    """Those of the project's files: only a session that is kept can go back to them."""
-    if recorder is None:
-        return None, ()
-    snapshots = open_snapshots(
-        site.config,
-        site.cwd,
-        session=recorder.session_id,
-        roots=site.machine.workspace.roots,
-        notice=site.late_notices.append,
-    )
-    if snapshots is None:
-        return None, ()
-    taking = make_run_snapshots(snapshots, note=recorder.note, notice=site.late_notices.append)
-    return snapshots, [taking]
 
 
 def _folders(site: BuildContext, recorder: Recorder | None) -> SessionFolders:

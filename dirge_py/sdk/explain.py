@@ -8,7 +8,7 @@ from typing import Any
 
 from dirge_py.config.schema import Config
 from dirge_py.extensions.memory.store import open_memory
-from dirge_py.extensions.web.access import web_access
+from dirge_py.extensions.web.extension import web_access
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision, explain

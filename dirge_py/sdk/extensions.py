@@ -15,11 +15,14 @@ from dirge_py.config.schema import Config
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.redaction import Redactor
 from dirge_py.processes.runner import Runner
+from dirge_py.session.recorder import Recorder
 from dirge_py.types.extensions import Extension, ExtensionHost
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.permission.project_trust import ProjectTrust
 
 E = TypeVar("E", bound=Extension)
 
@@ -36,16 +39,25 @@ class ExtensionEntry:
     """Whether the settings want it; they are None in a program that uses dirge as a library."""
 
 
+def _with_settings(config: Config | None) -> bool:
+    return config is not None
+
+
 EXTENSIONS: list[ExtensionEntry] = [
-    ExtensionEntry("todo", "dirge_py.extensions.todo.extension", lambda config: config is not None),
+    ExtensionEntry("snapshots", "dirge_py.extensions.snapshots.extension", _with_settings),
+    ExtensionEntry("todo", "dirge_py.extensions.todo.extension", _with_settings),
     ExtensionEntry(
         "memory",
         "dirge_py.extensions.memory.extension",
         lambda config: config is not None and config.memory.enabled,
     ),
+    ExtensionEntry("web", "dirge_py.extensions.web.extension", _with_settings),
     ExtensionEntry("plan", "dirge_py.plan.extension", lambda config: True),
+    ExtensionEntry("plugins", "dirge_py.extensions.plugins.extension", _with_settings),
+    ExtensionEntry("guardrails", "dirge_py.extensions.guardrails.extension", _with_settings),
 ]
-"""The order is policy: of two with the same tool or command the first one keeps it."""
+"""The order is policy: hooks are asked in this order within their stage, and of two extensions with
+the same tool or command the first one keeps it."""
 
 
 class BuildHost:
@@ -59,14 +71,19 @@ class BuildHost:
         workspace: Workspace,
         runner: Runner,
         notify: Callable[[str], None],
-        redact: Callable[[str], str],
+        redactor: Redactor,
+        recorder: Recorder | None = None,
+        project: "ProjectTrust | None" = None,
     ) -> None:
         self.settings = settings
         self.cwd = cwd
         self.workspace = workspace
         self.runner = runner
         self.notify = notify
-        self.redact = redact
+        self.redact = redactor.redact
+        self.add_secret = redactor.add
+        self.recorder = recorder
+        self.project = project
         self.conversation: Conversation | None = None
 
     def store(self, name: str) -> Path:

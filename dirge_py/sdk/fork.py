@@ -26,7 +26,6 @@ from dirge_py.conversation.deps import (
     WorkEnvironment,
 )
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.extensions.web.access import WebAccess
 from dirge_py.files.git import make_git_folder
 from dirge_py.files.resolve import is_beneath, reason_of
 from dirge_py.files.safe_read import read_regular
@@ -463,11 +462,10 @@ class _Workplace:
     workspace: Workspace
     runner: Runner
     shells: Shells
-    web: WebAccess
 
 
 def _workplace(parent: Parent, place: Furnishing, undo: AsyncExitStack) -> _Workplace:
-    """Files, commands and the web of a fork; `undo` gets what ends them."""
+    """Files and commands of a fork; `undo` gets what ends them."""
     sandbox = place.sandbox if isinstance(place.sandbox, Sandbox) else None
     read_only = parent.machine.read_only_profile(place.workspace, sandbox)
     undo.callback(read_only.close)
@@ -479,7 +477,7 @@ def _workplace(parent: Parent, place: Furnishing, undo: AsyncExitStack) -> _Work
     shells = Shells(runner)
     undo.push_async_callback(runner.shutdown)
     undo.push_async_callback(shells.shutdown)
-    return _Workplace(place.workspace, runner, shells, parent.machine.web)
+    return _Workplace(place.workspace, runner, shells)
 
 
 def fork_in(

@@ -13,8 +13,7 @@ from dirge_py.context.prompts import PromptBook
 from dirge_py.context.summary import ReadFile
 from dirge_py.conversation.deps import RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.extensions.guardrails.hooks import Guardrails
-from dirge_py.extensions.plugins.loading import Plugins
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.limits import Limits, Meter, SideUsage
 from dirge_py.guards.recovery import (
     EscalationBudget,
@@ -42,8 +41,6 @@ class CallHooks:
     """Outermost around a call of a recorded run: it is in the journal before anything happens."""
     at_start: Sequence[Interceptor] = ()
     """Innermost around a call, behind those of plugins: the last before it begins."""
-    snapshots: Sequence[Hooks] = ()
-    """Take snapshots of the files; only for recorded runs."""
     last: Sequence[Hooks] = ()
     """Nothing comes after these: secrets are taken out, then permission decides."""
 
@@ -62,14 +59,10 @@ class GuardParts:
     """Where pictures are stored."""
     context: ContextParts
     """What the view of the history is made of."""
-    checks: Guardrails
-    """The `[[guardrail]]` tables."""
     gates: GateServices
     """What checks whether a run may stop."""
     spending: SideUsage
     """What models besides the main one used."""
-    plugins: Plugins
-    """The plugins of the user."""
     extensions: ExtensionSet
     """The capabilities."""
     calls: CallHooks
@@ -142,14 +135,16 @@ class Guards:
 
     def configure(self, run: RunSettings) -> LoopConfig:
         """The loop's configuration for one run, its guards fresh."""
-        config, plugins = self._parts.config, self._parts.plugins
+        config, extensions = self._parts.config, self._parts.extensions
         if not self._is_fork and not run.is_continued:
             for begin in self._parts.on_run:
                 begin()
         around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
         written_ahead = self._parts.calls.write_ahead if run.is_recorded else ()
-        bundles = self._bundles(run)
-        plugins.note_order(bundles)
+        context = run.context(is_fork=self._is_fork)
+        bundles = self._bundles(run, context)
+        if (plugins := extensions.find(Plugins)) is not None:
+            plugins.note_order(bundles)
         prompt = self._parts.prompts.current
         base = LoopConfig(
             model=run.model,
@@ -160,22 +155,23 @@ class Guards:
             max_parallel=config.tools.max_parallel,
             validate=self._parts.validate,
             scavenge=config.loop.scavenge,
-            check_aborted=self._parts.checks.check_aborted,
+            check_aborted=extensions.check_aborted(),
             asset_dir=self._parts.asset_dir,
-            # What a plugin does around a call happens after the call was written down.
+            # What an extension does around a call happens after the call was written down.
             interceptors=[
+                *extensions.around_tool(context, is_first=True),
                 *written_ahead,
-                *self._parts.extensions.interceptors(),
-                *plugins.interceptors,
+                *extensions.around_tool(context, is_first=False),
                 *self._parts.calls.at_start,
                 around,
             ],
         )
         return compose(*bundles, config=base)
 
-    def _bundles(self, run: RunSettings) -> Sequence[Hooks]:
+    def _bundles(self, run: RunSettings, context: RunContext) -> Sequence[Hooks]:
         """The order: what was typed; what ends or redirects a run; who adds to it; permission."""
         parts, loop = self._parts, self._parts.config.loop
+        extensions = parts.extensions
         is_silent = self._is_fork or run.single_turn
         meter = self._meter(run)
         # A run that is done must not end at a limit because of what a gate asks besides.
@@ -186,7 +182,7 @@ class Guards:
         )
         return [
             run.bundle,
-            *(parts.calls.snapshots if run.is_recorded else ()),
+            *extensions.hooks(context, "first"),
             hide_unavailable_tools(),
             meter.bundle(),
             self._storm.bundle(),
@@ -197,13 +193,10 @@ class Guards:
             shrink_on_overflow(self.context.shrink),
             announce_server_compaction(),
             self._escalate(run),
-            *parts.extensions.hooks(
-                RunContext(model=run.model, is_fork=self._is_fork, is_recorded=run.is_recorded)
-            ),
-            *parts.plugins.bundles(),
+            *extensions.hooks(context, "usual"),
             # A gate stays silent when anybody before it has something to say.
             *gates(loop.gates, services, is_fork=is_silent, is_reviewed=run.is_reviewed),
-            parts.checks.bundle(),
+            *extensions.hooks(context, "last"),
             *run.further,
             *parts.calls.last,
         ]

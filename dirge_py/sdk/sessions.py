@@ -12,7 +12,6 @@ from pathlib import Path
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import PromptCheck
 from dirge_py.files.read_log import ReadLog
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.text import one_line
@@ -32,6 +31,7 @@ from dirge_py.session.tree import typed_text
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
+from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.messages import UserMessage
 
 _STALE = timedelta(hours=24)

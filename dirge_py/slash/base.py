@@ -1,12 +1,12 @@
 """What a slash command is given: the conversation, and the front end it was typed into."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.extensions import Command, Plugins
+from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ class Unsupported(DirgeError):
 class CommandList(Protocol):
     """The commands of a front end, as a command sees them; `slash.registry.Registry` is one."""
 
-    plugins: Plugins | None
-    """The plugins whose commands are among them; None: there are none."""
-
     @property
     def own_names(self) -> Sequence[tuple[str, str]]:
         """What the person calls commands, and what that stands for."""
@@ -51,8 +48,8 @@ class CommandList(Protocol):
     def __iter__(self) -> Iterator[Command]:
         """Every command, by name."""
 
-    def use_plugins(self, plugins: Plugins | None) -> list[str]:
-        """Take the commands of these plugins; returns warnings about names that are taken."""
+    def use_extensions(self, commands: Iterable[Command]) -> list[str]:
+        """Use the commands of these extensions; returns warnings about names that are taken."""
 
 
 class FrontEnd(Protocol):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.nearest import nearest
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
@@ -16,11 +17,11 @@ _NONE = "There are no plugins. A plugin is one file in the folder `plugins` besi
 
 
 async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    known = front.commands.plugins
+    known = conversation.extension(Plugins)
     verb, _, name = args.partition(" ")
     if verb == "off" and name.strip() and known is not None:
         known.remove(name.strip())
-        front.commands.use_plugins(known)
+        front.commands.use_extensions(conversation.extensions.commands())
         front.show(f"The plugin {name.strip()} is off for this session.", tone="good")
         return
     if args:
@@ -30,7 +31,7 @@ async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> N
 
 
 async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    known = front.commands.plugins
+    known = conversation.extension(Plugins)
     order = known.order() if known is not None else ()
     width = max((len(point) for point, _ in order), default=0)
     rows = [f"  {point:<{width}}  {' → '.join(labels)}" for point, labels in order]
@@ -49,7 +50,7 @@ async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         meant = nearest(name, conversation.tool_names)
         hint = f"Did you mean {meant}?" if meant else "/tools lists them."
         raise UsageError(f"There is no tool {name}.", hint=hint)
-    known = front.commands.plugins
+    known = conversation.extension(Plugins)
     around = known.chain(name) if known is not None else ()
     tool = next(tool for tool in conversation.tools if tool.name == name)
     front.show(" → ".join([*around, *getattr(tool, "chain", ()), name]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command, Plugins
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -36,8 +36,7 @@ class Registry:
         self._commands: list[Command] = []
         self._own: dict[str, str] = {}
         self._wanted: Mapping[str, str] = {}
-        self._of_plugins: list[Command] = []
-        self.plugins: Plugins | None = None
+        self._of_extensions: list[Command] = []
         self.conflicts: list[str] = []
         for command in commands:
             self.add(command)
@@ -56,22 +55,22 @@ class Registry:
             if self._by_name.get(command.name) is not command:
                 self.add(command)
 
-    def use_plugins(self, plugins: Plugins | None, extensions: Sequence[Command] = ()) -> list[str]:
-        """Take the commands of plugins and extensions, in the place of those taken before.
+    def use_extensions(self, commands: Iterable[Command]) -> list[str]:
+        """Use the commands of these extensions instead of those used before.
 
         Returns what the person should know: such a command cannot have a name that is taken.
         """
-        for command in self._of_plugins:
+        for command in self._of_extensions:
             self._commands.remove(command)
             del self._by_name[command.name]
-        self.plugins, self._of_plugins = plugins, []
+        self._of_extensions = []
         warnings: list[str] = []
-        for command in (*extensions, *(plugins.commands if plugins is not None else ())):
+        for command in commands:
             if command.name in self._by_name:
                 warnings.append(f"/{command.name} of a plugin is left out: the name is taken.")
                 continue
             self.add(command)
-            self._of_plugins.append(command)
+            self._of_extensions.append(command)
         self.use_own_names(self._wanted)
         return warnings
 

@@ -142,9 +142,6 @@ def _equipment(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[
     yield "prompt", book.current.name if book is not None and book.current else ""
     names = [*conversation.tool_names][:_MOST_TOOLS]
     yield "tools", ", ".join(names) or "none"
-    known = front.commands.plugins
-    found = known.report() if known is not None else ()
-    yield "plugins", ", ".join(f"{one.name} ({one.state})" for one in found)
     for extension in conversation.extensions.all:
         status = extension.status()
         yield extension.name, status.text if status is not None else ""

@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import LoopEvent
-from dirge_py.types.hooks import Hooks
+from dirge_py.types.hooks import CheckAborted, Hooks
 from dirge_py.types.llm import StreamFn
+from dirge_py.types.messages import UserMessage
 from dirge_py.types.tools import Interceptor
 
 CommandBody: TypeAlias = Callable[[str, Any, Any], Awaitable[None]]
@@ -24,6 +25,16 @@ Declared loosely because both stand above the vocabulary; `slash/base.py` names 
 
 Completer: TypeAlias = Callable[[Any], Sequence[str]]
 """Gets the conversation; returns the arguments worth offering."""
+
+PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
+"""Checks a typed prompt before it is sent; returns the reason to hold it back, or None."""
+
+Summarize: TypeAlias = Callable[[str, int], Awaitable[str]]
+"""`(prompt, budget in tokens)`: writes the summary of a compaction."""
+
+HookStage: TypeAlias = Literal["first", "usual", "last"]
+"""Where the hooks of an extension stand in a run: before all guards, between the guards and the
+stop checks, or after the stop checks. Redaction and permission always come after all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,28 +97,6 @@ class PluginReport:
     commands: tuple[str, ...] = ()
 
 
-class Plugins(Protocol):
-    """What commands may ask of the plugins of a conversation."""
-
-    @property
-    def commands(self) -> Sequence[Command]: ...
-
-    @property
-    def keys(self) -> Sequence[KeyBinding]: ...
-
-    def report(self) -> Sequence[PluginReport]:
-        """Every plugin that was found, in the order in which they are asked."""
-
-    def order(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Each point that anybody stands at, and who is asked there, in order."""
-
-    def chain(self, tool: str) -> Sequence[str]:
-        """What stands around a call of this tool, the outermost first."""
-
-    def remove(self, name: str) -> None:
-        """Take a plugin's hooks, tools and commands away. Raises UsageError: there is none."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A part of the system prompt."""
@@ -132,6 +121,8 @@ class RunContext:
     """Whether its conversation is a fork."""
     is_recorded: bool = True
     """Whether its calls go to a journal."""
+    is_continued: bool = False
+    """Whether it goes on without a new prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +155,15 @@ class ExtensionHost(Protocol):
         """Starts commands (`processes.runner.Runner`)."""
 
     @property
+    def recorder(self) -> Any:
+        """Writes the session (`session.recorder.Recorder`); None where nothing is stored."""
+
+    @property
+    def project(self) -> Any:
+        """What of the project's own files is trusted (`permission.project_trust.ProjectTrust`);
+        None where they are not looked at."""
+
+    @property
     def conversation(self) -> Any:
         """The conversation: submit, steer, fork."""
 
@@ -172,6 +172,9 @@ class ExtensionHost(Protocol):
 
     def redact(self, text: str) -> str:
         """The text without secrets."""
+
+    def add_secret(self, value: str) -> None:
+        """Redact this value from now on."""
 
     def store(self, name: str) -> Path:
         """A folder of its own for what it keeps; the folder is not made."""
@@ -184,6 +187,9 @@ class Extension:
     """As the settings, `/status` and messages call it."""
     summary: str = ""
     """One line for people."""
+    stage: HookStage = "usual"
+    """Where its hooks stand. Those of the stage `first` also wrap tool calls from outside of the
+    journal's write-ahead, all others from inside."""
 
     def tools(self) -> Sequence[Any]:
         """The tools it offers (`tools.base.Tool`), bound like the built-in ones."""
@@ -197,27 +203,54 @@ class Extension:
         """Keys of the screen that run its commands."""
         return ()
 
-    def hooks(self, run: RunContext) -> Hooks | None:
-        """Its hooks, fresh for each run; None: it has none in this one."""
-        return None
+    def themes(self) -> Sequence[Theme]:
+        """Colour themes that `/theme` offers beside the built-in ones."""
+        return ()
+
+    def hooks(self, run: RunContext) -> Sequence[Hooks]:
+        """Its hooks, fresh for each run."""
+        return ()
 
     def on_event(self, event: LoopEvent) -> None:
         """Receive an event of the conversation, at once and without waiting."""
 
-    def around_tool(self) -> Interceptor | None:
-        """Wraps every tool call, after it was written to the journal; None: nothing does."""
-        return None
+    def around_tool(self, run: RunContext) -> Sequence[Interceptor]:
+        """Wrappers of every tool call, the outermost first."""
+        return ()
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
         """Wrap every model call."""
         return stream_fn
 
+    def around_summary(self, summarize: Summarize) -> Summarize:
+        """Wrap the summaries of compactions."""
+        return summarize
+
+    def check_aborted(self) -> CheckAborted | None:
+        """Checks the text of an answer that was aborted, before it is stored; None: no check."""
+        return None
+
+    def prompt_checks(self) -> Sequence[PromptCheck]:
+        """Checks of typed prompts; the first reason holds a prompt back."""
+        return ()
+
     def prompt_sections(self) -> Sequence[Section]:
         """Its part of the system prompt, read when a run begins."""
         return ()
 
+    def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
+        """The sections of the system prompt in order, changed as it likes."""
+        return sections
+
+    def notices(self) -> Sequence[str]:
+        """What to tell the person at the start."""
+        return ()
+
     async def start(self, host: ExtensionHost) -> None:
         """Begin background work. The first prompt does not wait for it."""
+
+    async def before_close(self) -> None:
+        """Finish what has to be recorded in the session; commands may still be running."""
 
     async def close(self) -> None:
         """End what `start` began."""

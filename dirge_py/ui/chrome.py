@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from textual.geometry import Size
 from textual.worker import Worker
 
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Tone
@@ -328,7 +329,7 @@ class ChromePresenter:
             )
             self.left.show_lines(left_lines(left, self._columns(self.left), styles))
         if self.right.display:
-            shells, plugins = conversation.environment.shells, conversation.plugins
+            shells, plugins = conversation.environment.shells, conversation.extension(Plugins)
             right = RightPanelContent(
                 todos=activity.todos,
                 files=tuple(activity.changed),

@@ -275,12 +275,11 @@ class TuiSessionOpener:
             )
         )
 
-    def use_plugins(self, conversation: "Conversation") -> Sequence[str]:
-        plugins, extensions = conversation.plugins, conversation.extensions
-        keys = plugins.keys if plugins is not None else ()
+    def use_extensions(self, conversation: "Conversation") -> Sequence[str]:
+        extensions = conversation.extensions
         return [
-            *self._app.commands.use_plugins(plugins, extensions.commands()),
-            *self._app.keymap.use_plugins([*extensions.key_bindings(), *keys]),
+            *self._app.commands.use_extensions(extensions.commands()),
+            *self._app.keymap.use_plugins(extensions.key_bindings()),
         ]
 
     def on_shown(self, conversation: "Conversation") -> None:

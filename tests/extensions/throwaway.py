@@ -47,7 +47,7 @@ class Ping(Extension):
     def key_bindings(self) -> list[KeyBinding]:
         return [KeyBinding(id="ping", keys=("f9",), command="ping key", summary="answers")]
 
-    def hooks(self, run: RunContext) -> Hooks:
+    def hooks(self, run: RunContext) -> list[Hooks]:
         self.log.append(f"hooks for {run.model}")
 
         async def after(
@@ -57,17 +57,17 @@ class Ping(Extension):
                 return None
             return AfterToolCallResult(content=(*result.content, TextBlock("hooked")))
 
-        return Hooks(name="ping", after_tool_call=after)
+        return [Hooks(name="ping", after_tool_call=after)]
 
     def on_event(self, event: LoopEvent) -> None:
         self.log.append(event.type)
 
-    def around_tool(self) -> Interceptor:
+    def around_tool(self, run: RunContext) -> list[Interceptor]:
         async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:
             self.log.append(f"around {call.name}")
             return await proceed()
 
-        return around
+        return [around]
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
         self.log.append("around model")

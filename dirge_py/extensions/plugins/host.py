@@ -1,12 +1,10 @@
-"""The plugins of one conversation: loads them, and gives the others what they added."""
+"""The plugins of one conversation: loads them, and offers what they added."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dirge_py.context.prompt_sections import PromptEdit
-from dirge_py.context.summary import Summarise
 from dirge_py.extensions.plugins.api import Plugin, PluginApi
 from dirge_py.extensions.plugins.calling import call_plugin_blocking, is_async, split_stdout
 from dirge_py.extensions.plugins.discovery import PluginSource, unique_by_name, unload_module
@@ -25,24 +23,34 @@ from dirge_py.extensions.plugins.registration import (
     AROUND_TOOL,
     POINTS,
     PluginError,
+    Plugins,
     Registration,
     hook_order,
 )
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
-from dirge_py.types.extensions import Command, KeyBinding, PluginReport, Section
+from dirge_py.types.extensions import (
+    Command,
+    ExtensionStatus,
+    KeyBinding,
+    PluginReport,
+    PromptCheck,
+    RunContext,
+    Section,
+    Summarize,
+)
 from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, TurnInfo
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 
-class PluginHost:
+class PluginHost(Plugins):
     """Loads plugins in the order of their names, which is also the order in which they are asked.
 
     `settings` are theirs by name, `off` the names of those not to load, `built_in` the tool names
     that they cannot have. `notify` hears of what happens later; what happened while loading is in
-    `notices`. Implements `types.extensions.Plugins`.
+    `notices`.
     """
 
     def __init__(
@@ -55,6 +63,7 @@ class PluginHost:
         limit_s: float = 5.0,
         notify: Callable[[str], None],
     ) -> None:
+        super().__init__()
         self._settings = settings or {}
         self._taken = dict.fromkeys(built_in, "a built-in tool")
         self._notices: list[str] = []
@@ -62,7 +71,6 @@ class PluginHost:
         self._caller = HookCaller(limit_s, self._tell)
         self._plugins: list[Plugin] = []
         self._mailboxes: dict[str, EventQueue] = {}
-        self._run_order: Sequence[tuple[str, Sequence[str]]] | None = None
         chosen, clashes = unique_by_name(found)
         unknown = {*self._settings} - {*off} - {each.name for each in chosen}
         self._notices += clashes
@@ -73,15 +81,13 @@ class PluginHost:
             self._plugins.append(self._load(each, is_wanted=each.name not in off))
         self._notify = notify
 
-    @property
     def notices(self) -> Sequence[str]:
         """What there is to say about the loading."""
         return tuple(self._notices)
 
     # -- what they added
 
-    def bundles(self) -> Sequence[Hooks]:
-        """The hooks for one run, in the order in which they are to be merged."""
+    def hooks(self, run: RunContext | None = None) -> Sequence[Hooks]:
         hooks = [
             bundle
             for plugin in self._plugins
@@ -91,37 +97,26 @@ class PluginHost:
             return hooks
         return [Hooks(name="plugins", transform_context=self._without_dropped_tools), *hooks]
 
-    @property
-    def interceptors(self) -> Sequence[Interceptor]:
+    def around_tool(self, run: RunContext | None = None) -> Sequence[Interceptor]:
         """Around every tool first, then around single ones; the outermost is first."""
         return [partial(self._around, hook) for hook in self._standing_around()]
 
-    @property
     def tools(self) -> Sequence[Tool[Any]]:
-        """The tools they offer, to be bound like the built-in ones."""
         return [tool for plugin in self._plugins for tool in plugin.live_tools]
 
-    @property
     def commands(self) -> Sequence[Command]:
         return [command for plugin in self._plugins for command in plugin.live_commands]
 
-    @property
-    def keys(self) -> Sequence[KeyBinding]:
+    def key_bindings(self) -> Sequence[KeyBinding]:
         return [key for plugin in self._plugins for key in plugin.live_keys]
 
-    @property
-    def prompt_edits(self) -> tuple[PromptEdit, ...]:
-        """One edit that puts the changes of all plugins into the system prompt."""
-        return (self._edit_prompt,)
-
-    @property
-    def prompt_checks(self) -> Sequence[Callable[[UserMessage], Awaitable[str | None]]]:
+    def prompt_checks(self) -> Sequence[PromptCheck]:
         """One check that asks `before_prompt`; it returns the first reason not to send a prompt."""
         return (self._check_prompt,)
 
-    def summarising(self, otherwise: Summarise) -> Summarise:
+    def around_summary(self, summarize: Summarize) -> Summarize:
         """A summariser that takes the first that a plugin has, at `on_compact`, else asks on."""
-        return plugin_summariser(self._caller, partial(self._at, "on_compact"), otherwise)
+        return plugin_summariser(self._caller, partial(self._at, "on_compact"), summarize)
 
     def on_event(self, event: LoopEvent) -> None:
         """The sink: tells whoever watches, and waits for nobody."""
@@ -132,15 +127,16 @@ class PluginHost:
 
     # -- what commands ask
 
+    def status(self) -> ExtensionStatus | None:
+        names = ", ".join(f"{plugin.name} ({plugin.state})" for plugin in self._plugins)
+        has_failed = any(plugin.state == "failed" for plugin in self._plugins)
+        return ExtensionStatus(text=names, is_ok=not has_failed) if names else None
+
     def report(self) -> Sequence[PluginReport]:
         return [plugin.report() for plugin in self._plugins]
 
-    def note_order(self, bundles: Iterable[Hooks]) -> None:
-        """Remember who is asked in a run, the harness included, for `order` to tell."""
-        self._run_order = hook_order(bundles)
-
     def order(self) -> Sequence[tuple[str, Sequence[str]]]:
-        hooks = self._run_order if self._run_order is not None else hook_order(self.bundles())
+        hooks = self._run_order or hook_order(self.hooks())
         around_tools = [f"{h.label} ({h.tool or 'every tool'})" for h in self._standing_around()]
         others = [
             (point, [hook.label for hook in self._at(point)])
@@ -158,14 +154,14 @@ class PluginHost:
         for plugin in on:
             if plugin.name == name:
                 plugin.drop("off", "turned off in this session")
-                self._run_order = None
+                self._run_order = ()
                 return
         names = ", ".join(plugin.name for plugin in on)
         raise UsageError(
             f"there is no plugin `{name}` that is on.", hint=f"On: {names}." if on else "None is."
         )
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Let watchers finish with what they heard, and let the modules go."""
         await drain_queues(self._mailboxes.values(), self._caller.limit_s)
         for plugin in self._plugins:
@@ -210,14 +206,14 @@ class PluginHost:
 
     def _without_dropped_tools(self, info: TurnInfo) -> Context | None:
         ours = {tool.name for plugin in self._plugins for _, tool in plugin.tools}
-        dropped = ours - {tool.name for tool in self.tools}
+        dropped = ours - {tool.name for tool in self.tools()}
         tools = [tool for tool in info.context.tools if tool.name not in dropped]
         return replace(info.context, tools=tools) if len(tools) < len(info.context.tools) else None
 
     async def _check_prompt(self, message: UserMessage) -> str | None:
         return await first_refusal(self._caller, self._at("before_prompt"), message)
 
-    def _edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
+    def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
         allowed = {p.name for p in self._plugins if p.settings.get("allow_override") is True}
         return edit_prompt(
             self._caller,

@@ -1,11 +1,12 @@
-"""The points where a plugin may register a function, and the handle it gets for it."""
+"""Plugins as an extension, the points where one may register a function, and its handles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args
 
 from dirge_py.lib.nearest import nearest
-from dirge_py.types.errors import DirgeError
+from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import Extension, PluginReport
 from dirge_py.types.hooks import HOOK_NAMES, Hooks
 
 PROMPT_POINTS = ("before_prompt", "before_prompt_build", "on_compact")
@@ -70,3 +71,33 @@ def hook_order(bundles: Iterable[Hooks]) -> Sequence[tuple[str, Sequence[str]]]:
 def _labels(point: str, bundles: Iterable[Hooks]) -> Sequence[str]:
     hooks = [(bundle, getattr(bundle, point)) for bundle in bundles]
     return [getattr(hook, "label", bundle.name) for bundle, hook in hooks if hook is not None]
+
+
+class Plugins(Extension):
+    """The plugins of the user. This one has none; `PluginHost` is it with plugins."""
+
+    name = "plugins"
+    summary = "extensions that you wrote or installed"
+
+    def __init__(self) -> None:
+        self._run_order: Sequence[tuple[str, Sequence[str]]] = ()
+
+    def report(self) -> Sequence[PluginReport]:
+        """Every plugin that was found, in the order in which they are asked."""
+        return ()
+
+    def note_order(self, hooks: Iterable[Hooks]) -> None:
+        """Remember who is asked in a run, dirge's own hooks included, for `order`."""
+        self._run_order = hook_order(hooks)
+
+    def order(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Each point that anybody is registered at, and who is asked there, in order."""
+        return [(point, labels) for point, labels in self._run_order if labels]
+
+    def chain(self, tool: str) -> Sequence[str]:
+        """What wraps a call of this tool, the outermost first."""
+        return ()
+
+    def remove(self, name: str) -> None:
+        """Take a plugin's hooks, tools and commands away. Raises UsageError: there is none."""
+        raise UsageError(f"there is no plugin `{name}` that is on.", hint="None is.")

@@ -369,9 +369,8 @@ class LineSessionOpener:
         repl.notify_user(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
         repl.notify_user("/help lists the commands and keys. A line sent during a run steers it.")
 
-    def use_plugins(self, conversation: Conversation) -> Sequence[str]:
-        commands = conversation.extensions.commands()
-        return self._repl.commands.use_plugins(conversation.plugins, commands)
+    def use_extensions(self, conversation: Conversation) -> Sequence[str]:
+        return self._repl.commands.use_extensions(conversation.extensions.commands())
 
     def on_shown(self, conversation: Conversation) -> None:
         if not self._repl.source.is_script:

@@ -82,9 +82,7 @@ class Printer:
         """Set by a signal: the run that goes on is the last."""
         self.tells_turns = False
         """Whether results say which turn it was, for whoever asks for one at a time."""
-        for warning in commands.use_plugins(
-            conversation.plugins, conversation.extensions.commands()
-        ):
+        for warning in commands.use_extensions(conversation.extensions.commands()):
             complain(warning)
         self._lines = _lines_for(conversation, options, self.stdout, commands)
         conversation.subscribe(self._hear)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal, Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.extensions import Extension
 
 SNAPSHOT_RECORD = "snapshot"
 """The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"},
@@ -105,3 +106,12 @@ class Snapshots(Protocol):
         Raises:
             SessionError: the tree is gone. Nothing has changed then.
         """
+
+
+class ProjectSnapshots(Extension):
+    """The extension that offers `Snapshots`; a conversation without it has none."""
+
+    name = "snapshots"
+    summary = "restores the project's files with /undo and /rewind"
+    stage = "first"
+    snapshots: Snapshots

@@ -10,12 +10,13 @@ import pytest
 from dirge_py.agent_loop import Context, Hooks, compose
 from dirge_py.config.schema import GuardrailTable as Table
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.extensions.guardrails.hooks import Guardrails
+from dirge_py.extensions.guardrails.extension import Guardrails
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import ContextReplaced, MessageUpdate, SystemNotice, ToolExecutionEnd
+from dirge_py.types.extensions import RunContext
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed, HookTerminated
 from dirge_py.types.tools import text_result
@@ -48,12 +49,15 @@ def pattern(on: Any, pattern: str, action: str = "trip", name: str = "") -> dict
     return {"on": on, "pattern": pattern, "action": action, "name": name}
 
 
+RUN = RunContext(model="scripted/model")
+
+
 async def guarded(checks: Guardrails, model: ScriptedModel, *tools: Any, **given: Any) -> Ran:
     run = await ran(
         checks.around_model(model.stream_fn),
         *([] if "context" in given else ["go"]),
         tools=tools,
-        config=compose(checks.bundle()),
+        config=compose(*checks.hooks(RUN)),
         **given,
     )
     assert_balanced(run.new)
@@ -72,7 +76,7 @@ def reading(text: str) -> Tool:
 
 def use(talk: Conversation, checks: Guardrails) -> None:
     talk._deps = replace(
-        talk._deps, run=replace(talk._deps.run, prompt_checks=checks.prompt_checks)
+        talk._deps, run=replace(talk._deps.run, prompt_checks=checks.prompt_checks())
     )
 
 
@@ -225,13 +229,13 @@ PLACES: Sequence[str] = ("input", "output", "tool_result")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_table_is_at_work_where_it_says_and_nowhere_else(place: str) -> None:
     checks, inner = guards(secrets(place)), ScriptedModel().stream_fn
-    assert bool(checks.prompt_checks) == (place == "input")
+    assert bool(checks.prompt_checks()) == (place == "input")
     assert (checks.around_model(inner) is not inner) == (place == "output")
-    assert (checks.bundle().after_tool_call is not None) == (place == "tool_result")
+    assert (checks.hooks(RUN)[0].after_tool_call is not None) == (place == "tool_result")
 
 
 def test_without_tables_nothing_stands_in_the_way() -> None:
-    assert guards().bundle() == Hooks(name="guardrails")
+    assert guards().hooks(RUN)[0] == Hooks(name="guardrails")
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -243,7 +247,7 @@ async def test_a_check_that_crashes_trips(place: str, tmp_path: Path) -> None:
     model = ScriptedModel().will_call_all(("read", {}), text="words").will_say("Done.")
     run = await guarded(checks, model, reading("a result"))
     if place == "input":
-        reason = await checks.prompt_checks[0](user_text("a prompt"))
+        reason = await checks.prompt_checks()[0](user_text("a prompt"))
         assert reason == "guardrail `secrets`: the check failed (RuntimeError)"
     elif place == "output":
         assert isinstance(run.outcome, HookTerminated) and "words" not in repr(run.new)
@@ -253,7 +257,7 @@ async def test_a_check_that_crashes_trips(place: str, tmp_path: Path) -> None:
 
 async def test_names_in_messages_are_those_of_the_settings_or_positions() -> None:
     checks = guards(pattern("input", "a"), pattern("input", "b"), pattern("input", "c", name="c"))
-    (check,) = checks.prompt_checks
+    (check,) = checks.prompt_checks()
     said = [await check(user_text(text)) for text in "abcd"]
     assert said == [
         "guardrail `guardrail 1`: it matches `a`",

@@ -50,13 +50,13 @@ async def run_with(
     config: Mapping[str, Any] | None = None,
 ) -> Ran:
     """A run with the host's hooks between others', its interceptors, and its sink."""
-    base = LoopConfig(interceptors=host.interceptors, **(config or {}))
+    base = LoopConfig(interceptors=host.around_tool(), **(config or {}))
     recorder = Watched(host)
     return await ran(
         model,
         *(prompts or ("go",)),
         tools=tools or [Tool()],
-        config=compose(*before, *host.bundles(), *after, config=base),
+        config=compose(*before, *host.hooks(), *after, config=base),
         recorder=recorder,
     )
 

@@ -10,8 +10,10 @@ from dirge_py import slash
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ConversationDeps, RunSettings
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.discovery import find_files
 from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.files.workspace import Workspace
 from dirge_py.frontend.print.command import PrintFront
 from dirge_py.slash.registry import discover
@@ -67,32 +69,34 @@ async def opened(
         host = PluginHost(
             find_files(folder), settings=settings, built_in=tool_names(), notify=told.append
         )
-        assert host.notices == ()
+        assert host.notices() == ()
         conversation = Conversation(with_plugins(bare._deps, host))
         recorder = EventRecorder()
         conversation.subscribe(recorder)
         commands = discover(slash)
-        commands.use_plugins(host)
+        commands.use_extensions(conversation.extensions.commands())
         try:
             yield Open(conversation, host, recorder, PrintFront(commands), room)
         finally:
-            await host.aclose()
+            await host.close()
 
 
 def with_plugins(deps: ConversationDeps, host: PluginHost) -> ConversationDeps:
     """The dependencies of a conversation that has these plugins, too."""
 
     def configure(run: RunSettings) -> LoopConfig:
-        hooks = compose(run.bundle, *host.bundles())
+        hooks = compose(run.bundle, *host.hooks())
         config = deps.run.configure(replace(run, bundle=hooks))
-        return replace(config, interceptors=[*config.interceptors, *host.interceptors])
+        return replace(config, interceptors=[*config.interceptors, *host.around_tool()])
 
     cwd = deps.environment.cwd
-    tools = Toolbox(host.tools, ToolServices(files=Workspace([cwd], cwd)), str(cwd)).loop_tools
+    tools = Toolbox(host.tools(), ToolServices(files=Workspace([cwd], cwd)), str(cwd)).loop_tools
     run = replace(
         deps.run,
         configure=configure,
         tools=(*deps.run.tools, *tools),
-        prompt_checks=host.prompt_checks,
+        prompt_checks=host.prompt_checks(),
     )
-    return replace(deps, run=run, sinks=(*deps.sinks, host.on_event))
+    others = [each for each in deps.extensions.all if not isinstance(each, Plugins)]
+    extensions = ExtensionSet([*others, host])
+    return replace(deps, run=run, sinks=(*deps.sinks, host.on_event), extensions=extensions)

@@ -162,7 +162,7 @@ async def test_an_abort_reaches_the_tool_inside(desk: Desk):
             was_cancelled.set()
 
     host = desk.add("wrap", lambda dirge: dirge.around_tool(around)).host()
-    config = compose(config=LoopConfig(interceptors=host.interceptors))
+    config = compose(config=LoopConfig(interceptors=host.around_tool()))
     model = ScriptedModel().will_call("echo")
     came = await ran(model, "go", tools=[Tool(body=body)], config=config, signal=signal)
     assert came.outcome == Cancelled(reason="user")
@@ -172,4 +172,4 @@ async def test_an_abort_reaches_the_tool_inside(desk: Desk):
 
 def test_a_plain_function_cannot_stand_around_a_tool(desk: Desk):
     host = desk.add("plain", lambda dirge: dirge.around_tool(lambda call, proceed: None)).host()
-    assert "has to be an `async def`" in host.notices[0]
+    assert "has to be an `async def`" in host.notices()[0]

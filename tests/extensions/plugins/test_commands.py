@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.frontend.print.command import PrintFront
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import ScriptedModel
@@ -15,26 +17,38 @@ from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.hooks import Hooks
 from tests.extensions.plugins.desk import Desk, run_with
 
-CONVERSATION: Any = SimpleNamespace(
-    is_running=False,
-    is_compacting=False,
-    exclusive_owner=None,
-    tool_names=["echo", "read"],
-    tools=[SimpleNamespace(name="echo"), SimpleNamespace(name="read")],
-)
+
+def conversation_with(plugins: Plugins) -> Any:
+    return SimpleNamespace(
+        is_running=False,
+        is_compacting=False,
+        exclusive_owner=None,
+        tool_names=["echo", "read"],
+        tools=[SimpleNamespace(name="echo"), SimpleNamespace(name="read")],
+        extension=lambda kind: plugins if kind is Plugins else None,
+        extensions=ExtensionSet([plugins]),
+    )
 
 
-def front_with(host: PluginHost) -> PrintFront:
-    registry = discover(slash)
-    assert registry.use_plugins(host) == []
-    return PrintFront(registry)
+class Front(PrintFront):
+    """A front end that shows a conversation with these plugins."""
+
+    def __init__(self, plugins: Plugins) -> None:
+        registry = discover(slash)
+        super().__init__(registry)
+        self.conversation = conversation_with(plugins)
+        assert registry.use_extensions(self.conversation.extensions.commands()) == []
 
 
-async def typed(front: PrintFront, line: str) -> str:
+def front_with(host: PluginHost) -> Front:
+    return Front(host)
+
+
+async def typed(front: Front, line: str) -> str:
     front.shown.clear()
     read = front.commands.read(line)
     assert read is not None
-    await front.commands.run(read, CONVERSATION, front)
+    await front.commands.run(read, front.conversation, front)
     return "\n".join(front.shown)
 
 
@@ -82,7 +96,7 @@ def test_a_command_cannot_take_a_name_that_is_taken(desk: Desk):
 
     registry = discover(slash)
     built_in = registry.find("help")
-    warnings = registry.use_plugins(desk.add("a", register).host())
+    warnings = registry.use_extensions(desk.add("a", register).host().commands())
     assert registry.find("help") is built_in
     assert warnings == [
         "/help of a plugin is left out: the name is taken.",
@@ -92,14 +106,14 @@ def test_a_command_cannot_take_a_name_that_is_taken(desk: Desk):
 
 def test_the_commands_of_another_conversation_take_the_place_of_those_before(desk: Desk):
     registry = discover(slash)
-    registry.use_plugins(desk.add("a", greeting).host())
+    registry.use_extensions(desk.add("a", greeting).host().commands())
     assert registry.find("greet")
-    registry.use_plugins(None)
+    registry.use_extensions([])
     assert registry.find("greet") is None
     assert [name for name, _ in registry.complete("gr")] == []
     desk.found.clear()
     desk.add("b", lambda dirge: dirge.command("greet", "again", print))
-    registry.use_plugins(desk.host())
+    registry.use_extensions(desk.host().commands())
     again = registry.find("greet")
     assert again and again.summary == "again"
 
@@ -107,7 +121,7 @@ def test_the_commands_of_another_conversation_take_the_place_of_those_before(des
 def test_an_own_name_may_stand_for_the_command_of_a_plugin(desk: Desk):
     registry = Registry()
     registry.use_own_names({"/hi": "/greet all"})
-    registry.use_plugins(desk.add("a", greeting).host())
+    registry.use_extensions(desk.add("a", greeting).host().commands())
     read = registry.read("/hi")
     assert read and (read.name, read.args) == ("greet", "all")
 
@@ -161,7 +175,7 @@ async def test_plugins_off_takes_one_away(desk: Desk):
 
 
 async def test_without_plugins_the_commands_say_so(desk: Desk):
-    front = PrintFront(discover(slash))
+    front = Front(Plugins())
     assert "There are no plugins." in await typed(front, "/plugins")
     assert await typed(front, "/hooks") == "Nobody stands at any hook yet."
     assert await typed(front, "/tools") == "echo\nread"
@@ -173,7 +187,7 @@ async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(desk: Desk)
     host = desk.add("a", lambda dirge: dirge.on("before_tool_call", guard)).host()
     first = Hooks(name="storm", before_tool_call=guard)
     last = Hooks(name="permission", before_tool_call=guard, transform_context=guard)
-    host.note_order([first, *host.bundles(), last])
+    host.note_order([first, *host.hooks(), last])
     assert (await typed(front_with(host), "/hooks")).splitlines() == [
         "Who is asked at each hook, in order",
         "  transform_context  permission",

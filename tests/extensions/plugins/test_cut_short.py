@@ -26,7 +26,7 @@ async def test_what_it_did_not_let_pass_is_withheld(desk: Desk, is_single_turn: 
         await asyncio.Event().wait()
 
     host = desk.add("hide", lambda dirge: dirge.on("after_tool_call", after)).host()
-    config = compose(*host.bundles(), config=LoopConfig())
+    config = compose(*host.hooks(), config=LoopConfig())
     # One turn alone is a set of hooks around the others.
     config = compose(config=config) if is_single_turn else config
     model = ScriptedModel().will_call("echo")

@@ -38,7 +38,7 @@ async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function
         handle.close()
         handle.close()
     await run_with(host, model)
-    await host.aclose()
+    await host.close()
     assert len(asked) == 3
     assert host.order() == []
 
@@ -97,7 +97,7 @@ def everything(asked: list[str]) -> Any:
 
 
 def toolbox(host: PluginHost, cwd: Path) -> Toolbox:
-    return Toolbox(host.tools, ToolServices(files=Workspace([cwd], cwd)), str(cwd))
+    return Toolbox(host.tools(), ToolServices(files=Workspace([cwd], cwd)), str(cwd))
 
 
 async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(desk: Desk, tmp_path: Path):
@@ -108,12 +108,14 @@ async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(desk: Desk, t
 
     model = ScriptedModel().will_call("lookup", key="x").will_call("echo").will_say("done")
     came = await run_with(host, model, tools=tools)
-    await host.aclose()
+    await host.close()
     assert asked == []
     assert came.outcomes == ["unknown_tool", "ok"]
     assert [tool.name for tool in model.seen[0].tools] == ["echo"]
-    assert (host.tools, host.commands, host.chain("echo")) == ([], [], [])
-    assert build_prompt([Section(name="a", priority=0, text="hello")], host.prompt_edits) == "hello"
+    assert (host.tools(), host.commands(), host.chain("echo")) == ([], [], [])
+    assert (
+        build_prompt([Section(name="a", priority=0, text="hello")], [host.edit_prompt]) == "hello"
+    )
     assert [(plugin.name, plugin.state) for plugin in host.report()] == [("a", "off"), ("b", "on")]
 
 

@@ -331,7 +331,7 @@ async def test_several_hooks_of_one_plugin_at_one_point_are_asked_in_order(desk:
 
 def test_an_unknown_point_names_the_nearest(desk: Desk):
     host = desk.add("typo", at("befor_tool_call", lambda info, call: None)).host()
-    [notice] = host.notices
+    [notice] = host.notices()
     assert "there is no hook point `befor_tool_call`" in notice
     assert "Did you mean `before_tool_call`?" in notice
 
@@ -339,7 +339,7 @@ def test_an_unknown_point_names_the_nearest(desk: Desk):
 @pytest.mark.parametrize("point", POINTS)
 def test_every_point_can_be_stood_at(desk: Desk, point: str):
     host = desk.add("all", at(point, lambda *_: None)).host()
-    assert host.notices == ()
+    assert host.notices() == ()
     assert [(p, labels) for p, labels in host.order()] == [(point, ["all.<lambda>"])]
 
 

@@ -79,11 +79,11 @@ async def one_run(hooks: list[tuple[str, str, Any]]) -> None:
 
         desk.add(f"p{number}", register)
     host = desk.host(limit_s=_NEVER)
-    assert host.notices == ()
+    assert host.notices() == ()
     model = ScriptedModel().will_call_all(("echo", {}), ("echo", {})).will_say("done")
     # Its events are held to the grammar in there.
     came = await run_with(host, model, tools=[Tool()])
-    await host.aclose()
+    await host.close()
     assert isinstance(came.outcome, Done | HookTerminated | AwaitingConfirmation)
     if not isinstance(came.outcome, AwaitingConfirmation):
         assert_balanced(came.new)

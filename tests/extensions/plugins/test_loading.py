@@ -33,7 +33,7 @@ def test_files_are_loaded_by_name_and_nothing_is_written_beside_them(desk: Desk)
     (desk.folder / "notes.txt").write_text("no plugin")
     host = loaded(desk)
     assert [plugin.name for plugin in host.report()] == ["ant", "zebra"]
-    assert host.notices == ()
+    assert host.notices() == ()
     assert not (desk.folder / "__pycache__").exists()
 
 
@@ -66,7 +66,7 @@ def test_a_plugin_that_cannot_be_loaded_is_named_with_its_line_and_the_rest_work
     desk.write("odd", source)
     desk.write("well", "def register(dirge): dirge.on('turn_start', print)")
     host = loaded(desk)
-    [notice] = host.notices
+    [notice] = host.notices()
     assert notice.startswith("plugin `odd` is not loaded: ")
     assert [word for word in [*words, str(desk.folder / "odd.py")] if word not in notice] == []
     assert states(host) == {"odd": "failed", "well": "on"}
@@ -87,7 +87,7 @@ def test_what_a_plugin_added_before_it_failed_is_taken_away(desk: Desk):
         """,
     )
     host = loaded(desk)
-    assert (host.bundles(), host.tools, host.commands, host.order()) == ([], [], [], [])
+    assert (host.hooks(), host.tools(), host.commands(), host.order()) == ([], [], [], [])
 
 
 def test_what_cannot_be_read_is_told(desk: Desk):
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_told(desk: Desk):
     (desk.folder / "gone.py").symlink_to(desk.folder / "nothing")
     host = loaded(desk)
     assert states(host) == {"folder": "failed", "gone": "failed"}
-    assert len(host.notices) == 2
+    assert len(host.notices()) == 2
 
 
 def test_a_plugin_that_hangs_while_loading_is_skipped(desk: Desk):
@@ -119,7 +119,7 @@ def test_a_plugin_that_hangs_while_loading_is_skipped(desk: Desk):
 
     host = desk.add("slow", hangs).add("well", lambda dirge: None).host(limit_s=SHORT_S)
     assert states(host) == {"slow": "failed", "well": "on"}
-    assert "it took longer than 0.05 s" in host.notices[0]
+    assert "it took longer than 0.05 s" in host.notices()[0]
     released.set()
     assert done.wait(20)
     assert host.order() == []
@@ -133,8 +133,8 @@ def test_case_i05_a_built_in_name_is_refused(desk: Desk):
             return ""
 
     host = desk.add("greedy", register).host(built_in=tool_names())
-    assert "the tool `read` cannot be added: a built-in tool has that name" in host.notices[0]
-    assert host.tools == []
+    assert "the tool `read` cannot be added: a built-in tool has that name" in host.notices()[0]
+    assert host.tools() == []
 
 
 def test_two_plugins_cannot_have_one_tool(desk: Desk):
@@ -145,15 +145,15 @@ def test_two_plugins_cannot_have_one_tool(desk: Desk):
             return key
 
     host = desk.add("a", register).add("b", register).host()
-    assert "the plugin `a` has that name" in host.notices[0]
-    assert [tool.name for tool in host.tools] == ["lookup"]
+    assert "the plugin `a` has that name" in host.notices()[0]
+    assert [tool.name for tool in host.tools()] == ["lookup"]
     assert states(host) == {"a": "on", "b": "failed"}
 
 
 def test_one_that_is_not_wanted_is_not_run(desk: Desk):
     desk.write("odd", "raise SystemExit('it was run')")
     host = loaded(desk, off={"odd"}, settings={"odd": {}})
-    assert host.notices == ()
+    assert host.notices() == ()
     assert states(host) == {"odd": "off"}
 
 
@@ -162,7 +162,7 @@ def test_settings_reach_their_plugin_and_those_of_none_are_told(desk: Desk):
     desk.add("a", lambda dirge: seen.append((dirge.name, dict(dirge.settings))))
     host = desk.host(settings={"a": {"n": 1}, "b": {}})
     assert seen == [("a", {"n": 1})]
-    assert host.notices == ("[plugins.b]: there is no such plugin.",)
+    assert host.notices() == ("[plugins.b]: there is no such plugin.",)
 
 
 def test_tools_and_commands_cannot_be_added_later(desk: Desk):
@@ -215,7 +215,7 @@ def test_a_file_wins_over_a_package_of_its_name(desk: Desk):
     host = desk.host()
     [songs] = [plugin for plugin in host.report() if plugin.name == "songs"]
     assert songs.where == str(path)
-    assert "plugin `songs` of package songs is not loaded" in host.notices[0]
+    assert "plugin `songs` of package songs is not loaded" in host.notices()[0]
 
 
 # -- what they print

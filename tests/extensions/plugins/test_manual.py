@@ -35,6 +35,6 @@ def test_every_example_file_is_described() -> None:
 def test_the_examples_of_the_page_load(desk: Desk, source: str) -> None:
     desk.write("example", source)
     host = loaded(desk)
-    assert host.notices == ()
+    assert host.notices() == ()
     [report] = host.report()
     assert report.hooks or report.tools

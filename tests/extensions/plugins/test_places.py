@@ -12,9 +12,10 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
+from dirge_py.extensions.plugins.extension import load_plugins, wanted_tools
 from dirge_py.extensions.plugins.host import PluginHost
-from dirge_py.extensions.plugins.loading import load_plugins, wanted_tools
 from dirge_py.tools.registry import tool_names
+from dirge_py.types.extensions import RunContext
 
 NOTHING = "def register(dirge): pass\n"
 TOOL = '''
@@ -65,6 +66,9 @@ def settings(user: Path, text: str = "") -> Config:
     return load()
 
 
+RUN = RunContext(model="scripted/model")
+
+
 def host_for(config: Config) -> PluginHost:
     return load_plugins(config, notify=lambda text: None)
 
@@ -83,7 +87,7 @@ def test_case_i07_nothing_of_an_untrusted_project_is_opened(user: Path, tmp_path
 
 def test_without_plugins_nothing_is_added(user: Path):
     host = host_for(settings(user))
-    assert not [*host.report(), *host.bundles(), *host.interceptors, *host.order()]
+    assert not [*host.report(), *host.hooks(RUN), *host.around_tool(RUN), *host.order()]
     assert not isinstance(host, PluginHost)
 
 
@@ -93,7 +97,7 @@ def test_the_settings_of_a_plugin_turn_it_off_or_reach_it(user: Path):
             "def register(dirge): dirge.notify(dirge.settings['say'])\n"
         )
     host = host_for(settings(user, '[plugins.a]\nsay = "hello"\n[plugins.b]\nenabled = false\n'))
-    assert host.notices == ("a: hello",)
+    assert host.notices() == ("a: hello",)
     assert [plugin.state for plugin in host.report()] == ["on", "off"]
 
 
@@ -102,15 +106,15 @@ def test_the_time_limit_is_a_setting(user: Path):
         "import threading\ndef register(dirge): threading.Event().wait()\n"
     )
     host = host_for(settings(user, "[timeouts]\nplugin_hook_s = 0.05\n"))
-    assert "it took longer than 0.05 s" in host.notices[0]
+    assert "it took longer than 0.05 s" in host.notices()[0]
 
 
 def test_no_tool_can_have_the_name_of_any_built_in_one(user: Path):
     for name in tool_names():
         (user / "plugins" / f"p_{name}.py").write_text(TOOL.replace("lookup", name))
     host = host_for(settings(user))
-    assert host.tools == []
-    assert len(host.notices) == len(tool_names())
+    assert host.tools() == []
+    assert len(host.notices()) == len(tool_names())
 
 
 @pytest.mark.parametrize(
@@ -126,4 +130,4 @@ def test_no_tool_can_have_the_name_of_any_built_in_one(user: Path):
 def test_the_choice_of_tools_holds_for_those_of_plugins(user: Path, tools: str, offered: list[str]):
     (user / "plugins" / "a.py").write_text(TOOL)
     config = settings(user, f"[tools]\n{tools}\n")
-    assert [tool.name for tool in wanted_tools(config, host_for(config).tools)] == offered
+    assert [tool.name for tool in wanted_tools(config, host_for(config).tools())] == offered

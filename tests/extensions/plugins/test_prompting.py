@@ -28,7 +28,7 @@ def changing(**change: str) -> Register:
 
 
 def built(desk: Desk, **options: Any) -> str:
-    return build_prompt(SECTIONS, desk.host(**options).prompt_edits)
+    return build_prompt(SECTIONS, [desk.host(**options).edit_prompt])
 
 
 def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(desk: Desk):
@@ -94,7 +94,7 @@ def test_a_hook_that_fails_leaves_the_prompt_as_it_is(desk: Desk, kind: str):
 
 
 async def reason(desk: Desk, text: str = "hello") -> str | None:
-    [check] = desk.host(limit_s=SHORT_S).prompt_checks
+    [check] = desk.host(limit_s=SHORT_S).prompt_checks()
     return await check(user_text(text))
 
 
@@ -138,10 +138,10 @@ async def test_the_first_summary_that_says_something_is_taken_before_any_model_i
 
     for name, summary in (("a", None), ("b", "  "), ("c", "They sang."), ("d", "never asked")):
         desk.add(name, lambda d, s=summary: d.on("on_compact", lambda prompt, budget_tokens: s))
-    assert await desk.host().summarising(model)("fold", 100) == "They sang."
+    assert await desk.host().around_summary(model)("fold", 100) == "They sang."
     assert asked == []
 
     desk.found.clear()
     desk.add("e", lambda d: d.on("on_compact", lambda prompt, budget_tokens: 1 / 0))
-    assert await desk.host().summarising(model)("fold", 100) == "by the model"
+    assert await desk.host().around_summary(model)("fold", 100) == "by the model"
     assert asked == [("fold", 100)]

@@ -17,8 +17,10 @@ from tests.extensions.plugins.desk import Desk, run_with
 
 def tools_of(desk: Desk, cwd: Path, fn: Any, **options: Any) -> list[LoopTool]:
     host = desk.add("a", lambda dirge: dirge.tool(fn, **options)).host()
-    assert host.notices == ()
-    return list(Toolbox(host.tools, ToolServices(files=Workspace([cwd], cwd)), str(cwd)).loop_tools)
+    assert host.notices() == ()
+    return list(
+        Toolbox(host.tools(), ToolServices(files=Workspace([cwd], cwd)), str(cwd)).loop_tools
+    )
 
 
 async def lookup(key: Annotated[str, "What to look up."], deep: bool = False) -> str:
@@ -79,7 +81,7 @@ async def test_one_whose_plugin_was_turned_off_says_so(desk: Desk, tmp_path: Pat
     tools = tools_of(desk, tmp_path, lookup)
     host = desk.host()
     [tool] = Toolbox(
-        host.tools, ToolServices(files=Workspace([tmp_path], tmp_path)), str(tmp_path)
+        host.tools(), ToolServices(files=Workspace([tmp_path], tmp_path)), str(tmp_path)
     ).loop_tools
     host.remove("a")
     model = ScriptedModel().will_call("lookup", key="x").will_say("done")

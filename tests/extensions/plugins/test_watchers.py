@@ -34,7 +34,7 @@ async def test_case_a68_a_run_waits_for_no_watcher(desk: Desk, caplog: pytest.Lo
         came = await run_with(host, ScriptedModel().will_say("done"))
         assert isinstance(came.outcome, Done)
         assert desk.told == []
-        await host.aclose()
+        await host.close()
     assert heard == ["agent_end"]
     [raised] = [told for told in desk.told if "`raises`" in told]
     assert "LookupError: nothing" in raised
@@ -59,7 +59,7 @@ async def test_a_plugin_hears_events_in_order_wherever_it_stands(desk: Desk):
     seen: list[int] = []
     host = desk.add("watch", register).host()
     await run_with(host, ScriptedModel().will_call("echo").will_call("echo").will_say("done"))
-    await host.aclose()
+    await host.close()
     assert seen == [1, 2, 3]
     turn = ["turn_start", "tool_execution_end", "turn_end"]
     assert heard == ["agent_start", *turn, *turn, "turn_start", "turn_end", "agent_end"]
@@ -68,7 +68,7 @@ async def test_a_plugin_hears_events_in_order_wherever_it_stands(desk: Desk):
 async def test_a_watcher_cannot_stop_a_run(desk: Desk):
     host = desk.add("watch", lambda d: d.on("turn_start", lambda e: d.stop("enough"))).host()
     came = await run_with(host, ScriptedModel().will_call("echo").will_say("done"))
-    await host.aclose()
+    await host.close()
     assert isinstance(came.outcome, Done)
     assert "a run cannot be stopped from here" in desk.told[0]
 
@@ -90,5 +90,5 @@ async def test_a_slow_watcher_misses_pieces_and_nothing_else(desk: Desk):
     for _ in range(5 * MAX_QUEUED):
         host.on_event(piece)
     may_go_on.set()
-    await host.aclose()
+    await host.close()
     assert len(heard) == MAX_QUEUED

@@ -9,11 +9,13 @@ from typing import Any
 from dirge_py.agent_loop.merge import compose
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import RunSettings
+from dirge_py.conversation.extensions import ExtensionSet
+from dirge_py.extensions.snapshots.extension import run_snapshots_of
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.repository import SnapshotRepository
-from dirge_py.session.snapshots.run_snapshots import make_run_snapshots
+from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import LoopConfig
 from tests.conversation.room import Room
 
@@ -76,21 +78,23 @@ async def desk(
         path=os.environ["PATH"],
         terms=SnapshotLimits(file_bytes=LARGE),
     )
-    runs = make_run_snapshots(repository, note=recorder.note, notice=deps.late_notices.append)
+    runs = run_snapshots_of(repository, note=recorder.note, notice=deps.late_notices.append)
 
     def configure(settings: RunSettings) -> LoopConfig:
-        config = compose(runs.bundle(), config=deps.run.configure(settings))
+        config = compose(
+            *runs.hooks(RunContext(model=settings.model)), config=deps.run.configure(settings)
+        )
         return replace(config, interceptors=(runs.interceptor, *config.interceptors))
 
     talk._deps = replace(
         deps,
         run=replace(deps.run, configure=configure),
-        session=replace(deps.session, snapshots=repository),
     )
+    talk.extensions = ExtensionSet([runs, *deps.extensions.all])
     talk.timeline = Rewinder(recorder, repository, report=talk.report, check_idle=talk.check_idle)
-    talk.subscribe(runs.sink)
+    talk.subscribe(runs.on_event)
     try:
         yield Desk(room, talk, repository)
     finally:
-        await runs.aclose()
+        await runs.before_close()
         await talk.close()

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
+from dirge_py.extensions.snapshots.extension import RunSnapshots
 from dirge_py.session.journal import read_journal
 from dirge_py.session.snapshots.base import Snapshot
 from dirge_py.session.snapshots.repository import NO_GIT
-from dirge_py.session.snapshots.run_snapshots import RunSnapshots
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import AgentEnd, SystemNotice
+from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import Context, TurnInfo
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.types.tools import ToolCall, text_result
@@ -150,7 +151,7 @@ class Watched:
             note=lambda kind, data: self.notes.append((kind, data["at"], data["tree"])),
             notice=self.notices.append,
         )
-        self.hooks = self.taking.bundle()
+        self.hooks = self.taking.hooks(RunContext(model="m"))[0]
 
 
 def turn(run_id="r", number=1):
@@ -208,8 +209,8 @@ async def test_a_snapshot_that_fails_is_told_once_and_stops_no_call(result):
     for run_id in ("r1", "r2", "r3"):
         watched.hooks.transform_context(turn(run_id))
         assert await watched.taking.interceptor(CHANGING, proceed) == text_result("done")
-        watched.taking.sink(AgentEnd(messages=(), outcome=Done()))
-    await watched.taking.aclose()
+        watched.taking.on_event(AgentEnd(messages=(), outcome=Done()))
+    await watched.taking.before_close()
 
     assert len(watched.notices) == 1
     assert snapshots.taken == 6
@@ -219,7 +220,7 @@ async def test_the_end_does_not_wait_long_for_what_nobody_needs():
     watched = Watched(Slow())
     watched.hooks.transform_context(turn())
 
-    await asyncio.wait_for(watched.taking.aclose(), timeout=10)
+    await asyncio.wait_for(watched.taking.before_close(), timeout=10)
 
     assert watched.notes == []
 
@@ -234,8 +235,8 @@ async def test_old_snapshots_are_pruned_once_in_the_background():
 
     taking = RunSnapshots(snapshots, note=lambda kind, data: None, notice=pruned.append, tidy=tidy)
     for run_id in ("r1", "r2"):
-        taking.bundle().transform_context(turn(run_id))
+        taking.hooks(RunContext(model="m"))[0].transform_context(turn(run_id))
         await taking.interceptor(CHANGING, proceed)
-    await taking.aclose()
+    await taking.before_close()
 
     assert pruned == [True]

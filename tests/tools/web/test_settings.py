@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
-from dirge_py.extensions.web.access import SEARCH_KEY_VARIABLES, search_key_variables, web_access
+from dirge_py.extensions.web.extension import SEARCH_KEY_VARIABLES, search_key_variables, web_access
 from dirge_py.extensions.web.service import open_web
 from dirge_py.tools.web.search import BACKENDS
 from dirge_py.tools.web.service import WebService

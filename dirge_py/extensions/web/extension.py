@@ -1,4 +1,4 @@
-"""Whether a start has the web at all; what it takes is loaded only if settings may be wrong."""
+"""Web access as an extension; its parts are loaded only where settings may be wrong."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dirge_py.config.schema import Config, WebTable
 from dirge_py.lib.lazy import late
 from dirge_py.tools.web.lazy_service import LazyWebService
+from dirge_py.types.extensions import Extension, ExtensionHost
 
 if TYPE_CHECKING:
     from dirge_py.extensions.web.service import open_web
@@ -17,6 +18,22 @@ else:
 WebAccess: TypeAlias = "WebService | LazyWebService | None"
 
 SEARCH_KEY_VARIABLES = ("BRAVE_API_KEY", "EXA_API_KEY", "TAVILY_API_KEY")
+
+
+class Web(Extension):
+    """What the web tools use."""
+
+    name = "web"
+    summary = "reads pages and searches the web"
+
+    def __init__(self, service: "WebService | LazyWebService") -> None:
+        self.service = service
+        """Fetches pages and searches."""
+
+
+def make(host: ExtensionHost) -> Web | None:
+    service = web_access(host.settings, host.add_secret)
+    return Web(service) if service is not None else None
 
 
 def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebAccess:

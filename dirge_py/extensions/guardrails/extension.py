@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from dirge_py.agent_loop.model_call import on_complete
 from dirge_py.config.schema import GuardrailPlace
@@ -18,6 +17,7 @@ from dirge_py.extensions.guardrails.checks import (
     run_guardrails,
 )
 from dirge_py.types.events import SystemNotice
+from dirge_py.types.extensions import Extension, ExtensionHost, PromptCheck, RunContext
 from dirge_py.types.hooks import (
     AfterToolCallResult,
     CheckAborted,
@@ -31,9 +31,6 @@ from dirge_py.types.messages import AssistantMessage, Message, TextBlock, UserMe
 from dirge_py.types.outcomes import HookTerminated
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
-PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
-"""The reason why a prompt must not be sent, or None."""
-
 _ANSWER = "[This answer was withheld. Guardrail {reason}.]"
 _RESULT = (
     "The call ran, but its result was withheld. Guardrail {reason}. What the call did stays done. "
@@ -41,12 +38,16 @@ _RESULT = (
 )
 
 
-class Guardrails:
-    """Makes the checks of a conversation from the settings, for each place they can look at.
+class Guardrails(Extension):
+    """The checks of a conversation, for each place they can look at.
 
     `redact` is what the `secrets` check looks through, `notice` where warnings about prompts and
     answers go.
     """
+
+    name = "guardrails"
+    summary = "checks of prompts, answers and results of tools"
+    stage = "last"
 
     def __init__(
         self,
@@ -65,28 +66,25 @@ class Guardrails:
             for place in ("input", "output", "tool_result")
         }
 
-    @property
     def prompt_checks(self) -> Sequence[PromptCheck]:
-        """For `RunDeps.prompt_checks`: what trips never reaches a model or the history."""
+        """What trips never reaches a model or the history."""
         return (self._check_prompt,) if self._checks["input"] else ()
 
-    def around_model(self, inner: StreamFn) -> StreamFn:
-        """Looks at each answer when it is whole, before any of its calls runs.
+    def around_model(self, stream_fn: StreamFn) -> StreamFn:
+        """Checks each answer when it is complete, before any of its calls runs.
 
         An answer that trips is replaced by a notice without calls; it has been shown by then.
         """
-        return on_complete(inner, self._check_answer) if self._checks["output"] else inner
+        return on_complete(stream_fn, self._check_answer) if self._checks["output"] else stream_fn
 
-    @property
     def check_aborted(self) -> CheckAborted | None:
-        """For `LoopConfig.check_aborted`: looks at the text of an answer that was stopped."""
         return self._check_aborted if self._checks["output"] else None
 
-    def bundle(self) -> Hooks:
-        """The hooks of one run: results are looked at, and a withheld answer ends the run."""
+    def hooks(self, run: RunContext) -> Sequence[Hooks]:
+        """Results are checked, and a withheld answer ends the run."""
         looks_at_results = bool(self._checks["tool_result"])
         looks_at_answers = bool(self._checks["output"])
-        return Hooks(
+        hooks = Hooks(
             name="guardrails",
             transform_context=_UnfinishedAnswers(self._judge).leave_out
             if looks_at_answers
@@ -94,6 +92,7 @@ class Guardrails:
             after_tool_call=self._check_result if looks_at_results else None,
             prepare_next_turn=_end_if_withheld if looks_at_answers else None,
         )
+        return [hooks]
 
     async def _judge(self, place: GuardrailPlace, text: str) -> Verdict:
         return await run_guardrails(self._checks[place], text) if text else Pass()
@@ -131,6 +130,10 @@ class Guardrails:
             details={"outcome": "denied", "withheld": verdict.reason},
             is_error=True,
         )
+
+
+def make(host: ExtensionHost) -> Guardrails:
+    return Guardrails(host.settings.guardrail, redact=host.redact, notice=host.notify)
 
 
 class _UnfinishedAnswers:

@@ -1,4 +1,4 @@
-"""When snapshots of the files are taken: before each run, and after each turn that changed some."""
+"""Snapshots as an extension: taken before each run, and after each turn that changed files."""
 
 import asyncio
 import logging
@@ -11,12 +11,27 @@ from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.lib.text import clean
 from dirge_py.processes.sandbox.program_folders import search_path
-from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, Snapshot, SnapshotMoment, Snapshots
+from dirge_py.session.snapshots.base import (
+    SNAPSHOT_RECORD,
+    ProjectSnapshots,
+    Snapshot,
+    SnapshotMoment,
+    Snapshots,
+)
 from dirge_py.session.snapshots.capture import SnapshotLimits
+from dirge_py.session.snapshots.originals import keep_originals
 from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
 from dirge_py.types.events import AgentEnd, LoopEvent
+from dirge_py.types.extensions import ExtensionHost, RunContext
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, changes_something
+from dirge_py.types.tools import (
+    Claim,
+    Interceptor,
+    LoopToolResult,
+    Proceed,
+    ToolCall,
+    changes_something,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,7 +75,7 @@ class NoteRecord(Protocol):
     def __call__(self, type_name: str, data: Mapping[str, Any], /) -> None: ...
 
 
-class RunSnapshots:
+class RunSnapshots(ProjectSnapshots):
     """Takes the snapshots of one conversation's runs and records them.
 
     The first of a run is taken in the background: only a call that may change something waits for
@@ -79,7 +94,7 @@ class RunSnapshots:
         tidy: Callable[[], Awaitable[None]] | None = None,
         close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._snapshots = snapshots
+        self.snapshots = snapshots
         self._note = note
         self._notice = notice
         self._tidy = tidy
@@ -93,13 +108,18 @@ class RunSnapshots:
         self._taking: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
 
-    def bundle(self) -> Hooks:
-        return Hooks(
+    def hooks(self, run: RunContext) -> Sequence[Hooks]:
+        """Only runs that are recorded have snapshots."""
+        hooks = Hooks(
             name="snapshots",
             transform_context=self._begin,
             before_tool_call=self._before_call,
             prepare_next_turn=self._after_turn,
         )
+        return [hooks] if run.is_recorded else []
+
+    def around_tool(self, run: RunContext) -> Sequence[Interceptor]:
+        return [self.interceptor] if run.is_recorded else []
 
     async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
         """Hold a call that may change something until the files before it are kept.
@@ -114,12 +134,12 @@ class RunSnapshots:
             self._has_changed = self._is_needed = True
         return await proceed()
 
-    def sink(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         """A run that was stopped in the middle of a turn may have changed something, too."""
         if isinstance(event, AgentEnd) and self._has_changed:
             self._take("turn")
 
-    async def aclose(self) -> None:
+    async def before_close(self) -> None:
         """Finish what is needed to go back, and let go of the rest."""
         if self._taking is not None:
             limit_s = None if self._is_needed else LAST_WAIT_S
@@ -132,6 +152,9 @@ class RunSnapshots:
         if left:
             await asyncio.wait(left)
 
+    def for_fork(self, options: Any) -> None:
+        """A fork is not recorded, so nothing could go back to its snapshots."""
+
     async def _before_call(self, info: TurnInfo, call: ToolCall) -> None:
         """Before it is judged whether files may be removed, what is there is in a snapshot."""
         self._begin(info)
@@ -141,7 +164,7 @@ class RunSnapshots:
     async def _hold_edited(self, call: ToolCall) -> None:
         """Have snapshots hold the files that a call changes, also those that rules leave out."""
         reals = [os.path.realpath(str(claim.resource)) for claim in _edits(call)]
-        unheld = self._snapshots.unheld([real for real in reals if os.path.isfile(real)])
+        unheld = self.snapshots.unheld([real for real in reals if os.path.isfile(real)])
         if unheld:
             await asyncio.wait({self._take("turn", unheld)})
 
@@ -176,9 +199,9 @@ class RunSnapshots:
         try:
             if before is not None:
                 await asyncio.wait({before})
-            snapshot = await self._snapshots.take(also)
+            snapshot = await self.snapshots.take(also)
             if snapshot is None:
-                self._tell(self._snapshots.unavailable)
+                self._tell(self.snapshots.unavailable)
                 return
             self._record(snapshot, at, run_id, turn)
         except Exception:
@@ -222,12 +245,30 @@ def _edits(call: ToolCall) -> Sequence[Claim]:
     return [claim for claim in claims if claim.op == "edit"]
 
 
-def make_run_snapshots(
-    snapshots: SnapshotRepository, *, note: NoteRecord, notice: Callable[[str], None]
+def make(host: ExtensionHost) -> RunSnapshots | None:
+    """Only a session that is stored can go back to snapshots."""
+    recorder, config, workspace = host.recorder, host.settings, host.workspace
+    repository = None
+    if recorder is not None:
+        repository = open_snapshots(
+            config,
+            host.cwd,
+            session=recorder.session_id,
+            roots=workspace.roots,
+            notice=host.notify,
+        )
+    keep_originals(workspace.originals, repository, config, host.cwd, host.notify)
+    if repository is None:
+        return None
+    return run_snapshots_of(repository, note=recorder.note, notice=host.notify)
+
+
+def run_snapshots_of(
+    repository: SnapshotRepository, *, note: NoteRecord, notice: Callable[[str], None]
 ) -> RunSnapshots:
-    """The hooks, the interceptor and the sink that take and record the snapshots of all runs."""
+    """Takes its snapshots, and prunes and closes it."""
     return RunSnapshots(
-        snapshots, note=note, notice=notice, tidy=snapshots.prune, close=snapshots.aclose
+        repository, note=note, notice=notice, tidy=repository.prune, close=repository.aclose
     )
 
 

@@ -1,11 +1,8 @@
-"""The plugins of a conversation, loaded as the settings say; without any, `NoPlugins`.
-
-Most starts have none, and load nothing for them.
-"""
+"""Finds and loads the plugins of a conversation, as the settings say."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
@@ -15,26 +12,21 @@ from dirge_py.extensions.plugins.discovery import (
     find_in_bytes,
     find_installed,
 )
-from dirge_py.extensions.plugins.registration import hook_order
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Tool
 from dirge_py.tools.registry import tool_names
-from dirge_py.types.errors import UsageError
-from dirge_py.types.events import LoopEvent
-from dirge_py.types.extensions import Command, KeyBinding, PluginReport
-from dirge_py.types.hooks import Hooks
-from dirge_py.types.messages import UserMessage
-from dirge_py.types.tools import Interceptor
+from dirge_py.types.extensions import ExtensionHost
 
 if TYPE_CHECKING:
-    from dirge_py.context.prompt_sections import PromptEdit
-    from dirge_py.context.summary import Summarise
     from dirge_py.extensions.plugins.host import PluginHost
     from dirge_py.permission.project_trust import ProjectTrust
 else:
     PluginHost = late("dirge_py.extensions.plugins.host", "PluginHost")
 
-Plugins: TypeAlias = "PluginHost | NoPlugins"
+
+def make(host: ExtensionHost) -> Plugins:
+    return load_plugins(host.settings, notify=host.notify, project=host.project)
 
 
 def load_plugins(
@@ -59,7 +51,7 @@ def load_plugins(
     for notice in refused:
         notify(notice)
     if not found and not config.plugins:
-        return NoPlugins()
+        return Plugins()
     return PluginHost(
         found,
         settings={
@@ -116,45 +108,3 @@ def _plugin_settings(
         chosen = entry.model_dump(exclude_unset=name in tables)
         tables[name] = {**tables.get(name, {}), **chosen}
     return tables, notices
-
-
-class NoPlugins:
-    """A `PluginHost` without a plugin."""
-
-    notices: Sequence[str] = ()
-    interceptors: Sequence[Interceptor] = ()
-    tools: "Sequence[Tool[Any]]" = ()
-    commands: Sequence[Command] = ()
-    keys: Sequence[KeyBinding] = ()
-    prompt_edits: "tuple[PromptEdit, ...]" = ()
-    prompt_checks: Sequence[Callable[[UserMessage], Awaitable[str | None]]] = ()
-
-    def __init__(self) -> None:
-        self._bundles: tuple[Hooks, ...] = ()
-
-    def bundles(self) -> Sequence[Hooks]:
-        return ()
-
-    def summarising(self, otherwise: "Summarise") -> "Summarise":
-        return otherwise
-
-    def on_event(self, event: LoopEvent) -> None:
-        """Nobody watches."""
-
-    def report(self) -> Sequence[PluginReport]:
-        return ()
-
-    def note_order(self, bundles: Iterable[Hooks]) -> None:
-        self._bundles = tuple(bundles)
-
-    def order(self) -> Sequence[tuple[str, Sequence[str]]]:
-        return [(point, labels) for point, labels in hook_order(self._bundles) if labels]
-
-    def chain(self, tool: str) -> Sequence[str]:
-        return ()
-
-    def remove(self, name: str) -> None:
-        raise UsageError(f"there is no plugin `{name}` that is on.", hint="None is.")
-
-    async def aclose(self) -> None:
-        """There is nothing to let go."""
