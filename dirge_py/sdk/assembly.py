@@ -1,40 +1,26 @@
-"""From what an `Agent` was given to a conversation: its parts, without any settings file.
-
-Guardrails that an embedder brings: functions that judge a text.
-
-The guards of an agent that reads no settings: the loop's own, as they are by default.
-
-The models of an agent that reads no settings.
-"""
+"""From what an `Agent` was given to a conversation, without any settings file."""
 
 import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
-from functools import partial
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
-from dirge_py.agent_loop.cancellation import timeout_interceptor
-from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin, RequestedModel
-from dirge_py.context.hooks import ContextHooks, ContextParts, summarise_with
+from dirge_py.context.hooks import ContextParts, summarise_with
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
     Pictures,
     RunDeps,
-    RunSettings,
-    SessionDeps,
     WorkEnvironment,
 )
 from dirge_py.conversation.extensions import ExtensionSet
@@ -42,14 +28,7 @@ from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.limits import Limits, SideUsage, limit_hooks
-from dirge_py.guards.recovery import (
-    announce_server_compaction,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
-from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
+from dirge_py.guards.limits import Limits
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.lib.version import __version__
@@ -69,9 +48,10 @@ from dirge_py.providers.catalog import (
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
-from dirge_py.sdk.extensions import BuildHost, load_extensions
+from dirge_py.sdk.build import ConversationBuilder
+from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.sdk.waiting import ThreadState
-from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
 from dirge_py.session.store import Store, continuation_reader
@@ -80,12 +60,11 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import UsageReported
-from dirge_py.types.extensions import RunContext, Section
-from dirge_py.types.hooks import Hooks, LoopConfig
+from dirge_py.types.extensions import Extension, RunContext, Section
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import (
     LlmContext,
     ModelOption,
-    Models,
     StreamFn,
     StreamOptions,
     ThinkingLevel,
@@ -97,55 +76,20 @@ _RECOVERIES = 3
 _RETRIES = 3
 
 
-class OwnGuards:
-    """Repeated calls, answers that break off, and histories that grow too long.
+class ProgramHooks(Extension):
+    """The hooks and interceptors that a program gave its `Agent`."""
 
-    What the model is sent on with at the end of a run (tests, todo items) is left to the product.
-    """
+    name = "program"
 
-    def __init__(
-        self,
-        stream_fn: StreamFn,
-        models: Models,
-        model: str,
-        *,
-        recorder: Recorder | None,
-        loaded: LoadedSession,
-        relay: EventForwarder,
-        spending: SideUsage,
-    ) -> None:
-        async def ask(_role: str, system: str, prompt: str) -> str:
-            context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
-            answer = await complete(stream_fn, context, StreamOptions(model=model), AbortSignal())
-            if answer.usage:
-                spending.add(answer.usage, model)
-                relay(UsageReported(usage=answer.usage, model=model, role="summarize"))
-            return answer.text
+    def __init__(self, hooks: "Sequence[HookSource]", interceptors: Sequence[Interceptor]) -> None:
+        self._hooks = hooks
+        self._interceptors = interceptors
 
-        self._storm = StormBreaker()
-        self.context = ContextHooks(
-            ContextParts(
-                window_of=models.window_tokens,
-                summarise=summarise_with(ask),
-                summary_model=model,
-                save=recorder.note_compaction if recorder is not None else lambda record: None,
-                on_compacted=self._storm.note_compaction,
-                records=loaded.compactions,
-            ),
-            model=model,
-        )
+    def hooks(self, run: RunContext) -> Sequence[Hooks]:
+        return [source if isinstance(source, Hooks) else source() for source in self._hooks]
 
-    def bundles(self, model: str) -> Sequence[Hooks]:
-        """Fresh hooks for one run with `model`."""
-        return [
-            hide_unavailable_tools(),
-            self._storm.bundle(),
-            limit_tool_retries(_RETRIES),
-            self.context.bundle(model),
-            resume_broken_answers(_RECOVERIES),
-            shrink_on_overflow(self.context.shrink),
-            announce_server_compaction(),
-        ]
+    def around_tool(self, run: RunContext) -> Sequence[Interceptor]:
+        return self._interceptors
 
 
 Place = Literal["input", "output", "tool_result"]
@@ -154,7 +98,7 @@ Checks: TypeAlias = Sequence[Check] | Mapping[Place, Sequence[Check]]
 """A sequence looks at all three places: prompts, answers, results of tools."""
 
 
-class OwnGuardrails(Guardrails):
+class ProgramGuardrails(Guardrails):
     """The checks of one agent at work, as those of the settings are."""
 
     def __init__(self, checks: Checks, notice: Callable[[str], None]) -> None:
@@ -238,116 +182,99 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
     """The conversation of a thread; without a store it begins empty.
 
     Raises:
-        ConfigError: the model cannot be used, or a rule is none.
+        ConfigError: the model cannot be used, or a rule is wrong.
         SessionError: the thread cannot be opened.
     """
     keep_off_the_screen()
     waiting = ThreadState(thread)
     with ExitStack() as undo:
-        assembly = _Assembly(plan, undo)
-        conversation = Conversation(assembly.parts(thread, waiting))
-        assembly.host.conversation = conversation
+        conversation = _ProgramBuilder(plan, thread, undo).conversation(waiting)
         undo.pop_all()
     waiting.look_at(conversation)
     return conversation
 
 
-class _Assembly:
-    """One conversation under construction. `undo` is for when that fails."""
+class _ProgramBuilder(ConversationBuilder):
+    """Builds a conversation from what an `Agent` was given, without any settings file."""
 
-    def __init__(self, plan: Blueprint, undo: ExitStack) -> None:
+    def __init__(self, plan: Blueprint, thread: str | None, undo: ExitStack) -> None:
+        keys = [name for service in SERVICES for name in service.key_env]
+        super().__init__(
+            bare_config(plan.model),
+            cwd=plan.cwd,
+            redactor=Redactor(secret_values(os.environ, keys)),
+            undo=undo,
+        )
         self.plan = plan
-        usual = [name for service in SERVICES for name in service.key_env]
-        self.redactor = Redactor(secret_values(os.environ, usual))
         self.client = HttpClient()
-        self.undo = undo
         self.workspace = Workspace([plan.cwd], plan.cwd)
         undo.callback(self.workspace.close)
         self.workspace.originals.unkept = lambda _real: NOTHING_KEPT
         self.read_only = ReadOnlyProfile(lambda: self.workspace.roots, str(Path.home()))
         undo.callback(self.read_only.close)
         self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)
-        self.late_notices: list[str] = []
-        self.spending = SideUsage()
-        self.host = BuildHost(
-            settings=None,
-            cwd=plan.cwd,
-            workspace=self.workspace,
-            runner=self.runner,
-            notify=self.late_notices.append,
-            redactor=self.redactor,
-        )
-        guardrails = OwnGuardrails(plan.guardrails, self.late_notices.append)
-        self.extensions = load_extensions(self.host, [guardrails])
+        if plan.store is not None:
+            is_new = thread is None
+            choice = SessionChoice(kind="new" if is_new else "named", id=thread or "")
+            self.open_session(plan.store, choice)
+        given = [
+            ProgramHooks(plan.bundles, plan.interceptors),
+            ProgramGuardrails(plan.guardrails, self.notify),
+        ]
+        self.load_extensions(given, settings=None)
 
-    def parts(self, thread: str | None, waiting: ThreadState) -> ConversationDeps:
-        plan = self.plan
-        models, model, level, inner = self._models()
-        gate = self._gate()
-        recorder = self._recorder(thread)
-        loaded = recorder.load() if recorder is not None else LoadedSession()
+    def conversation(self, waiting: ThreadState) -> Conversation:
+        plan, recorder = self.plan, self.recorder
+        stream_fn = self._open_models()
+        self.gate = self._make_gate()
         services = ToolServices(files=self.workspace, processes=self.runner, app=plan.app)
 
         def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
             return bound(tools, services, str(plan.cwd))
 
-        asset_dir = _asset_dir(plan.store, recorder)
-        retrying = retrying_stream_fn(inner, RecoveryPolicy(), sleep=plan.clock.sleep)
-        relay = EventForwarder()
-        guards = OwnGuards(
-            retrying,
-            models,
-            model,
-            recorder=recorder,
-            loaded=loaded,
-            relay=relay,
-            spending=self.spending,
+        retrying = retrying_stream_fn(stream_fn, RecoveryPolicy(), sleep=plan.clock.sleep)
+        guards = self._guards(retrying)
+        environment = WorkEnvironment(
+            cwd=plan.cwd,
+            system_prompt=lambda names: join_prompt(plan.system_prompt, self.extensions),
+            attach=_as_it_is,
+            gate=self.gate,
         )
-        return ConversationDeps(
-            environment=WorkEnvironment(
-                cwd=plan.cwd,
-                system_prompt=lambda names: join_prompt(plan.system_prompt, self.extensions),
-                attach=_as_it_is,
-                gate=gate,
-            ),
-            run=RunDeps(
-                tools=bind((*plan.tools, *self.extensions.tools())),
-                stream_fn=self.extensions.around_model(retrying),
-                configure=self._configure(gate, recorder, guards, models, asset_dir),
-                bind_tools=bind,
-                prompt_checks=self.extensions.prompt_checks(),
-                on_waiting=continuation_reader(plan.store, recorder.session_id)
-                if plan.store is not None and recorder is not None
-                else waiting.continuation,
-                max_turns=plan.max_turns,
-                time_limit_s=plan.limits.time_s,
-                backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
-            ),
-            session=_session_deps(recorder, loaded, guards, relay),
-            models=models,
-            model=model,
-            thinking=level or plan.thinking,
-            late_notices=self.late_notices,
-            relay=relay,
-            extensions=self.extensions,
-            sinks=(guards.context.sink, *self.extensions.sinks()),
-            on_close=(self.extensions.close, guards.context.close, self._let_go(recorder)),
+        run = RunDeps(
+            tools=bind((*plan.tools, *self.extensions.tools())),
+            stream_fn=self.extensions.around_model(retrying),
+            configure=guards.configure,
+            bind_tools=bind,
+            prompt_checks=self.extensions.prompt_checks(),
+            on_waiting=continuation_reader(plan.store, recorder.session_id)
+            if plan.store is not None and recorder is not None
+            else waiting.continuation,
+            max_turns=plan.max_turns,
+            time_limit_s=plan.limits.time_s,
+            backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
         )
+        session = self.session_deps(guards)
+        return self.finish(self.deps(guards, environment=environment, run=run, session=session))
 
-    def _models(self) -> tuple[Models, str, ThinkingLevel | None, StreamFn]:
+    def _open_models(self) -> StreamFn:
+        """Choose the model; returns what calls it."""
         plan = self.plan
-        if plan.stream_fn is not None:
-            own = OwnModels(plan.model or "own/model")
-            return own, *own.resolve(own.first), plan.stream_fn
-        if not plan.model:
+        if plan.stream_fn is None and not plan.model:
             raise ConfigError(
                 "This agent has no model.",
                 hint='Name one, as `model="anthropic/claude-sonnet-5"`, or give a `stream_fn`.',
             )
-        directory = ModelDirectory(bare_config(plan.model), self.client, self.redactor)
-        return directory, *directory.resolve(plan.model), directory.stream
+        name = plan.model or "own/model"
+        if plan.stream_fn is not None:
+            self.models, stream_fn = ProgramModels(name), plan.stream_fn
+        else:
+            directory = ModelDirectory(self.config, self.client, self.redactor)
+            self.models, stream_fn = directory, directory.stream
+        self.model, level = self.models.resolve(name)
+        self.thinking = level or plan.thinking
+        return stream_fn
 
-    def _gate(self) -> PermissionEngine:
+    def _make_gate(self) -> PermissionEngine:
         plan = self.plan
         rules = [parse_rule(rule, "allow", source="allow") for rule in plan.permission.allow]
         rules += [parse_rule(rule, "deny", source="deny") for rule in plan.permission.deny]
@@ -363,28 +290,14 @@ class _Assembly:
         self.workspace.withheld = gate.withholds
         return gate
 
-    def _recorder(self, thread: str | None) -> Recorder | None:
-        store = self.plan.store
-        if store is None:
-            return None
-        journal = store.create() if thread is None else store.open_or_create(thread)
-        recorder = Recorder(
-            journal, redact=self.redactor.redact_known, on_notice=self.late_notices.append
-        )
-        self.undo.callback(recorder.close)
-        return recorder
+    def _guards(self, stream_fn: StreamFn) -> Guards:
+        """Repeated calls, answers that break off, histories that grow too long, permission.
 
-    def _configure(
-        self,
-        gate: PermissionEngine,
-        recorder: Recorder | None,
-        guards: OwnGuards,
-        models: Models,
-        asset_dir: str | None,
-    ) -> Callable[[RunSettings], LoopConfig]:
-        plan = self.plan
+        Stop checks (tests, todo items) are left to the product.
+        """
+        plan, recorder = self.plan, self.recorder
         authorizer = Authorizer(
-            gate=gate,
+            gate=self.gate,
             asker=as_asker(plan.permission.asker),
             workspace=self.workspace,
             runner=self.runner,
@@ -392,75 +305,44 @@ class _Assembly:
             on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
         )
 
-        validate = Toolbox((), ToolServices(files=self.workspace), str(plan.cwd)).validate
+        async def ask(_role: str, system: str, prompt: str) -> str:
+            context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
+            options = StreamOptions(model=self.model)
+            answer = await complete(stream_fn, context, options, AbortSignal())
+            if answer.usage:
+                self.spending.add(answer.usage, self.model)
+                self.relay(UsageReported(usage=answer.usage, model=self.model, role="summarize"))
+            return answer.text
 
-        def configure(run: RunSettings) -> LoopConfig:
-            extensions, context = (
-                self.extensions,
-                RunContext(model=run.model, is_recorded=run.is_recorded),
-            )
-            written = [recorder.interceptor] if recorder is not None and run.is_recorded else []
-            return compose(
-                run.bundle,
-                *extensions.hooks(context, "first"),
-                limit_hooks(
-                    _most(plan.limits, run.max_turns),
-                    cost_of=lambda usage, model: models.cost_usd(model, usage),
-                    clock=plan.clock,
-                    spending=self.spending,
-                ),
-                *guards.bundles(run.model),
-                *(hooks if isinstance(hooks, Hooks) else hooks() for hooks in plan.bundles),
-                *extensions.hooks(context, "usual"),
-                *extensions.hooks(context, "last"),
-                *run.further,
-                authorizer.bundle(),
-                config=LoopConfig(
-                    model=run.model,
-                    provider=run.model.partition("/")[0],
-                    thinking_level=run.thinking,
-                    validate=validate,
-                    check_aborted=extensions.check_aborted(),
-                    asset_dir=asset_dir,
-                    # What an embedder does around a call happens after the call was written down.
-                    # No limit but a tool's own: how long others may take nobody has said.
-                    interceptors=[
-                        *extensions.around_tool(context, is_first=True),
-                        *written,
-                        *extensions.around_tool(context, is_first=False),
-                        *plan.interceptors,
-                        authorizer.at_start,
-                        timeout_interceptor(0, {}),
-                    ],
-                    clock=plan.clock,
-                ),
-            )
+        parts = GuardParts(
+            config=self.config,
+            limits=plan.limits,
+            cost_of=lambda usage, model: self.models.cost_usd(model, usage),
+            validate=Toolbox((), ToolServices(files=self.workspace), str(plan.cwd)).validate,
+            asset_dir=_asset_dir(plan.store, recorder),
+            context=ContextParts(
+                window_of=self.models.window_tokens,
+                summarise=self.extensions.around_summary(summarise_with(ask)),
+                summary_model=self.model,
+                save=recorder.note_compaction if recorder is not None else lambda record: None,
+                records=self.loaded.compactions,
+            ),
+            spending=self.spending,
+            extensions=self.extensions,
+            calls=CallHooks(
+                write_ahead=[recorder.interceptor] if recorder is not None else [],
+                at_start=[authorizer.at_start],
+                last=[authorizer.bundle()],
+            ),
+            clock=plan.clock,
+        )
+        return Guards(parts, model=self.model)
 
-        return configure
-
-    def _let_go(self, recorder: Recorder | None) -> Callable[[], Awaitable[None]]:
-        async def let_go() -> None:
-            await self.runner.shutdown()
-            self.read_only.close()
-            await self.client.aclose()
-            if recorder is not None:
-                recorder.close()
-            self.workspace.close()
-
-        return let_go
-
-
-def _session_deps(
-    recorder: Recorder | None, loaded: LoadedSession, guards: OwnGuards, relay: EventForwarder
-) -> SessionDeps:
-    return SessionDeps(
-        recorder=recorder,
-        history=loaded.messages,
-        usage=loaded.usage,
-        cost_usd=loaded.cost_usd,
-        compact=partial(guards.context.compact, emit=relay),
-        context_report=guards.context.report,
-    )
+    async def close(self) -> None:
+        await self.runner.shutdown()
+        self.read_only.close()
+        await super().close()
+        self.workspace.close()
 
 
 def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:
@@ -495,10 +377,6 @@ def bound(
     return tuple({**ready, **others}[name] for name in named if name in ready or name in others)
 
 
-def _most(given: Limits, max_turns: int | None) -> Limits:
-    return given if given.turns is not None else replace(given, turns=max_turns)
-
-
 def _asset_dir(store: Store | None, recorder: Recorder | None) -> str | None:
     if store is None or recorder is None:
         return None
@@ -510,14 +388,19 @@ async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:
 
 
 def bare_config(model: str) -> Config:
-    """Settings as if no file existed: defaults, the usual variables, and this model."""
+    """Settings as if no file existed: defaults, the usual variables, and this model.
+
+    Calls have no time limit but a tool's own: how long the others may take is up to the program.
+    """
     config = Config()
+    unlimited = config.timeouts.model_copy(update={"tool_s": 0})
+    config = config.model_copy(update={"timeouts": unlimited})
     config._origin = Origin(chosen=RequestedModel(model=model), environment=dict(os.environ))
     return config
 
 
 @dataclass(frozen=True, slots=True)
-class OwnModels:
+class ProgramModels:
     """Models behind a stream function of the embedder's; implements `types.llm.Models`.
 
     Any name will do; those that the catalogue knows (`anthropic/…`) have a window and a price.

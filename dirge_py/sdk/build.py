@@ -1,14 +1,12 @@
 """From settings to a conversation: the one place where the parts meet.
 
-Who judges the calls of one conversation, and whom it asks, from the settings.
-
-What differs from the last commit, for a person who keeps no snapshots.
-
-What `/plan` may do, from the settings.
+`build` makes the conversations of the product. A program's `Agent` uses the same
+`ConversationBuilder` with other parts (`sdk/assembly.py`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +23,7 @@ from dirge_py.context.hooks import (
     report_of,
     summarise_with,
 )
+from dirge_py.context.prompts import follow_prompt
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import (
     ConversationDeps,
@@ -38,21 +37,25 @@ from dirge_py.conversation.durable import (
     RemotelyAnswered,
     durable_interceptor,
     durable_stream,
+    open_durable,
 )
+from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.store import sync_at_run_end
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.limits import SideUsage
+from dirge_py.guards.limits import Limits, SideUsage
 from dirge_py.guards.side_models import SideModels
 from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.gc_tuning import begin_collecting
 from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
+from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.llm_judge import model_judge
-from dirge_py.permission.settings import rule_keeper
+from dirge_py.permission.project_trust import ProjectTrust
+from dirge_py.permission.settings import open_engine, rule_keeper
 from dirge_py.plan.state import NAME, describe_progress
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
@@ -61,26 +64,28 @@ from dirge_py.providers.models import ModelCalls, ModelDirectory
 from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.attach import GuardedAttacher
 from dirge_py.sdk.environment import (
-    BuildContext,
     ExecutionEnvironment,
-    SessionResources,
+    SessionFolders,
     ToolFactory,
-    open_recorder,
-    open_room,
+    temporary_folders,
 )
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, Parent
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
-from dirge_py.sdk.options import BuildOptions
+from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import (
     changes_since,
+    drop_grants,
+    open_journal,
     open_store,
     plan_left,
     queued_again,
     refuse_to_send,
     restore,
+    restore_mode,
     typed_dir,
+    viewed,
 )
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
 from dirge_py.sdk.system_prompt import make_system_prompt
@@ -88,11 +93,11 @@ from dirge_py.session.file_states import UncommittedDiff
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.metadata import SessionMetadata
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import continuation_reader
+from dirge_py.session.store import Store, continuation_reader
 from dirge_py.tools.todo_list import TodoList
-from dirge_py.types.events import Sink, SystemNotice
-from dirge_py.types.extensions import PromptCheck
-from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.extensions import Extension
+from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import changes_something
@@ -114,26 +119,130 @@ def build(
 ) -> Conversation:
     """A conversation in the current folder.
 
-    `stream_fn` stands in for the configured providers, `engine` for the one in this process,
-    `memory` for what the settings keep.
+    `stream_fn` replaces the configured providers, `engine` the one in this process, `memory` the
+    store that the settings name.
 
     Raises:
-        NoProvider: no model can be talked to.
-        ConfigError: a setting or rule does not hold.
+        NoProvider: no model can be used.
+        ConfigError: a setting or rule is wrong.
         SessionError: the session asked for cannot be opened.
     """
     # What it takes to get here has been imported; what comes now also goes.
     begin_collecting()
     keep_off_the_screen()
     with ExitStack() as undo:
-        site = _Builder(config, asker, options or BuildOptions(), stream_fn, engine, memory, undo)
-        conversation = site.conversation()
+        builder = _ProductBuilder(
+            config, asker, options or BuildOptions(), stream_fn, engine, memory, undo
+        )
+        conversation = builder.conversation()
         undo.pop_all()
     return conversation
 
 
-class _Builder:
-    """Everything under construction, for one conversation. `undo` is for when that fails."""
+class ConversationBuilder:
+    """Wires one conversation; a subclass chooses its parts. `undo` closes them if that fails."""
+
+    client: HttpClient
+    models: Models
+    model: str
+    thinking: ThinkingLevel
+    workspace: Workspace
+    runner: Runner
+    gate: PermissionEngine
+    host: BuildHost
+    extensions: ExtensionSet
+
+    def __init__(self, config: Config, *, cwd: Path, redactor: Redactor, undo: ExitStack) -> None:
+        self.config = config
+        self.cwd = cwd
+        self.redactor = redactor
+        self.undo = undo
+        self.late_notices: list[str] = []
+        self.notify = self.late_notices.append
+        self.relay = EventForwarder()
+        self.spending = SideUsage()
+        self.recorder: Recorder | None = None
+        self.loaded = LoadedSession()
+
+    def open_session(self, store: Store, choice: SessionChoice) -> Sequence[str]:
+        """Open the session to write, and read what is in it; returns what to tell of it.
+
+        Raises:
+            SessionError: it cannot be opened.
+        """
+        journal, notices = open_journal(store, choice)
+        if journal is None:
+            return notices
+        self.recorder = Recorder(journal, redact=self.redactor.redact_known, on_notice=self.notify)
+        self.undo.callback(self.recorder.close)
+        self.loaded = self.recorder.load()
+        return notices
+
+    def load_extensions(
+        self,
+        given: Iterable[Extension] = (),
+        *,
+        settings: Config | None,
+        project: ProjectTrust | None = None,
+    ) -> None:
+        """Make the extensions; those that are `given` replace the listed ones of their names."""
+        self.host = BuildHost(
+            settings=settings,
+            cwd=self.cwd,
+            workspace=self.workspace,
+            runner=self.runner,
+            notify=self.notify,
+            redactor=self.redactor,
+            recorder=self.recorder,
+            project=project,
+        )
+        self.extensions = load_extensions(self.host, given)
+
+    def session_deps(self, guards: Guards) -> SessionDeps:
+        """What is stored, and what was loaded."""
+        return SessionDeps(
+            recorder=self.recorder,
+            history=self.loaded.messages,
+            usage=self.loaded.usage,
+            cost_usd=self.loaded.cost_usd,
+            compact=partial(guards.context.compact, emit=self.relay),
+            context_report=guards.context.report,
+        )
+
+    def deps(
+        self, guards: Guards, *, environment: WorkEnvironment, run: RunDeps, session: SessionDeps
+    ) -> ConversationDeps:
+        """All of it together."""
+        return ConversationDeps(
+            environment=environment,
+            run=run,
+            session=session,
+            models=self.models,
+            model=self.model,
+            thinking=self.thinking,
+            late_notices=self.late_notices,
+            relay=self.relay,
+            extensions=self.extensions,
+            sinks=(*guards.sinks, *self.extensions.sinks()),
+            before_close=(self.extensions.before_close,),
+            on_close=(self.extensions.close, guards.context.close, self.close),
+        )
+
+    def finish(self, deps: ConversationDeps) -> Conversation:
+        """The conversation, which its extensions know from now on."""
+        conversation = Conversation(deps)
+        self.host.conversation = conversation
+        return conversation
+
+    async def close(self) -> None:
+        """End the commands, and close the connections and the session."""
+        await self.client.aclose()
+        if self.recorder is not None:
+            self.recorder.close()
+
+
+class _ProductBuilder(ConversationBuilder):
+    """Builds a conversation from settings and flags."""
 
     def __init__(
         self,
@@ -145,40 +254,31 @@ class _Builder:
         memory: MemoryProvider | None,
         undo: ExitStack,
     ) -> None:
-        self.config = config
+        super().__init__(config, cwd=Path.cwd(), redactor=Redactor(), undo=undo)
         self.asker = asker
         self.options = options
-        self.engine = engine
-        self.undo = undo
-        self.cwd = Path.cwd()
-        self.redactor = Redactor()
-        self.client = recording_client(HttpClient(), options.record, self.redactor.redact)
-        self.models = ModelDirectory(
-            config, self.client, self.redactor, is_scripted=stream_fn is not None
-        )
-        self.calls = ModelCalls(config, self.models, stream_fn, self.notice)
-        self.stream_fn = self.calls.stream
-        self.late_notices: list[str] = []
-        notify = self.late_notices.append
-        self.recorded = begin_recording(options.record, notify, undo)
-        self.relay = EventForwarder()
-        self.on_close: list[Callable[[], Awaitable[None]]] = []
-        self.machine = ExecutionEnvironment(
+        self.log: Log | None = None
+        self._open_models(stream_fn)
+        self.environment = ExecutionEnvironment(
             config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
         )
-        self.workspace, self.runner = self.machine.workspace, self.machine.runner
+        self.workspace, self.runner = self.environment.workspace, self.environment.runner
         self.store = open_store(config, self.cwd)
-        self.recorder, self.session_notices = open_recorder(
-            config, self.store, options.session, redactor=self.redactor, notify=notify, undo=undo
+        self.loaded = viewed(self.store, options.session)
+        self.session_notices = (
+            self.open_session(self.store, options.session) if config.session.save else ()
         )
-        self.host = self._host()
-        self.extensions = load_extensions(self.host, [Memory(memory)] if memory else [])
+        self.load_extensions(
+            [Memory(memory)] if memory else (), settings=config, project=options.project
+        )
         remembering = self.extensions.find(Memory)
         self.memory = remembering.provider if remembering is not None else None
-        self.workshop = ToolFactory(
+        todo = self.extensions.find(Todo)
+        self.todo = todo.list if todo is not None else TodoList()
+        self.tools = ToolFactory(
             config,
             cwd=self.cwd,
-            machine=self.machine,
+            environment=self.environment,
             asker=asker,
             extensions=self.extensions,
             redact=self.redactor.redact,
@@ -190,33 +290,50 @@ class _Builder:
             edits=(self.extensions.edit_prompt,),
             memory=self.memory,
             sections=self.extensions.prompt_sections,
-            notify=notify,
+            notify=self.notify,
         )
+        self._open_folders()
+        self.durable = open_durable(self.store, self.recorder, engine)
 
-    def _host(self) -> BuildHost:
-        return BuildHost(
-            settings=self.config,
-            cwd=self.cwd,
-            workspace=self.workspace,
-            runner=self.runner,
-            notify=self.late_notices.append,
-            redactor=self.redactor,
-            recorder=self.recorder,
-            project=self.options.project,
+    def _open_models(self, stream_fn: StreamFn | None) -> None:
+        config, record = self.config, self.options.record
+        self.client = recording_client(HttpClient(), record, self.redactor.redact)
+        self.models = self.directory = ModelDirectory(
+            config, self.client, self.redactor, is_scripted=stream_fn is not None
         )
+        self.calls = ModelCalls(config, self.directory, stream_fn, self._notice)
+        self.recording_notices = begin_recording(record, self.notify, self.undo)
 
-    def notice(self, text: str) -> None:
+    def _open_folders(self) -> None:
+        self.on_close: list[Callable[[], Awaitable[None]]] = []
+        if self.recorder is not None:
+            session_id = self.recorder.session_id
+            self.folders = SessionFolders.of_session(self.store.folder, session_id)
+            return
+        self.folders, remove = temporary_folders(self.undo)
+
+        async def remove_at_close() -> None:
+            remove()
+
+        self.on_close.append(remove_at_close)
+
+    def _notice(self, text: str) -> None:
         self.relay(SystemNotice(text))
 
     def conversation(self) -> Conversation:
-        room = self._room()
-        conversation = Conversation(self._deps(room))
-        self.host.conversation = conversation
+        notices = self._restore_choices()
+        self.toolbox = self.tools.toolbox(self.folders, self.todo)
+        self.metadata = SessionMetadata()
+        if self.recorder is not None:
+            self.metadata = SessionMetadata(
+                self.loaded.choices.settings, self.recorder.note_setting, self.recorder.begin
+            )
+        conversation = self.finish(self._deps(notices))
         restore(
             conversation,
-            room.loaded,
-            recorder=room.recorder,
-            todo=room.todo,
+            self.loaded,
+            recorder=self.recorder,
+            todo=self.todo,
             workspace=self.workspace,
             cwd=self.cwd,
             typed_dir=typed_dir(self.config, self.cwd),
@@ -224,196 +341,163 @@ class _Builder:
         )
         return conversation
 
-    def _model(self, room: SessionResources) -> tuple[str, ThinkingLevel]:
-        """The model to begin with; noted, where the session had another."""
-        loaded, recorder = room.loaded, room.recorder
-        kept = (loaded.choices.model, loaded.choices.thinking)
-        chosen = self.models.start_with(*kept)
-        if recorder is not None and chosen != kept:
-            recorder.note_model(chosen[0], thinking=chosen[1])
-        return chosen
+    def _restore_choices(self) -> Sequence[str]:
+        """Mode, grants, prompt, todo list and model as the session had them; returns notices."""
+        loaded, recorder, config = self.loaded, self.recorder, self.config
+        self.gate = open_engine(
+            config,
+            self.options,
+            self.workspace,
+            self.folders.output,
+            is_sandboxed=bool(self.environment.sandbox),
+            project_rules=self.options.project_rules,
+        )
+        self.gate.history.redact = self.redactor.redact
+        self.gate.history.restore(loaded.choices.decisions)
+        settings = loaded.choices.settings
+        follow_prompt(
+            self.prompt.prompts,
+            self.gate,
+            stored=settings.get("prompt"),
+            note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
+        )
+        self.todo.load(settings.get("todo"))
+        stored = (loaded.choices.model, loaded.choices.thinking)
+        self.model, self.thinking = self.directory.start_with(*stored)
+        if recorder is None:
+            return ()
+        self.gate.history.on_record = recorder.note_decision
+        self.todo.on_change = partial(recorder.note_setting, "todo")
+        if (self.model, self.thinking) != stored:
+            recorder.note_model(self.model, thinking=self.thinking)
+        return (*restore_mode(config, self.gate, loaded, recorder), *drop_grants(loaded, recorder))
 
-    def _deps(self, room: SessionResources) -> ConversationDeps:
-        loaded, recorder = room.loaded, room.recorder
-        model, thinking = self._model(room)
-        authorizer, guards = self._guards(room, model)
-        forks = self._forks(room, guards, authorizer)
-        log = self._log(recorder)
-        return ConversationDeps(
-            environment=self._environment(room, forks),
-            run=self._run_deps(room, guards),
-            session=self._session_deps(room, guards),
-            models=self.models,
-            model=model,
-            thinking=thinking,
+    def _deps(self, notices: Sequence[str]) -> ConversationDeps:
+        authorizer, guards = self._guards()
+        forks = self._forks(guards, authorizer)
+        deps = self.deps(
+            guards,
+            environment=self._environment(forks),
+            run=self._run_deps(guards),
+            session=self._session_deps(guards),
+        )
+        self._open_log()
+        return replace(
+            deps,
             for_fork=forks.make,
-            notices=self._notices((*self.session_notices, *room.notices), loaded),
-            late_notices=self.late_notices,
-            relay=self.relay,
-            sinks=self._sinks(room, guards, log),
-            before_close=(self.extensions.before_close,),
-            on_close=(
-                forks.aclose,
-                self.extensions.close,
-                *self.on_close,
-                guards.context.close,
-                self._let_go(recorder, log),
-            ),
-            extensions=self.extensions,
+            notices=self._notices(notices),
+            sinks=(*deps.sinks, self.log.sink) if self.log is not None else deps.sinks,
+            on_close=(forks.aclose, *self.on_close, *deps.on_close),
         )
 
-    def _environment(self, room: SessionResources, forks: Forks) -> WorkEnvironment:
+    def _environment(self, forks: Forks) -> WorkEnvironment:
+        attacher = Attacher(cwd=self.cwd, asset_dir=self.folders.assets)
+        explainer = Explainer(
+            gate=self.gate, toolbox=self.toolbox, workspace=self.workspace, cwd=str(self.cwd)
+        )
         return WorkEnvironment(
             cwd=self.cwd,
             system_prompt=self.prompt.text,
-            attach=self._attacher(room).attach,
-            gate=room.gate,
-            explain=self._explainer(room).decide,
-            shells=self.machine.shells,
-            sandbox=self.machine.sandbox,
-            read_only_profile=lambda: str(self.machine.read_only.mechanism),
+            attach=GuardedAttacher(attacher=attacher, gate=self.gate, asker=self.asker).attach,
+            gate=self.gate,
+            explain=explainer.decide,
+            shells=self.environment.shells,
+            sandbox=self.environment.sandbox,
+            read_only_profile=lambda: str(self.environment.read_only.mechanism),
             read_tree=forks.tree,
-            asset_dir=room.folders.assets,
+            asset_dir=self.folders.assets,
             instruction_files=self.prompt.project_files.paths,
         )
 
-    def _run_deps(self, room: SessionResources, guards: Guards) -> RunDeps:
-        recorder = room.recorder
+    def _run_deps(self, guards: Guards) -> RunDeps:
+        recorder, config = self.recorder, self.config
         return RunDeps(
-            tools=room.toolbox.loop_tools,
-            stream_fn=self.extensions.around_model(durable_stream(room.durable, self.stream_fn)),
+            tools=self.toolbox.loop_tools,
+            stream_fn=self.extensions.around_model(durable_stream(self.durable, self.calls.stream)),
             configure=guards.configure,
-            bind_tools=partial(self.workshop.bound, room.folders, room.todo),
+            bind_tools=partial(self.tools.bound, self.folders, self.todo),
             prompts=self.prompt.prompts,
-            prompt_checks=self._prompt_checks(),
-            on_run_end=sync_at_run_end(self.memory, self.late_notices.append),
+            prompt_checks=(
+                *refuse_to_send(self.store, self.options.session),
+                *self.extensions.prompt_checks(),
+            ),
+            on_run_end=sync_at_run_end(self.memory, self.notify),
             on_waiting=continuation_reader(self.store, recorder.session_id) if recorder else None,
             watch=self.prompt.watch,
-            steering_mode=self.config.loop.steering,
-            follow_up_mode=self.config.loop.follow_up,
-            max_turns=self.config.loop.max_turns,
-            time_limit_s=self.config.limits.time_s,
+            steering_mode=config.loop.steering,
+            follow_up_mode=config.loop.follow_up,
+            max_turns=config.loop.max_turns,
+            time_limit_s=config.limits.time_s,
         )
 
-    def _session_deps(self, room: SessionResources, guards: Guards) -> SessionDeps:
-        loaded, tools = room.loaded, room.toolbox.loop_tools
-        return SessionDeps(
-            recorder=room.recorder,
-            history=loaded.messages,
-            usage=loaded.usage,
-            cost_usd=loaded.cost_usd,
-            metadata=room.kept,
+    def _session_deps(self, guards: Guards) -> SessionDeps:
+        return replace(
+            self.session_deps(guards),
+            metadata=self.metadata,
             list_sessions=self.store.list,
             uncommitted=uncommitted(
-                self.runner, self.workspace, cwd=self.cwd, withholds=room.gate.withholds
+                self.runner, self.workspace, cwd=self.cwd, withholds=self.gate.withholds
             ),
-            compact=partial(guards.context.compact, emit=self.relay),
             view=guards.context,
-            context_report=partial(report_of, guards.context, self.prompt, tools),
-            durable=room.durable,
+            context_report=partial(report_of, guards.context, self.prompt, self.toolbox.loop_tools),
+            durable=self.durable,
         )
 
-    def _explainer(self, room: SessionResources) -> Explainer:
-        return Explainer(
-            gate=room.gate, toolbox=room.toolbox, workspace=self.workspace, cwd=str(self.cwd)
-        )
-
-    def _sinks(self, room: SessionResources, guards: Guards, log: Log | None) -> Sequence[Sink]:
-        return (
-            *guards.sinks,
-            *self.extensions.sinks(),
-            *((log.sink,) if log else ()),
-        )
-
-    def _prompt_checks(self) -> Sequence[PromptCheck]:
-        return (
-            *refuse_to_send(self.store, self.options.session),
-            *self.extensions.prompt_checks(),
-        )
-
-    def _room(self) -> SessionResources:
-        return open_room(
-            BuildContext(
-                config=self.config,
-                cwd=self.cwd,
-                options=self.options,
-                machine=self.machine,
-                workshop=self.workshop,
-                prompt=self.prompt,
-                store=self.store,
-                redactor=self.redactor,
-                late_notices=self.late_notices,
-                undo=self.undo,
-                on_close=self.on_close,
-                engine=self.engine,
-                todo=self._todo(),
-                recorder=self.recorder,
-            )
-        )
-
-    def _todo(self) -> TodoList:
-        todo = self.extensions.find(Todo)
-        return todo.list if todo is not None else TodoList()
-
-    def _attacher(self, room: SessionResources) -> GuardedAttacher:
-        plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
-        return GuardedAttacher(attacher=plain, gate=room.gate, asker=self.asker)
-
-    def _notices(self, of_session: Sequence[str], loaded: LoadedSession) -> Sequence[str]:
+    def _notices(self, of_choices: Sequence[str]) -> Sequence[str]:
+        loaded = self.loaded
         return (
             *self.options.notices,
-            *self.recorded,
-            *of_session,
+            *self.recording_notices,
+            *self.session_notices,
+            *of_choices,
             *loaded.notices,
             *queued_again(loaded),
             *plan_left(loaded),
             *changes_since(loaded, cwd=self.cwd),
-            *self.models.notices,
-            *self.machine.notices,
+            *self.directory.notices,
+            *self.environment.notices,
             *self.prompt.prompts.notices,
             *unusable_roles(self.config),
             *self.prompt.project_files.notices,
             *self.extensions.notices(),
         )
 
-    def _forks(self, room: SessionResources, guards: Guards, authorizer: Authorizer) -> Forks:
+    def _forks(self, guards: Guards, authorizer: Authorizer) -> Forks:
         return Forks(
             Parent(
                 config=self.config,
                 options=self.options,
                 cwd=self.cwd,
-                machine=self.machine,
-                workshop=self.workshop,
-                folders=room.folders,
+                environment=self.environment,
+                tools=self.tools,
+                folders=self.folders,
                 prompt=self.prompt,
-                gate=room.gate,
+                gate=self.gate,
                 guards=guards,
                 authorizer=authorizer,
                 extensions=self.extensions,
                 asker=self.asker,
-                notify=self.notice,
+                notify=self._notice,
             )
         )
 
-    def _guards(self, room: SessionResources, model: str) -> tuple[Authorizer, Guards]:
-        """Who decides in the runs of this conversation."""
-        config, gate = self.config, room.gate
-        spending = SideUsage()
+    def _guards(self) -> tuple[Authorizer, Guards]:
+        config, cwd = self.config, str(self.cwd)
         judges = SideModels(
             config=config,
-            stream_fn=self.stream_fn,
+            stream_fn=self.calls.stream,
             tell=self.relay,
-            spent=spending.add,
+            spent=self.spending.add,
             redact=self.redactor.redact,
         )
-        machine, cwd = self.machine, str(self.cwd)
-        authorizer = authorizer_of(config, room, judges, machine=machine, asker=self.asker, cwd=cwd)
+        authorizer = self._authorizer(judges)
         parts = GuardParts(
             config=config,
+            limits=_limits(config),
             cost_of=lambda usage, name: self.models.cost_usd(name, usage),
-            validate=room.toolbox.validate,
-            asset_dir=str(room.folders.assets),
-            context=self._context(room, judges),
+            validate=self.toolbox.validate,
+            asset_dir=str(self.folders.assets),
+            context=self._context(judges),
             gates=GateServices(
                 judges=judges,
                 diff=shown_diff(
@@ -421,96 +505,95 @@ class _Builder:
                     runner=self.runner,
                     workspace=self.workspace,
                     cwd=cwd,
-                    withholds=gate.withholds,
+                    withholds=self.gate.withholds,
                     redact=self.redactor.redact,
                 ),
-                open_items=room.todo.open_items,
+                open_items=self.todo.open_items,
             ),
-            spending=spending,
+            spending=self.spending,
             extensions=self.extensions,
             calls=CallHooks(
-                write_ahead=[
-                    durable_interceptor(room.durable, is_mutating=changes_something),
-                ],
+                write_ahead=[durable_interceptor(self.durable, is_mutating=changes_something)],
                 at_start=[authorizer.at_start],
                 last=[redact_results(self.redactor.redact), authorizer.bundle()],
             ),
-            touched=self.prompt.touched_folders(self.late_notices.append, self.workspace),
+            touched=self.prompt.touched_folders(self.notify, self.workspace),
             on_run=(self.prompt.begin_run, self.calls.begin_run),
             prompts=self.prompt.prompts,
         )
-        return authorizer, Guards(parts, model=model)
+        return authorizer, Guards(parts, model=self.model)
 
-    def _context(self, room: SessionResources, judges: SideModels) -> ContextParts:
-        config, recorder = self.config, room.recorder
-        asked = summarise_with(judges.ask, timeout_s=config.timeouts.judge_s)
+    def _authorizer(self, judges: SideModels) -> Authorizer:
+        config, recorder, asker = self.config, self.recorder, self.asker
+        if config.permission.remote and recorder is not None:
+            asker = RemotelyAnswered(asker, self.durable, recorder.note)
+        approve = judges.judge("approve") if usable_model(config, "approve") else None
+        return Authorizer(
+            gate=self.gate,
+            asker=asker,
+            workspace=self.workspace,
+            runner=self.runner,
+            cwd=str(self.cwd),
+            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
+            keep_rules=rule_keeper(config),
+            loop_guard=config.permission.loop_guard,
+            judge=model_judge(approve) if approve is not None else None,
+            judge_effect=config.permission.judge,
+        )
+
+    def _context(self, judges: SideModels) -> ContextParts:
+        config, recorder = self.config, self.recorder
+        summarise = summarise_with(judges.ask, timeout_s=config.timeouts.judge_s)
         return context_parts(
             config,
             window_of=self.models.window_tokens,
-            summarise=self.extensions.around_summary(asked),
+            summarise=self.extensions.around_summary(summarise),
             summary_model=usable_model(config, "summarize"),
             read_file=file_reader(self.workspace),
-            relay=relay_to(OutputStore(room.folders.output)),
+            relay=relay_to(OutputStore(self.folders.output)),
             redact=self.redactor.redact,
             save=recorder.note_compaction if recorder is not None else lambda record: None,
-            records=room.loaded.compactions,
-            standing=partial(stands, room.todo, room.kept),
+            records=self.loaded.compactions,
+            standing=partial(describe_open_work, self.todo, self.metadata),
             reread=self.prompt.reread,
         )
 
-    def _log(self, recorder: Recorder | None) -> Log | None:
+    def _open_log(self) -> None:
         if not self.options.log:
-            return None
+            return
         file = state_dir(self.config.origin.environment) / "log" / "dirge.jsonl"
-        log = Log(file, self.redactor.redact, session_id=recorder.session_id if recorder else None)
-        log.record("session", model=self.models.main.name, cwd=str(self.cwd))
-        self.undo.callback(log.close)
-        return log
+        session_id = self.recorder.session_id if self.recorder is not None else None
+        self.log = Log(file, self.redactor.redact, session_id=session_id)
+        self.log.record("session", model=self.directory.main.name, cwd=str(self.cwd))
+        self.undo.callback(self.log.close)
 
-    def _let_go(self, recorder: Recorder | None, log: Log | None) -> Callable[[], Awaitable[None]]:
-        async def let_go() -> None:
-            await self.machine.close()
-            await self.client.aclose()
-            if recorder is not None:
-                recorder.close()
-            if log is not None:
-                log.close()
-
-        return let_go
+    async def close(self) -> None:
+        await self.environment.close()
+        await super().close()
+        if self.log is not None:
+            self.log.close()
 
 
-def authorizer_of(
-    config: Config,
-    room: SessionResources,
-    judges: SideModels,
-    *,
-    machine: ExecutionEnvironment,
-    asker: Asker,
-    cwd: str,
-) -> Authorizer:
-    """The one for a conversation in `room`, whose person is `asker`."""
-    recorder = room.recorder
-    if config.permission.remote and recorder is not None:
-        asker = RemotelyAnswered(asker, room.durable, recorder.note)
-    approve = judges.judge("approve") if usable_model(config, "approve") else None
-    return Authorizer(
-        gate=room.gate,
-        asker=asker,
-        workspace=machine.workspace,
-        runner=machine.runner,
-        cwd=cwd,
-        on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
-        keep_rules=rule_keeper(config),
-        loop_guard=config.permission.loop_guard,
-        judge=model_judge(approve) if approve is not None else None,
-        judge_effect=config.permission.judge,
+def _limits(config: Config) -> Limits:
+    most = config.limits
+    return Limits(
+        requests=most.requests,
+        tool_calls=most.tool_calls,
+        input_tokens=most.input_tokens,
+        output_tokens=most.output_tokens,
+        tokens=most.tokens,
+        cost_usd=most.cost_usd,
+        time_s=most.time_s,
     )
 
 
 def uncommitted(
     runner: Runner, workspace: Workspace, *, cwd: Path, withholds: Callable[[str], bool]
 ) -> UncommittedDiff:
-    """The change with new files; `withholds` tells of a physical path that it is left out."""
+    """Reads the changes since the last commit, for a person who keeps no snapshots.
+
+    `withholds` says of a physical path whether it is left out.
+    """
 
     async def diff() -> str | None:
         found = await WorkingTree(
@@ -521,9 +604,10 @@ def uncommitted(
     return diff
 
 
-def stands(todo: TodoList, kept: SessionMetadata) -> str:
-    """What a model whose context was folded must not have forgotten: its plan, and what is to do.
+def describe_open_work(todo: TodoList, metadata: SessionMetadata) -> str:
+    """The plan and the todo list, which a model must not forget after a compaction.
 
     The plan itself comes first, as the list was made of its steps.
     """
-    return "\n\n".join(part for part in (describe_progress(kept.get(NAME)), todo.as_text()) if part)
+    parts = (describe_progress(metadata.get(NAME)), todo.as_text())
+    return "\n\n".join(part for part in parts if part)

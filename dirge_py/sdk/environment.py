@@ -1,29 +1,16 @@
-"""The machine as one conversation may use it: its folders, its processes, its way to the web.
-
-What commands are shut into, from the settings: `[sandbox]` and `--sandbox`.
-
-Which of the built-in tools a conversation offers.
-
-The tools of a conversation, and what they work with.
-
-What one conversation has of its own: its session, folders, gate, todo list and tools.
-"""
+"""Where a conversation works: its folders, its commands and their sandbox, and its tools."""
 
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.prompts import follow_prompt
-from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import EventForwarder
-from dirge_py.conversation.durable import DurableContext, Engine, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.plugins.extension import wanted_tools
@@ -34,21 +21,14 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.redaction import Redactor, secret_values
-from dirge_py.permission.engine import PermissionEngine
-from dirge_py.permission.rules import Mode
-from dirge_py.permission.settings import key_variables, open_engine
+from dirge_py.permission.settings import key_variables
 from dirge_py.processes.environment import EnvironmentPolicy, block_inspection
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.shells import Shells, farewell
-from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import open_journal, viewed
-from dirge_py.session.history import LoadedSession
-from dirge_py.session.metadata import SessionMetadata
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import Store
+from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.registry import discover_tools, tool_names
 from dirge_py.tools.todo_list import TodoList
@@ -280,24 +260,24 @@ class ToolFactory:
         config: Config,
         *,
         cwd: Path,
-        machine: Workplace,
+        environment: Workplace,
         asker: Asker,
         extensions: ExtensionSet,
         redact: Redact,
     ) -> None:
         self._config = config
         self._cwd = cwd
-        self._machine = machine
+        self._environment = environment
         self._asker = asker
         self._extensions = extensions
         self._redact = redact
 
-    def moved(self, machine: Workplace, *, cwd: Path) -> "ToolFactory":
-        """One that makes the same tools for another place."""
+    def elsewhere(self, environment: Workplace, *, cwd: Path) -> "ToolFactory":
+        """Makes the same tools for another place."""
         return ToolFactory(
             self._config,
             cwd=cwd,
-            machine=machine,
+            environment=environment,
             asker=self._asker,
             extensions=self._extensions,
             redact=self._redact,
@@ -321,9 +301,9 @@ class ToolFactory:
         config, asker = self._config, self._asker
         web, memory = self._extensions.find(Web), self._extensions.find(Memory)
         return ToolServices(
-            files=self._machine.workspace,
-            processes=self._machine.runner,
-            shells=self._machine.shells,
+            files=self._environment.workspace,
+            processes=self._environment.runner,
+            shells=self._environment.shells,
             web=web.service if web is not None else None,
             outputs=OutputStore(folders.output),
             assets=AssetStore(folders.assets),
@@ -339,166 +319,3 @@ class ToolFactory:
             ),
             session_id=folders.session_id,
         )
-
-
-_STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept", "yolo")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildContext:
-    """What a room is opened from. `undo` is for when building fails, `on_close` for the end."""
-
-    config: Config
-    cwd: Path
-    options: BuildOptions
-    machine: ExecutionEnvironment
-    workshop: ToolFactory
-    prompt: SystemPrompt
-    store: Store
-    redactor: Redactor
-    late_notices: list[str]
-    undo: ExitStack
-    on_close: list[Callable[[], Awaitable[None]]]
-    todo: TodoList
-    recorder: Recorder | None
-    engine: Engine | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionResources:
-    """`notices` are about the session that was opened; without a `recorder` nothing is kept."""
-
-    recorder: Recorder | None
-    loaded: LoadedSession
-    folders: SessionFolders
-    gate: PermissionEngine
-    todo: TodoList
-    toolbox: Toolbox
-    durable: DurableContext
-    kept: SessionMetadata
-    notices: Sequence[str]
-
-
-def open_room(site: BuildContext) -> SessionResources:
-    """
-    Raises:
-        SessionError: the session asked for cannot be opened.
-        ConfigError: a rule does not hold.
-    """
-    recorder = site.recorder
-    loaded = recorder.load() if recorder is not None else viewed(site.store, site.options.session)
-    folders = _folders(site, recorder)
-    gate = _gate(site, folders, loaded, recorder)
-    follow_prompt(
-        site.prompt.prompts,
-        gate,
-        stored=loaded.choices.settings.get("prompt"),
-        note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
-    )
-    todo = site.todo
-    todo.load(loaded.choices.settings.get("todo"))
-    if recorder is not None:
-        todo.on_change = lambda items: recorder.note_setting("todo", items)
-    return SessionResources(
-        recorder=recorder,
-        loaded=loaded,
-        folders=folders,
-        gate=gate,
-        todo=todo,
-        toolbox=site.workshop.toolbox(folders, todo),
-        durable=open_durable(site.store, recorder, site.engine),
-        kept=SessionMetadata(loaded.choices.settings, recorder.note_setting, recorder.begin)
-        if recorder
-        else SessionMetadata(),
-        notices=[
-            *_mode_again(site.config, gate, loaded, recorder),
-            *_grants_left_behind(loaded, recorder),
-        ],
-    )
-
-
-def open_recorder(
-    config: Config,
-    store: Store,
-    choice: SessionChoice,
-    *,
-    redactor: Redactor,
-    notify: Callable[[str], None],
-    undo: ExitStack,
-) -> tuple[Recorder | None, Sequence[str]]:
-    """Writes the session that was asked for, and what to tell of it; None: nothing is stored.
-
-    Raises:
-        SessionError: it cannot be opened.
-    """
-    if not config.session.save:
-        return None, ()
-    journal, notices = open_journal(store, choice)
-    if journal is None:
-        return None, notices
-    recorder = Recorder(journal, redact=redactor.redact_known, on_notice=notify)
-    undo.callback(recorder.close)
-    return recorder, notices
-
-
-def _folders(site: BuildContext, recorder: Recorder | None) -> SessionFolders:
-    if recorder is not None:
-        return SessionFolders.of_session(site.store.folder, recorder.session_id)
-    folders, remove = temporary_folders(site.undo)
-
-    async def remove_at_close() -> None:
-        remove()
-
-    site.on_close.append(remove_at_close)
-    return folders
-
-
-def _gate(
-    site: BuildContext, folders: SessionFolders, loaded: LoadedSession, recorder: Recorder | None
-) -> PermissionEngine:
-    gate = open_engine(
-        site.config,
-        site.options,
-        site.machine.workspace,
-        folders.output,
-        is_sandboxed=bool(site.machine.sandbox),
-        project_rules=site.options.project_rules,
-    )
-    gate.history.redact = site.redactor.redact
-    gate.history.restore(loaded.choices.decisions)
-    if recorder is not None:
-        gate.history.on_record = recorder.note_decision
-    return gate
-
-
-def _mode_again(
-    config: Config, gate: PermissionEngine, loaded: LoadedSession, recorder: Recorder | None
-) -> Sequence[str]:
-    """Go on in the session's mode, unless a flag names one.
-
-    One that lets more pass than this start would ended with the program, as grants do; that is told
-    once.
-    """
-    is_flag = config.provenance.get("permission.mode") == "--permission-mode"
-    left = next((mode for mode in _STRICTEST_FIRST if mode == loaded.choices.mode), None)
-    if recorder is None or is_flag or left is None:
-        return ()
-    if _STRICTEST_FIRST.index(left) <= _STRICTEST_FIRST.index(gate.mode):
-        gate.mode = left
-        return ()
-    recorder.note_mode(gate.mode)
-    return [f"the mode is {gate.mode} again: {loaded.choices.mode} ended with the program before."]
-
-
-def _grants_left_behind(loaded: LoadedSession, recorder: Recorder | None) -> Sequence[str]:
-    """Tell, once, what was allowed for a session that ended: that holds for nobody else."""
-    grants = loaded.grants
-    if recorder is None or not grants:
-        return ()
-    for rule in grants:
-        recorder.note_grant_removed(rule)
-    is_one = len(grants) == 1
-    rules = "1 rule" if is_one else f"{len(grants)} rules"
-    verb = "is" if is_one else "are"
-    shown = ", ".join(grants)
-    return [f"{rules} you allowed for the session {verb} not carried over: {shown}."]

@@ -87,8 +87,8 @@ class Parent:
     config: Config
     options: BuildOptions
     cwd: Path
-    machine: ExecutionEnvironment
-    workshop: ToolFactory
+    environment: ExecutionEnvironment
+    tools: ToolFactory
     folders: SessionFolders
     prompt: SystemPrompt
     gate: PermissionEngine
@@ -397,7 +397,7 @@ class Forks:
         return ForkEnvironment(
             extensions=extensions,
             configure=own.configure,
-            tools=parent.workshop.toolbox(parent.folders, TodoList()).loop_tools,
+            tools=parent.tools.toolbox(parent.folders, TodoList()).loop_tools,
             sinks=own.sinks,
             on_close=(own.context.close,),
         )
@@ -405,7 +405,7 @@ class Forks:
     def _tree(self) -> "TreeReader":
         if self._reader is None:
             parent = self._parent
-            roots = parent.machine.workspace.roots
+            roots = parent.environment.workspace.roots
             self._reader = TreeReader(project_around(parent.config, parent.cwd, roots))
         return self._reader
 
@@ -467,10 +467,10 @@ class _Workplace:
 def _workplace(parent: Parent, place: Furnishing, undo: AsyncExitStack) -> _Workplace:
     """Files and commands of a fork; `undo` gets what ends them."""
     sandbox = place.sandbox if isinstance(place.sandbox, Sandbox) else None
-    read_only = parent.machine.read_only_profile(place.workspace, sandbox)
+    read_only = parent.environment.read_only_profile(place.workspace, sandbox)
     undo.callback(read_only.close)
     runner = Runner(
-        parent.machine.environment,
+        parent.environment.environment,
         sandbox.launcher if sandbox else None,
         read_only=read_only,
     )
@@ -489,13 +489,13 @@ def fork_in(
 ) -> ForkEnvironment:
     """A fork that works there; what has to be let go of at its end is put on `undo`."""
     machine = _workplace(parent, place, undo)
-    toolbox = parent.workshop.moved(machine, cwd=place.cwd).toolbox(parent.folders, TodoList())
+    toolbox = parent.tools.elsewhere(machine, cwd=place.cwd).toolbox(parent.folders, TodoList())
     authorizer = parent.authorizer.elsewhere(
         place.gate,
         place.workspace,
         machine.runner,
         cwd=str(place.cwd),
-        distrusted=parent.machine.workspace.roots,
+        distrusted=parent.environment.workspace.roots,
     )
     guards = parent.guards.for_fork(
         model,
@@ -518,7 +518,7 @@ def fork_in(
         gate=place.gate,
         isolation=place.shut_in,
         sandbox=place.sandbox.kind if isinstance(place.sandbox, Sandbox) else "",
-        read_only_profile=lambda: str(parent.machine.read_only.mechanism),
+        read_only_profile=lambda: str(parent.environment.read_only.mechanism),
         system_prompt=place.prompt.text,
         attach=guarded.attach,
         explain=explainer.decide,
@@ -582,7 +582,7 @@ class Rooms:
 
     async def _to_look(self, undo: AsyncExitStack) -> Furnishing:
         parent = self._parent
-        workspace = Workspace(parent.machine.workspace.roots, parent.cwd)
+        workspace = Workspace(parent.environment.workspace.roots, parent.cwd)
         undo.callback(workspace.close)
         gate = open_engine(
             parent.config,
@@ -632,7 +632,7 @@ class Rooms:
 
     async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | Unconfined:
         parent = self._parent
-        project, workspace = self._tree.project.root, parent.machine.workspace
+        project, workspace = self._tree.project.root, parent.environment.workspace
         made: list[Sandbox | Unconfined] = []
 
         def close() -> None:

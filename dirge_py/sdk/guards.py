@@ -1,5 +1,6 @@
 """Who decides in the runs of one conversation, in one list: its order is policy."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -22,11 +23,11 @@ from dirge_py.guards.recovery import (
     resume_broken_answers,
     shrink_on_overflow,
 )
-from dirge_py.guards.reminders import DepthTracker
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.stop_checks import GateServices, gates
+from dirge_py.types.events import Sink
 from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage
@@ -51,42 +52,50 @@ class GuardParts:
 
     config: Config
     """The settings."""
+    limits: Limits
+    """The most that one run may use; the most turns come with each run."""
     cost_of: Callable[[Usage, str], float | None]
-    """What that usage of that model costs; None where nobody knows."""
+    """What that usage of that model costs; None where the price is unknown."""
     validate: ToolValidator
     """Checks the arguments of calls."""
-    asset_dir: str
-    """Where pictures are stored."""
+    asset_dir: str | None
+    """Where pictures are stored; None where they are not."""
     context: ContextParts
     """What the view of the history is made of."""
-    gates: GateServices
-    """What checks whether a run may stop."""
     spending: SideUsage
     """What models besides the main one used."""
     extensions: ExtensionSet
     """The capabilities."""
     calls: CallHooks
     """What goes around calls, first and last."""
-    touched: Callable[[], TouchedFolders]
+    gates: GateServices | None = None
+    """What checks whether a run may stop; None: nothing does."""
+    touched: Callable[[], TouchedFolders] | None = None
     """Makes what tells the model of instruction files in folders it touches."""
-    prompts: PromptBook
+    prompts: PromptBook | None = None
     """The prompts kept in files."""
     on_run: Sequence[Callable[[], None]] = ()
     """Called when a prompt opens a run."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds since some start, for limits of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkPlace:
-    """What the guards of a fork have of their own that works elsewhere, or may do less there."""
+    """What differs for the guards of a fork that works elsewhere, or may do less there."""
 
     permission: Hooks
+    """Judges its calls."""
     validate: ToolValidator
+    """Checks the arguments of its calls."""
     read_file: ReadFile
+    """Reads the files that are shown again after a summary."""
     reread: Callable[[Sequence[str]], str]
+    """Its system prompt for tools of these names, its files read anew."""
 
 
 class Guards:
-    """Configures runs. What outlives a run (budgets, what was folded) is kept here."""
+    """Configures runs. What outlives a run (budgets, what was compacted) is kept here."""
 
     def __init__(self, parts: GuardParts, *, model: str, is_fork: bool = False) -> None:
         config = parts.config
@@ -102,30 +111,26 @@ class Guards:
         )
         self._escalations = EscalationBudget(most=config.loop.escalations)
         self._escalation = role_choice(config, "escalate")
-        self._touched = parts.touched()
+        self._touched = parts.touched() if parts.touched is not None else None
         self.context = ContextHooks(
             replace(parts.context, on_compacted=self._note_compaction), model=model
         )
-        self.sinks = (self.context.sink, self._touched.sink)
+        touched = [self._touched.sink] if self._touched is not None else []
+        self.sinks: Sequence[Sink] = (self.context.sink, *touched)
 
     def _note_compaction(self) -> None:
         self._storm.note_compaction()
-        self._touched.forget()
+        if self._touched is not None:
+            self._touched.forget()
 
     def for_fork(
         self, model: str, extensions: ExtensionSet, place: ForkPlace | None = None
     ) -> "Guards":
-        """Guards for a conversation that was forked off: its own memory, and no gates.
+        """Guards for a fork: a memory of their own, and no stop checks.
 
         `place` is what differs where it works elsewhere.
         """
-        services = replace(self._parts.gates, depth=DepthTracker())
-        parts = replace(
-            self._parts,
-            context=for_fork(self._parts.context),
-            gates=services,
-            extensions=extensions,
-        )
+        parts = replace(self._parts, context=for_fork(self._parts.context), extensions=extensions)
         if place is not None:
             context = replace(parts.context, read_file=place.read_file, reread=place.reread)
             last = (*parts.calls.last[:-1], place.permission)
@@ -145,7 +150,8 @@ class Guards:
         bundles = self._bundles(run, context)
         if (plugins := extensions.find(Plugins)) is not None:
             plugins.note_order(bundles)
-        prompt = self._parts.prompts.current
+        book = self._parts.prompts
+        prompt = book.current if book is not None else None
         base = LoopConfig(
             model=run.model,
             provider=run.model.partition("/")[0],
@@ -158,6 +164,7 @@ class Guards:
             check_aborted=extensions.check_aborted(),
             asset_dir=self._parts.asset_dir,
             # What an extension does around a call happens after the call was written down.
+            clock=self._parts.clock,
             interceptors=[
                 *extensions.around_tool(context, is_first=True),
                 *written_ahead,
@@ -170,16 +177,8 @@ class Guards:
 
     def _bundles(self, run: RunSettings, context: RunContext) -> Sequence[Hooks]:
         """The order: what was typed; what ends or redirects a run; who adds to it; permission."""
-        parts, loop = self._parts, self._parts.config.loop
-        extensions = parts.extensions
-        is_silent = self._is_fork or run.single_turn
+        parts, extensions = self._parts, self._parts.extensions
         meter = self._meter(run)
-        # A run that is done must not end at a limit because of what a gate asks besides.
-        asked_to = parts.gates.should_defer
-        services = replace(
-            parts.gates,
-            should_defer=lambda: meter.is_last_turn or (asked_to is not None and asked_to()),
-        )
         return [
             run.bundle,
             *extensions.hooks(context, "first"),
@@ -188,18 +187,35 @@ class Guards:
             self._storm.bundle(),
             limit_tool_retries(parts.config.tools.retries),
             self.context.bundle(run.model),
-            self._touched.bundle(),
-            resume_broken_answers(loop.recoveries),
+            *([self._touched.bundle()] if self._touched is not None else []),
+            resume_broken_answers(parts.config.loop.recoveries),
             shrink_on_overflow(self.context.shrink),
             announce_server_compaction(),
             self._escalate(run),
             *extensions.hooks(context, "usual"),
-            # A gate stays silent when anybody before it has something to say.
-            *gates(loop.gates, services, is_fork=is_silent, is_reviewed=run.is_reviewed),
+            # A stop check stays silent when anybody before it has something to say.
+            *self._stop_checks(run, meter),
             *extensions.hooks(context, "last"),
             *run.further,
             *parts.calls.last,
         ]
+
+    def _stop_checks(self, run: RunSettings, meter: Meter) -> Sequence[Hooks]:
+        services = self._parts.gates
+        if services is None:
+            return ()
+        # A run that is done must not end at a limit because of what a check asks besides.
+        asked_to = services.should_defer
+        services = replace(
+            services,
+            should_defer=lambda: meter.is_last_turn or (asked_to is not None and asked_to()),
+        )
+        return gates(
+            self._parts.config.loop.gates,
+            services,
+            is_fork=self._is_fork or run.single_turn,
+            is_reviewed=run.is_reviewed,
+        )
 
     def _escalate(self, run: RunSettings) -> Hooks:
         stronger = self._escalation
@@ -212,18 +228,10 @@ class Guards:
         )
 
     def _meter(self, run: RunSettings) -> Meter:
-        most = self._parts.config.limits
+        most = self._parts.limits
         return Meter(
-            Limits(
-                turns=run.max_turns,
-                requests=most.requests,
-                tool_calls=most.tool_calls,
-                input_tokens=most.input_tokens,
-                output_tokens=most.output_tokens,
-                tokens=most.tokens,
-                cost_usd=most.cost_usd,
-                time_s=most.time_s,
-            ),
+            most if most.turns is not None else replace(most, turns=run.max_turns),
             cost_of=self._parts.cost_of,
+            clock=self._parts.clock,
             spending=self._parts.spending,
         )

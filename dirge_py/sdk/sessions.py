@@ -16,6 +16,8 @@ from dirge_py.files.read_log import ReadLog
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.text import one_line
 from dirge_py.lib.version import __version__
+from dirge_py.permission.engine import PermissionEngine
+from dirge_py.permission.rules import Mode
 from dirge_py.plan.state import NAME as PLAN
 from dirge_py.plan.state import notice_at_start
 from dirge_py.sdk.options import SessionChoice
@@ -217,3 +219,38 @@ def _keeping(ledger: ReadLog, recorder: Recorder) -> Sink:
 def _forget(workspace: Workspace, root: Path, paths: Sequence[str]) -> None:
     for path in paths:
         workspace.ledger.forget(os.path.realpath(root / path))
+
+
+_STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept", "yolo")
+
+
+def restore_mode(
+    config: Config, gate: PermissionEngine, loaded: LoadedSession, recorder: Recorder
+) -> Sequence[str]:
+    """Use the session's mode, unless a flag names one; returns what to tell the person.
+
+    A mode that allows more than this start would ended with the earlier program, as grants do.
+    """
+    is_flag = config.provenance.get("permission.mode") == "--permission-mode"
+    left = next((mode for mode in _STRICTEST_FIRST if mode == loaded.choices.mode), None)
+    if is_flag or left is None:
+        return ()
+    if _STRICTEST_FIRST.index(left) <= _STRICTEST_FIRST.index(gate.mode):
+        gate.mode = left
+        return ()
+    recorder.note_mode(gate.mode)
+    return [f"the mode is {gate.mode} again: {loaded.choices.mode} ended with the program before."]
+
+
+def drop_grants(loaded: LoadedSession, recorder: Recorder) -> Sequence[str]:
+    """Remove the grants of the earlier program, which were for it alone; returns what to tell."""
+    grants = loaded.grants
+    if not grants:
+        return ()
+    for rule in grants:
+        recorder.note_grant_removed(rule)
+    is_one = len(grants) == 1
+    rules = "1 rule" if is_one else f"{len(grants)} rules"
+    verb = "is" if is_one else "are"
+    shown = ", ".join(grants)
+    return [f"{rules} you allowed for the session {verb} not carried over: {shown}."]

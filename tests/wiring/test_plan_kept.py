@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.plan.state import PlanState, PlanStatus
-from dirge_py.sdk.build import stands
+from dirge_py.sdk.build import describe_open_work
 from dirge_py.session.metadata import SessionMetadata
 from dirge_py.tools.todo_list import TodoItem, TodoList
 
@@ -13,7 +13,7 @@ def told(**members: object) -> str:
     todo, kept = TodoList(), SessionMetadata()
     todo.give([TodoItem(id="1", text="write it")])
     kept.put("plan", PlanState(request="x", plan="1. Write it.", **members).stored())  # type: ignore[arg-type]
-    return stands(todo, kept)
+    return describe_open_work(todo, kept)
 
 
 def test_a_plan_that_is_carried_out_outlives_the_context() -> None:
