@@ -17,9 +17,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.facts import PathFact, ResolvedPath
-from dirge_py.permission.git.index import UNREADABLE
-from dirge_py.permission.git.links import links_of
-from dirge_py.permission.git.repository import indexes_above
+from dirge_py.permission.git.files import UNREADABLE
+from dirge_py.permission.git.repository import indexes_above, links_of
 from dirge_py.permission.ignore_files import (
     IgnoreFiles,
     IgnoreLine,

@@ -17,7 +17,7 @@ from dirge_py.lib.paths import is_below_any
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command
-from dirge_py.permission.git.config import UnreadableRepository
+from dirge_py.permission.git.files import UnreadableRepository
 from dirge_py.permission.git.repository import (
     EVERY_HOOK,
     git_dir_of,

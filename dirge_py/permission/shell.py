@@ -2,6 +2,8 @@
 
 Only a command that the strict lexer and tree-sitter read alike is taken apart and can be allowed.
 Everything else is one opaque fact that asks; for it the loose reader serves the deny rules.
+
+Import this module only when a command is to be judged: it loads the parser.
 """
 
 import logging
@@ -10,6 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
+
+import tree_sitter
+import tree_sitter_bash
 
 from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
 from dirge_py.permission.blocklist import (
@@ -113,16 +118,6 @@ class ShellLookups:
         return OwnPlaces(paths=self.own_paths, place=self.place, home=self.home)
 
 
-@dataclass(slots=True)
-class Disagreements:
-    """How often tree-sitter read a plain command otherwise than the lexer; it should stay rare."""
-
-    count: int = 0
-
-
-DISAGREEMENTS = Disagreements()
-
-
 def read_command(command: ShellCommand, around: ShellLookups) -> CallFacts:
     """What this command line would do."""
     if len(command.text) > MAX_CHARS:
@@ -130,20 +125,12 @@ def read_command(command: ShellCommand, around: ShellLookups) -> CallFacts:
         return CallFacts((CommandFact(text=command.text, refusal=reason, forbidden=reason),))
     try:
         parts = lex(command.text)
-        _check_second_opinion(command.text, parts)
+        if not sees_the_same(command.text, parts):
+            _LOG.info("two parsers disagree on a command of %d characters", len(command.text))
+            raise NotPlain("two parsers read it in different ways")
     except NotPlain as reason:
         return CallFacts((_opaque(command, str(reason), around),))
     return _Walk(command, parts, around).request()
-
-
-def _check_second_opinion(text: str, parts: tuple[Part, ...]) -> None:
-    # Imported here: it loads the parser, which most starts of the program never need.
-    from dirge_py.permission.syntax_tree import sees_the_same  # noqa: PLC0415
-
-    if not sees_the_same(text, parts):
-        DISAGREEMENTS.count += 1
-        _LOG.info("two parsers disagree on a command of %d characters", len(text))
-        raise NotPlain("two parsers read it in different ways")
 
 
 class _Walk:
@@ -525,3 +512,71 @@ def _all_words(commands: Sequence[Sequence[str]]) -> Iterator[str]:
 def _arguments(commands: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from (word for words in commands for word in words[1:])
     yield from files_named_in_code(commands)
+
+
+_PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+_STRUCTURE_NODES = frozenset(("program", "list", "pipeline", "redirected_statement", "command"))
+_OPERATOR_NODES = frozenset(("&&", "||", "|", ";", "\n"))
+_REDIRECT_PIECES = frozenset(
+    (">", ">>", ">&", "&>", "&>>", "<", "file_descriptor", "word", "number")
+)
+
+
+class _Unknown(Exception):
+    """The tree holds a kind of node that plain commands do not have."""
+
+
+def sees_the_same(text: str, parts: tuple[Part, ...]) -> bool:
+    """Whether tree-sitter finds exactly the commands and redirections that `lex` found in `text`.
+
+    Text that has not passed `lex` may crash the parser, and the process with it.
+    """
+    source = text.encode("ascii")
+    root = _PARSER.parse(source).root_node
+    if root.has_error:
+        return False
+    found: list[tuple[str, ...]] = []
+    redirects: list[str] = []
+    try:
+        _visit(root, found, redirects)
+    except _Unknown:
+        return False
+    lexed = [blankless for part in parts for blankless in map(_blankless, part.redirects)]
+    return found == [part.argv for part in parts] and sorted(redirects) == sorted(lexed)
+
+
+def _visit(root: tree_sitter.Node, found: list[tuple[str, ...]], redirects: list[str]) -> None:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.is_missing:
+            raise _Unknown
+        if node.type == "command":
+            found.append(tuple(_argument(child) for child in node.children))
+        elif node.type == "file_redirect":
+            if any(child.type not in _REDIRECT_PIECES for child in node.children):
+                raise _Unknown
+            redirects.append(_blankless(_node_text(node)))
+        elif node.type in _STRUCTURE_NODES:
+            stack.extend(reversed(node.children))
+        elif node.type not in _OPERATOR_NODES:
+            raise _Unknown
+
+
+def _argument(node: tree_sitter.Node) -> str:
+    if node.type in ("command_name", "concatenation"):
+        return "".join(_argument(child) for child in node.children)
+    if node.type in ("word", "number"):
+        return _node_text(node)
+    if node.type in ("raw_string", "string"):
+        # The text between the quotes, not the children: those lose blanks at the start.
+        return _node_text(node)[1:-1]
+    raise _Unknown
+
+
+def _node_text(node: tree_sitter.Node) -> str:
+    return (node.text or b"").decode("ascii")
+
+
+def _blankless(text: str) -> str:
+    return text.replace(" ", "").replace("\t", "")

@@ -16,7 +16,7 @@ from dirge_py.files.list_files import is_build_artifact, is_dependency_folder, l
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.working_copy import CopyFolder, place_for_copies
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git.config import UnreadableRepository
+from dirge_py.permission.git.files import UnreadableRepository
 from dirge_py.permission.git.repository import repository_setting
 from dirge_py.processes.sandbox.git_directories import repository_of
 from dirge_py.processes.sandbox.program_folders import search_path

@@ -51,7 +51,7 @@ WRITERS = {
     "tools/search/": "file lists for ripgrep, gone when it ends",
     "ui/terminal/clipboard.py": "the last thing that was copied",
     "ui/terminal/editor.py": "the draft for the person's editor, the page for their pager",
-    "permission/trust.py": "what a person trusted",
+    "permission/project_trust.py": "what a person trusted",
     "sdk/environment.py": "the folder of a session that is not kept, gone at its end",
 }
 """Who may create, change or remove files, and what."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.config import ACTING_SETTINGS, ActingSetting, acting_setting
+from dirge_py.permission.git.files import ACTING_SETTINGS, ActingSetting, acting_setting
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.processes.environment import EnvironmentPolicy
 from tests.security.sizes import ASKED

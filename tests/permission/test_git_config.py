@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.files import stamps
-from dirge_py.permission.git.config import UnreadableRepository, acting_setting, parse_settings
+from dirge_py.permission.git.files import UnreadableRepository, acting_setting, parse_settings
 from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 
 from .conftest import QUIET_GIT, Project

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.config import UnreadableRepository
-from dirge_py.permission.git.index import Index, read_index
+from dirge_py.permission.git.files import Index, UnreadableRepository, read_index
 
 from .conftest import QUIET_GIT, Project
 

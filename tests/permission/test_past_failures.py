@@ -10,7 +10,7 @@ import pytest
 
 from dirge_py.lib.shell_lexer import lex
 from dirge_py.permission.rules import Mode
-from dirge_py.permission.syntax_tree import sees_the_same
+from dirge_py.permission.shell import sees_the_same
 
 from .conftest import Project, allow, deny
 

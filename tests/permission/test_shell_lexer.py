@@ -1,7 +1,7 @@
 import pytest
 
 from dirge_py.lib.shell_lexer import MAX_PARTS, MAX_WORDS, NotPlain, Word, lex
-from dirge_py.permission.syntax_tree import sees_the_same
+from dirge_py.permission.shell import sees_the_same
 from tests.permission.conftest import Project
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.permission.trust import (
+from dirge_py.permission.project_trust import (
     ActingFileContent,
     TrustRecord,
     acting_kind,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.config import ACTING_SETTINGS
+from dirge_py.permission.git.files import ACTING_SETTINGS
 from tests.permission.authorizing import Desk
 from tests.permission.conftest import Project
 from tests.permission.test_git_acting_settings import SECRET, Hostile

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.lib.shell_lexer import NotPlain, Part, lex
-from dirge_py.permission.syntax_tree import sees_the_same
+from dirge_py.permission.shell import sees_the_same
 from tests.files.requirement import lacking
 from tests.security.sizes import count, size
 

@@ -23,8 +23,7 @@ from glob import escape
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Word
 from dirge_py.permission.facts import ResolvedPath
-from dirge_py.permission.git.config import UnreadableRepository, read_bytes
-from dirge_py.permission.git.index import Tracked
+from dirge_py.permission.git.files import Tracked, UnreadableRepository, read_bytes
 from dirge_py.permission.git.repository import tracked_secrets, work_tree_of
 from dirge_py.permission.program_options import (
     NotReadOnly,

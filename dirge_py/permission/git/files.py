@@ -1,0 +1,590 @@
+"""Git's own files, read the way git reads them: its settings and the index of a repository.
+
+What git takes for a comment, a continued line or a section must be the same here: a difference
+would hide a setting from us that git obeys. The table of every setting that names a program or a
+file, with what holds it where git only looks, is from the documentation of git 2.39 and the release
+notes of later versions. A test compares it with the settings that the installed git knows.
+
+The index tells of other repositories, of tracked files and of secrets among them. What git would
+take from it is found here, or the index counts as unreadable: whoever made the repository made its
+index, too. Source: git's documentation "gitformat-index".
+"""
+
+import os
+import re
+import string
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from dirge_py.files.safe_read import read_regular
+from dirge_py.files.stamps import Stamp, is_settled, stamp_of
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.protected import may_be_secret
+
+_SPACE = " \t\r\n"
+_KEY_LETTERS = frozenset(string.ascii_letters + string.digits + "-")
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
+
+
+class UnreadableRepository(Exception):
+    """The repository is not laid out as git lays one out; the message says where."""
+
+
+def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
+    """The `section.subsection.key` names and values of a git config file, in its order.
+
+    Section and key are in lower case; a key without `=` has the value "".
+
+    Raises:
+        Unreadable: git would refuse it, too.
+    """
+    if "\0" in text:
+        raise UnreadableRepository("a settings file with a NUL in it")
+    return tuple(_Reader(text.removeprefix("\ufeff").replace("\r\n", "\n")).settings())
+
+
+class _Reader:
+    """A place in the text. The end of the text reads as an end of line, as in git."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+
+    def settings(self) -> Iterator[tuple[str, str]]:
+        section: str | None = None
+        while self._position < len(self._text):
+            char = self._next()
+            if char in _SPACE:
+                continue
+            if char in "#;":
+                self._skip_line()
+            elif char == "[":
+                section = self._section()
+            elif section is None or char not in string.ascii_letters:
+                raise self._wrong()
+            else:
+                key, char = self._key(char)
+                yield f"{section}.{key}", self._value_after(char)
+
+    def _next(self) -> str:
+        char = self._text[self._position : self._position + 1]
+        self._position += 1
+        return char or "\n"
+
+    def _skip_line(self) -> None:
+        while self._next() != "\n":
+            pass
+
+    def _section(self) -> str:
+        name = ""
+        while True:
+            char = self._next()
+            if char == "]" and name:
+                return name
+            if char in _SPACE:
+                return f"{name}.{self._subsection(char)}"
+            if char not in _KEY_LETTERS and char != ".":
+                raise self._wrong()
+            name += char.lower()
+
+    def _subsection(self, char: str) -> str:
+        while char in _SPACE:
+            if char == "\n":
+                raise self._wrong()
+            char = self._next()
+        if char != '"':
+            raise self._wrong()
+        name = ""
+        while (char := self._next()) != '"':
+            if char == "\\":
+                char = self._next()
+            if char == "\n":
+                raise self._wrong()
+            name += char
+        if self._next() != "]":
+            raise self._wrong()
+        return name
+
+    def _key(self, first: str) -> tuple[str, str]:
+        """The key, and the first letter behind it and its blanks."""
+        key = first.lower()
+        while (char := self._next()) in _KEY_LETTERS:
+            key += char.lower()
+        while char in " \t":
+            char = self._next()
+        return key, char
+
+    def _value_after(self, char: str) -> str:
+        if char == "\n":
+            return ""
+        if char != "=":
+            raise self._wrong()
+        value, is_quoted, blanks = "", False, ""
+        while (char := self._next()) != "\n":
+            if not is_quoted and char in "#;":
+                self._skip_line()
+                return value
+            if not is_quoted and char in _SPACE:
+                blanks += char if value else ""
+                continue
+            if char == '"':
+                is_quoted = not is_quoted
+                value, blanks = value + blanks, ""
+                continue
+            if char == "\\":
+                char = self._escaped()
+            value, blanks = value + blanks + char, ""
+        if is_quoted:
+            raise self._wrong()
+        return value
+
+    def _escaped(self) -> str:
+        char = self._next()
+        if char == "\n":
+            return ""
+        if char not in _ESCAPES:
+            raise self._wrong()
+        return _ESCAPES[char]
+
+    def _wrong(self) -> UnreadableRepository:
+        line = self._text.count("\n", 0, self._position) + 1
+        return UnreadableRepository(f"line {line} of a settings file is not as git writes it")
+
+
+_MAX_FILE_BYTES = 64 * 1024
+
+
+def read_text(path: str, limit: int = _MAX_FILE_BYTES) -> str:
+    return read_bytes(path, limit).decode("utf-8", "surrogateescape")
+
+
+def read_bytes(path: str, limit: int) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        OSError, Unreadable: it is none, cannot be read, or is larger than `limit` bytes.
+    """
+    content = read_regular(Path(path), limit + 1)
+    if len(content) > limit:
+        raise UnreadableRepository(f"{path} is too large")
+    return content
+
+
+Kind = Literal["program", "file", "helper", "switch"]
+"""What the value is: a program, a file or folder, the helper of a remote, or a switch that makes
+git start a program or enter another repository."""
+Answer = Literal["asks", "asks-unless-own-file", "followed", "overridden", "variable", "unread"]
+"""`asks`: git does not run unasked. `asks-unless-own-file`: neither, unless the value is a file of
+the work tree that holds no secret. `followed`: where it leads is checked. `overridden`:
+`GIT_HARDENING` carries `value`, which wins over the repository's. No documentation promises that
+git hands it on to a submodule, so there it asks. `variable`: an environment variable of
+`GIT_HARDENING` wins, in submodules too. `unread`: no command that only looks reads it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ActingSetting:
+    """A git setting that names a program or a file."""
+
+    key: str
+    """Its name in lower case; `*` stands for any text."""
+    kind: Kind
+    """What it names."""
+    answer: Answer
+    """What holds it where git only looks."""
+    why: str
+    """The reason for that answer."""
+    value: str = ""
+    """What it is overridden with."""
+
+
+_CONVERTS = "`git status` and `git diff` run it on changed files"
+_TRANSPORT = "GIT_ALLOW_PROTOCOL lets no transport start"
+_WRITES = "only commands that write read it"
+_TOOL = "only `git difftool` and `git mergetool` read it"
+_SIGNATURES = "the format `%G?` runs it"
+_HELP = "`--help` opens a viewer with it"
+_SERVES = "only a server side reads it"
+_MAIL = "only `git format-patch`, `send-email` and `imap-send` read it"
+_DESKTOP = "only gitk, git gui, gitweb, git cvsserver and `git instaweb` read it"
+_ROWS: tuple[tuple[Answer, Kind, str, str], ...] = (
+    # the answer, what the settings name, the settings (`=VALUE` overrides one), why that answer
+    ("asks", "program", "filter.*.clean", _CONVERTS),
+    ("asks", "program", "filter.*.smudge", "an external diff runs it"),
+    ("asks", "program", "filter.*.process", _CONVERTS),
+    ("asks", "program", "diff.external", "`git diff` runs it, and no value turns it off"),
+    ("asks", "program", "diff.*.command", "`git diff` runs it"),
+    ("asks", "program", "diff.*.textconv", "`git diff`, `git show` and `git blame` run it"),
+    ("asks", "program", "hook.*.command", "later versions of git run it as a hook"),
+    ("asks", "file", "core.worktree", "git would look at another folder"),
+    ("asks", "file", "include.path includeif.*.path", "the file can hold any setting"),
+    ("asks", "helper", "remote.*.promisor", "git fetches missing objects when it needs them"),
+    ("asks", "helper", "remote.*.partialclonefilter extensions.partialclone",
+     "it makes the remote a promisor"),
+    ("asks-unless-own-file", "file", "core.excludesfile", "`git check-ignore -v` prints of it"),
+    ("asks-unless-own-file", "file", "core.attributesfile", "git prints lines of it in warnings"),
+    ("asks-unless-own-file", "file", "blame.ignorerevsfile", "`git blame` prints a bad line"),
+    ("followed", "switch", "submodule.*.ignore", "submodules are checked themselves"),
+    ("asks", "program", "man.viewer man.*.cmd man.*.path browser.*.cmd browser.*.path", _HELP),
+    ("asks", "program", "web.browser help.browser", _HELP),
+    ("asks", "switch", "help.format", _HELP),
+    ("asks", "file", "help.htmlpath", _HELP),
+    ("overridden", "program", "core.fsmonitor=false", "nearly every command runs it"),
+    ("overridden", "file", "core.hookspath=/dev/null", "hooks are taken from there"),
+    ("overridden", "switch", "diff.submodule=short", "`diff` runs git in submodules"),
+    # `dirty` compares commits only; `all` would also leave a staged change of one out.
+    ("overridden", "switch", "diff.ignoresubmodules=dirty", "git runs in submodules"),
+    ("overridden", "switch", "status.submodulesummary=false", "it runs in submodules"),
+    ("overridden", "switch", "submodule.recurse=false", "`git grep` enters submodules"),
+    ("overridden", "switch", "log.showsignature=false", "it runs gpg"),
+    ("overridden", "switch", "log.diffmerges=separate", "`remerge` runs merge drivers"),
+    ("overridden", "program", "gpg.program=false gpg.openpgp.program=false", _SIGNATURES),
+    ("overridden", "program", "gpg.x509.program=false gpg.ssh.program=false", _SIGNATURES),
+    ("overridden", "file", "gpg.ssh.allowedsignersfile=/dev/null gpg.ssh.revocationfile=/dev/null",
+     "signatures"),
+    ("overridden", "file", "diff.orderfile=/dev/null", "`git diff` reads it"),
+    ("overridden", "file", "mailmap.file=/dev/null", "names of authors show its lines"),
+    ("variable", "program", "core.pager pager.*", "GIT_PAGER"),
+    ("variable", "program", "core.sshcommand core.gitproxy core.askpass credential.*", _TRANSPORT),
+    ("variable", "program", "remote.*.uploadpack remote.*.receivepack", _TRANSPORT),
+    ("variable", "helper", "remote.*.vcs protocol.*.allow protocol.allow", _TRANSPORT),
+    ("variable", "file", "fetch.bundleuri bundle.*.uri http.*cookiefile http.*sslcert", _TRANSPORT),
+    ("variable", "file", "http.*sslkey http.*sslcainfo http.*sslcapath http.*pinnedpubkey", _TRANSPORT),
+    ("variable", "file", "http.*proxysslcert http.*proxysslkey", _TRANSPORT),
+    ("variable", "file", "http.*proxysslcainfo", _TRANSPORT),
+    ("unread", "program", "alias.*", "an alias never replaces a command of git's own"),
+    ("unread", "program", "core.alternaterefscommand", "only fetching and pushing read it"),
+    ("unread", "program", "core.editor sequence.editor interactive.difffilter", _WRITES),
+    ("unread", "program", "merge.*.driver pull.twohead pull.octopus", "only merging runs it"),
+    ("unread", "file", "commit.template", _WRITES),
+    ("unread", "program", "trailer.*.command trailer.*.cmd", _WRITES),
+    ("unread", "program", "gpg.*.program", "git knows no other format"),
+    ("unread", "program", "gpg.ssh.defaultkeycommand", "only signing reads it"),
+    ("unread", "file", "user.signingkey", "only signing reads it"),
+    ("unread", "program", "submodule.*.update", "only `git submodule update` reads it"),
+    ("unread", "program", "diff.tool diff.guitool merge.tool merge.guitool difftool.*.cmd", _TOOL),
+    ("unread", "program", "difftool.*.path mergetool.*.cmd mergetool.*.path", _TOOL),
+    ("unread", "program", "tar.*.command", "only `git archive` reads it"),
+    ("unread", "file", "init.templatedir", "only `git init` and `git clone` read it"),
+    ("unread", "file", "fsck.skiplist", "only `git fsck` reads it"),
+    ("unread", "file", "fetch.fsck.skiplist", "only `git fetch` reads it"),
+    ("unread", "file", "receive.fsck.skiplist", _SERVES),
+    ("unread", "program", "uploadpack.packobjectshook receive.procreceiverefs", _SERVES),
+    ("unread", "file", "format.signaturefile format.outputdirectory", _MAIL),
+    ("unread", "program", "imap.tunnel sendemail.*", _MAIL),
+    ("unread", "file", "gitcvs.*", _DESKTOP),
+    ("unread", "program", "gitweb.* guitool.*.cmd gui.* instaweb.*", _DESKTOP),
+    ("unread", "file", "fsmonitor.socketdir", "only the monitor that is off reads it"),
+    ("unread", "file", "safe.directory trace2.normaltarget trace2.perftarget trace2.eventtarget",
+     "git reads it from the user's own settings only"),
+)  # fmt: skip
+ACTING_SETTINGS = tuple(
+    ActingSetting(key, kind, answer, why, value)
+    for answer, kind, keys, why in _ROWS
+    for key, _, value in (spelled.partition("=") for spelled in keys.split())
+)
+"""Of two rows for one setting the first counts."""
+_MORE_SETTINGS = (
+    ("safe.bareRepository", "explicit"),
+    ("protocol.ext.allow", "never"),
+    ("core.pager", "cat"),
+)
+_VARIABLES = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_PAGER": "cat",
+}
+
+
+def hardening() -> Mapping[str, str]:
+    """The environment that overrides a repository's settings, in two spellings of the same."""
+    pairs = (
+        *_MORE_SETTINGS,
+        *((row.key, row.value) for row in ACTING_SETTINGS if row.answer == "overridden"),
+    )
+    numbered = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (key, value) in enumerate(pairs):
+        numbered[f"GIT_CONFIG_KEY_{number}"] = key
+        numbered[f"GIT_CONFIG_VALUE_{number}"] = value
+    # Git before 2.31 does not count them. This is how `git -c` hands settings on in every version.
+    parameters = " ".join(f"'{key}={value}'" for key, value in pairs)
+    return {**numbered, "GIT_CONFIG_PARAMETERS": parameters, **_VARIABLES}
+
+
+@lru_cache(maxsize=1024)
+def acting_setting(key: str) -> ActingSetting | None:
+    """The first row for a setting, or None if it names neither a program nor a file."""
+    found = _pattern().fullmatch(key.lower())
+    return ACTING_SETTINGS[found.lastindex - 1] if found and found.lastindex else None
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    escaped = (re.escape(row.key).replace(r"\*", ".*") for row in ACTING_SETTINGS)
+    return re.compile("|".join(f"({key})" for key in escaped), re.DOTALL)
+
+
+MAX_INDEX_BYTES = 64 * 1024 * 1024
+_STAT_BYTES = 40
+_GITLINK = 0xE0
+_REGULAR = 0x80
+_SPARSE_FOLDER = struct.pack(">I", 0o040000)
+_EXTENDED = 0x4000
+_NAME_LENGTH = 0x0FFF
+_INDEX_VERSIONS = (2, 3, 4)
+UNREADABLE = (OSError, UnreadableRepository, ValueError, struct.error, LookupError)
+"""What says that an index, or a repository around it, cannot be told."""
+_EMPTY_HEADER = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """A file that could be a secret."""
+
+    path: str
+    """Its path in the work tree."""
+    blob: str
+    """The id of its content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What the index of a repository says."""
+
+    links: tuple[str, ...] = ()
+    """Paths of entries that are other repositories."""
+    sparse: tuple[str, ...] = ()
+    """Folders that stand for all that is in them; git may read that from the repository instead."""
+    files: frozenset[str] = frozenset()
+    """At least the regular files."""
+    folders: frozenset[str] = frozenset()
+    """What these lie in, at any depth."""
+    secrets: tuple[Tracked, ...] = ()
+    """Files whose names may be secret."""
+
+
+_INDEXES: dict[tuple[str, bool], tuple[tuple[Stamp, ...], Index]] = {}
+_MAX_CACHED = 64
+
+
+def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False) -> Index:
+    """The entries of `git_dir`'s index that matter, those of a shared index included.
+
+    Files are told only if they are wanted: it triples the time that a large index takes.
+
+    Raises:
+        One of `UNREADABLE`: they cannot all be told.
+    """
+    path = f"{git_dir}/index"
+    if not os.path.lexists(path):
+        return Index()
+    key, stamps = (path, wants_files), [stamp_of(path)]
+    cached = _INDEXES.get(key)
+    if cached and cached[0] == tuple(stamps):
+        return cached[1]
+    parsed = _Parsed(read_bytes(path, MAX_INDEX_BYTES), hash_bytes, wants_files=wants_files)
+    found = parsed.index()
+    if parsed.shared:
+        shared = f"{git_dir}/sharedindex.{parsed.shared}"
+        stamps.append(stamp_of(shared))
+        if cached and cached[0] == tuple(stamps):
+            return cached[1]
+        content = read_bytes(shared, MAX_INDEX_BYTES)
+        base = _Parsed(content, hash_bytes, wants_files=wants_files, is_base=True)
+        found = _joined(found, base.index(), parsed.replacing)
+    if len(_INDEXES) >= _MAX_CACHED:
+        _INDEXES.clear()
+    if all(map(is_settled, stamps)):
+        _INDEXES[key] = (tuple(stamps), found)
+    return found
+
+
+def _joined(one: Index, base: Index, replacing: Sequence[str]) -> Index:
+    """Both; also what `one` takes out of `base` or replaces.
+
+    `replacing` are the ids of contents that come in the place of others. Which these are is not
+    read: each may be the content of a secret.
+    """
+    doubtful = [Tracked(base.secrets[0].path, blob) for blob in replacing] if base.secrets else []
+    return Index(
+        links=tuple(dict.fromkeys((*one.links, *base.links))),
+        sparse=tuple(dict.fromkeys((*one.sparse, *base.sparse))),
+        files=one.files | base.files,
+        folders=one.folders | base.folders,
+        secrets=tuple(dict.fromkeys((*one.secrets, *base.secrets, *doubtful))),
+    )
+
+
+def _folders_of(files: Iterable[str]) -> Iterator[str]:
+    seen = {""}
+    for file in files:
+        folder = file.rpartition("/")[0]
+        while folder not in seen:
+            seen.add(folder)
+            yield folder
+            folder = folder.rpartition("/")[0]
+
+
+class _Parsed:
+    """One index file, taken apart. `is_base`: another one may replace what is in it."""
+
+    def __init__(
+        self, content: bytes, hash_bytes: int, *, wants_files: bool, is_base: bool = False
+    ) -> None:
+        self._content = content
+        self._hash_bytes = hash_bytes
+        self._wants_files = wants_files
+        self._links: list[str] = []
+        self._sparse: list[str] = []
+        self._is_base = is_base
+        self._files: list[str] = []
+        self._secrets: list[Tracked] = []
+        self.replacing: list[str] = []
+        self._folder = ""
+        self._is_secret_folder = False
+        self.shared = ""
+        self._starts: dict[int, bool] = {}
+        self._has_blocks = b"IEOT" in content
+        signature, version, count = struct.unpack_from(">4sII", content)
+        if signature != b"DIRC" or version not in _INDEX_VERSIONS:
+            raise UnreadableRepository("an index of an unknown version")
+        end = self._read_compressed(count) if version == 4 else self._read_plain(count)
+        self._read_extensions(end)
+
+    def index(self) -> Index:
+        return Index(
+            links=tuple(self._links),
+            sparse=tuple(self._sparse),
+            files=frozenset(self._files),
+            folders=frozenset(_folders_of(self._files)),
+            secrets=tuple(self._secrets),
+        )
+
+    def _read_plain(self, count: int) -> int:
+        """Entries with whole names, padded with 1 to 8 NUL bytes to a multiple of eight."""
+        content, fixed = self._content, _STAT_BYTES + self._hash_bytes
+        position, find = _EMPTY_HEADER, content.find
+        for _ in range(count):
+            flags = content[position + fixed] << 8 | content[position + fixed + 1]
+            start = position + fixed + (4 if flags & _EXTENDED else 2)
+            end = find(b"\0", start)
+            # Git believes the length. One that does not fit was written to mislead a reader.
+            if end < 0 or min(end - start, _NAME_LENGTH) != flags & _NAME_LENGTH:
+                raise UnreadableRepository("an index with an entry of the wrong length")
+            if self._has_blocks:
+                self._starts[position] = True
+            mode = content[position + 26]
+            if mode & 0xF0 == _GITLINK or mode == 0x40:
+                self._note(position, content[start:end])
+            elif self._wants_files:
+                self._note_file(position, content[start:end])
+            position += (end - position) // 8 * 8 + 8
+        return position
+
+    def _read_compressed(self, count: int) -> int:
+        """Entries whose names begin like the one before, without padding."""
+        content, fixed = self._content, _STAT_BYTES + self._hash_bytes
+        position, name = _EMPTY_HEADER, b""
+        for _ in range(count):
+            flags = content[position + fixed] << 8 | content[position + fixed + 1]
+            stripped, start = self._number(position + fixed + (4 if flags & _EXTENDED else 2))
+            end = content.index(b"\0", start)
+            if stripped > len(name):
+                raise UnreadableRepository("an index with a name cut short")
+            if self._has_blocks:
+                self._starts[position] = stripped == len(name)
+            name = name[: len(name) - stripped] + content[start:end]
+            if min(len(name), _NAME_LENGTH) != flags & _NAME_LENGTH:
+                raise UnreadableRepository("an index with an entry of the wrong length")
+            mode = content[position + 26]
+            if mode & 0xF0 == _GITLINK or mode == 0x40:
+                self._note(position, name)
+            elif self._wants_files:
+                self._note_file(position, name)
+            position = end + 1
+        return position
+
+    def _number(self, position: int) -> tuple[int, int]:
+        byte = self._content[position]
+        number, position = byte & 0x7F, position + 1
+        while byte & 0x80:
+            byte = self._content[position]
+            number, position = ((number + 1) << 7) | (byte & 0x7F), position + 1
+        return number, position
+
+    def _note(self, position: int, name: bytes) -> None:
+        if self._content[position + 24 : position + 28] == _SPARSE_FOLDER:
+            self._sparse.append(os.fsdecode(name))
+        elif self._content[position + 26] & 0xF0 == _GITLINK:
+            if not name:
+                raise UnreadableRepository(
+                    "an index that replaces an entry of a shared one by a repository"
+                )
+            self._links.append(os.fsdecode(name))
+
+    def _note_file(self, position: int, name: bytes) -> None:
+        content, text = self._content, name.decode("utf-8", "surrogateescape")
+        folder, _, last = text.rpartition("/")
+        # Names are sorted: what is said of a folder holds for many files.
+        if folder != self._folder:
+            self._folder = folder
+            self._is_secret_folder = any(map(may_be_secret, folder.split("/")))
+        if content[position + 26] & 0xF0 == _REGULAR or self._is_base:
+            self._files.append(text)
+        if name and not self._is_secret_folder and not may_be_secret(last):
+            return
+        blob = content[position + _STAT_BYTES : position + _STAT_BYTES + self._hash_bytes].hex()
+        if name:
+            self._secrets.append(Tracked(text, blob))
+        else:
+            self.replacing.append(blob)
+
+    def _read_extensions(self, position: int) -> None:
+        self._check_end(position)
+        for name, start, size in self._extensions(position):
+            if name == b"IEOT":
+                self._check_blocks(start, size)
+            if name == b"link":
+                base = self._content[start : start + min(size, self._hash_bytes)]
+                if len(base) != self._hash_bytes:
+                    raise UnreadableRepository("an index whose shared part is not named")
+                self.shared = base.hex() if any(base) else ""
+
+    def _check_end(self, position: int) -> None:
+        """Git takes the extensions from where the last one says that the entries end."""
+        at = len(self._content) - 2 * self._hash_bytes - 12
+        if at >= position and self._content[at : at + 4] == b"EOIE":
+            (end,) = struct.unpack_from(">I", self._content, at + 8)
+            if end != position:
+                raise UnreadableRepository("an index whose extensions are not behind its entries")
+
+    def _check_blocks(self, start: int, size: int) -> None:
+        """Git reads blocks of entries at once, from where the index says that they begin."""
+        starts = list(self._starts)
+        first = 0
+        for at in range(start + 4, start + size - 7, 8):
+            offset, count = struct.unpack_from(">II", self._content, at)
+            if not count or first >= len(starts) or starts[first] != offset:
+                raise UnreadableRepository("an index whose blocks are not its entries")
+            if not self._starts[offset]:
+                raise UnreadableRepository("an index with a name that spans two blocks")
+            first += count
+        if first != len(starts):
+            raise UnreadableRepository("an index whose blocks are not its entries")
+
+    def _extensions(self, position: int) -> Iterator[tuple[bytes, int, int]]:
+        last = len(self._content) - self._hash_bytes
+        while position + 8 <= last:
+            name = self._content[position : position + 4]
+            (size,) = struct.unpack_from(">I", self._content, position + 4)
+            if position + 8 + size > last:
+                raise UnreadableRepository("an index that ends too early")
+            yield name, position + 8, size
+            position += 8 + size
+        if position > last:
+            raise UnreadableRepository("an index that ends too early")
