@@ -87,7 +87,7 @@ class ConversationSettings:
         Raises:
             UsageError: it is no rule, or one that could open nothing.
         """
-        why = self._gate.futility(rule)
+        why = self._gate.why_ineffective(rule)
         if why:
             raise UsageError(
                 f"`{rule}` would allow nothing: {why}.",

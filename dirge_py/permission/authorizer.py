@@ -10,27 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Literal
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.llm_judge import PermissionJudge
 from dirge_py.permission.questions import (
     AnsweredCall,
-    HeldAnswers,
     JudgedCall,
     PendingQuestion,
     answered_family,
     batch_questions,
     describe_changes,
     files_of,
-    is_denied_unchanged,
     judge_call,
     objection_to,
-    pin_preview,
     request_for,
     rules_to_store,
     stored_rules_notice,
@@ -49,6 +44,7 @@ from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, To
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
 _MOST_ATTEMPTS = 3
+_MOST_HELD = 256
 
 
 class Authorizer:
@@ -85,11 +81,11 @@ class Authorizer:
         self._judge = judge
         self._judge_effect = judge_effect
         self._guard = RefusalLoopGuard(loop_guard)
-        self._held = HeldAnswers()
+        self._held: dict[tuple[str, int, str], AnsweredCall] = {}
         self._start_check = StartCheck()
         self._distrusted: Sequence[str] = ()
 
-    def elsewhere(
+    def for_fork(
         self,
         gate: PermissionEngine,
         workspace: Workspace,
@@ -105,7 +101,7 @@ class Authorizer:
         own = copy(self)
         own._gate, own._workspace, own._runner, own._cwd = gate, workspace, runner, cwd
         own._on_grant, own._keep_rules = lambda rule: None, None
-        own._held, own._distrusted = HeldAnswers(), tuple(distrusted)
+        own._held, own._distrusted = {}, tuple(distrusted)
         return own
 
     @property
@@ -121,16 +117,18 @@ class Authorizer:
         if judged is None:
             return None
         decision = judged.decision
-        held = self._held.take(info, call)
+        held = self._held.pop((info.run_id, info.turn, call.id), None)
         if decision.effect == "deny":
             return self._refuse(info, judged, decision.policy, decision.reason)
-        if held is not None and is_denied_unchanged(held, judged):
-            return self._follow(info, self._taken(info, held))
+        # What was refused as it stands, no rule that came about since allows.
+        is_denied = held is not None and held.answer.effect == "deny"
+        if held is not None and is_denied and held.judged.call.arguments == call.arguments:
+            return self._apply_answer(info, self._held_answer(info, held))
         if decision.effect == "allow":
-            self._note(judged, "allow", decision.policy, decision.reason)
-            self._hand_on(judged)
+            self._record(judged, "allow", decision.policy, decision.reason)
+            self._approve(judged)
             return None
-        return self._follow(info, await self._answered(info, judged, held))
+        return self._apply_answer(info, await self._answered(info, judged, held))
 
     async def _answered(
         self, info: TurnInfo, judged: JudgedCall, held: AnsweredCall | None
@@ -154,7 +152,7 @@ class Authorizer:
         if held is not None:
             changed = await objection_to(held, judged, self._cwd)
             if not changed:
-                return self._taken(info, held)
+                return self._held_answer(info, held)
         answered = await self._ask(info, judged, changed)
         if earlier is None or answered.answer.effect not in ("defer", "deny"):
             return answered
@@ -162,11 +160,16 @@ class Authorizer:
         comment = answered.answer.comment or f"{changed} after it was allowed"
         return replace(answered, answer=PermissionAnswer(effect="deny", comment=comment))
 
-    def _taken(self, info: TurnInfo, held: AnsweredCall) -> AnsweredCall:
-        """An answer that was given beforehand, its question told where its call begins."""
+    def _held_answer(self, info: TurnInfo, held: AnsweredCall) -> AnsweredCall:
+        """An answer that was given beforehand; its question is emitted where its call begins."""
         if held.by == "answer":
-            self._tell_asked(info, held.judged)
+            self._emit_asked(info, held.judged)
         return held
+
+    def _hold_answer(self, info: TurnInfo, answered: AnsweredCall) -> None:
+        while len(self._held) >= _MOST_HELD:
+            del self._held[next(iter(self._held))]
+        self._held[info.run_id, info.turn, answered.judged.call.id] = answered
 
     def _changed_since_wait(
         self, info: TurnInfo, judged: JudgedCall, files: Mapping[str, str]
@@ -216,26 +219,31 @@ class Authorizer:
         if isinstance(question, AnsweredCall):
             return question
         if is_first:
-            self._tell_asked(info, judged)
+            self._emit_asked(info, judged)
         later = [
             one
             for one in batch_questions(info, judged, self._gate, self._cwd)
-            if not self._held.has(info, one.call)
+            if (info.run_id, info.turn, one.call.id) not in self._held
             and not self._guard.stops(info.run_id, one.call.name, one.claims)
         ]
         questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
-        asked = [question]
+        pending = [question]
         for its_question in questions:
-            # A failure is told, or raised, when the turn of its call comes.
+            # A failure is reported, or raised, when the turn of its call comes.
             if isinstance(its_question, AnsweredCall):
-                self._held.put(info, its_question)
+                self._hold_answer(info, its_question)
             elif isinstance(its_question, PendingQuestion):
-                asked.append(its_question)
-        answers = await self._asker.permission([one.request for one in asked])
-        results = [one.answered(answer) for one, answer in zip(asked, answers, strict=True)]
-        for result in results[1:]:
-            self._held.put(info, result)
-        return results[0]
+                pending.append(its_question)
+        answers = await self._asker.permission([one.request for one in pending])
+        first, *others = (
+            AnsweredCall(
+                judged=one.judged, request=one.request, answer=answer, by="answer", files=one.files
+            )
+            for one, answer in zip(pending, answers, strict=True)
+        )
+        for answered in others:
+            self._hold_answer(info, answered)
+        return first
 
     async def _question(
         self, judged: JudgedCall, changed: str = ""
@@ -255,7 +263,7 @@ class Authorizer:
         request = replace(request, warning="; ".join(warnings))
         return PendingQuestion(judged=judged, request=request, files=files)
 
-    def _follow(self, info: TurnInfo, answered: AnsweredCall) -> BeforeToolCallResult | None:
+    def _apply_answer(self, info: TurnInfo, answered: AnsweredCall) -> BeforeToolCallResult | None:
         judged, answer = answered.judged, answered.answer
         call, reason = judged.call, answer.comment or judged.decision.reason
         if answered.by == "failure":
@@ -266,15 +274,16 @@ class Authorizer:
                 reason = answer.comment or "the user said no"
             if answered.by != "loop-guard":
                 self._guard.note_denial(info.run_id, call.name, judged.claims)
-            return self._refuse(info, judged, answered.by, reason, answered_family(answered))
-        family = answered_family(answered)
-        self._report(info, judged, answer.effect, answered.by, reason, family, files=answered.files)
+            return self._refuse(info, judged, answered.by, reason, answered)
+        self._report(info, judged, answer.effect, answered.by, reason, answered)
         match answer.effect:
             case "allow":
                 self._guard.note_approval(info.run_id, call.name, judged.claims)
                 self._remember(info, answered)
-                self._hand_on(judged)
-                pin_preview(self._workspace, answered)
+                self._approve(judged)
+                if answered.shown:
+                    # An allowed edit is held to what was shown, and to what the person made of it.
+                    self._workspace.hold_to(call.id, answered.shown, answer.changes)
                 self._start_check.hold(judged, answered.files, self._cwd)
                 return None
             case "defer":
@@ -301,7 +310,8 @@ class Authorizer:
         if rules:
             info.emit(SystemNotice(stored_rules_notice(rules)))
 
-    def _hand_on(self, judged: JudgedCall) -> None:
+    def _approve(self, judged: JudgedCall) -> None:
+        """Hand what was judged to the workspace and the runner, which refuse anything else."""
         call_id, decision = judged.call.id, judged.decision
         reals = [claim.real for claim in decision.claims if claim.real is not None]
         if reals:
@@ -316,20 +326,12 @@ class Authorizer:
                 closed = closed_folders(closed, self._gate.home)
             path = search_path(os.environ.get("PATH", os.defpath), closed)
             environment = {**GIT_HARDENING, "PATH": path}
-        self._runner.prepare(
-            call_id,
-            environment,
-            self._permits(decision),
-            is_read_only=decision.is_read_only,
-        )
-
-    def _permits(self, decision: Decision) -> frozenset[Permit]:
-        permits: set[Permit] = set()
-        if decision.changes_git:
-            permits.add("git")
+        permits: set[Permit] = {"git"} if decision.changes_git else set()
         if self._gate.opens_network:
             permits.add("network")
-        return frozenset(permits)
+        self._runner.prepare(
+            call_id, environment, frozenset(permits), is_read_only=decision.is_read_only
+        )
 
     def _refuse(
         self,
@@ -337,31 +339,33 @@ class Authorizer:
         judged: JudgedCall,
         policy: str,
         reason: str,
-        family: Sequence[str] = (),
+        answered: AnsweredCall | None = None,
     ) -> ToolOverride:
-        self._report(info, judged, "deny", policy, reason, family)
-        return _denied(reason)
+        self._report(info, judged, "deny", policy, reason, answered)
+        text = (
+            f"{DENIED}: {reason.rstrip('.')}. Do not try to get around this. If it names another "
+            "way, use that. Otherwise go on without it, or say what you need and why."
+        )
+        return ToolOverride(text, details={"outcome": "denied"})
 
-    def _tell_asked(self, info: TurnInfo, judged: JudgedCall) -> None:
+    def _emit_asked(self, info: TurnInfo, judged: JudgedCall) -> None:
         decision = judged.decision
-        asked = tuple(f"{claim.op}:{claim.resource}" for claim in decision.claims)
         info.emit(
             PermissionAsked(
                 tool_call_id=judged.call.id,
                 tool_name=judged.call.name,
-                claims=asked,
+                claims=tuple(f"{claim.op}:{claim.resource}" for claim in decision.claims),
                 reason=decision.reason,
             )
         )
 
-    def _note(
+    def _record(
         self,
         judged: JudgedCall,
         effect: Effect,
         policy: str,
         reason: str,
-        family: Sequence[str] = (),
-        files: Mapping[str, str] = MappingProxyType({}),
+        answered: AnsweredCall | None = None,
     ) -> None:
         self._gate.history.note(
             tool=judged.call.name,
@@ -372,8 +376,8 @@ class Authorizer:
             effect=effect,
             policy=policy,
             reason=reason,
-            family=family,
-            files=files if effect == "defer" else None,
+            family=answered_family(answered) if answered else (),
+            files=answered.files if answered and effect == "defer" else None,
         )
 
     def _report(
@@ -383,10 +387,10 @@ class Authorizer:
         effect: Effect,
         policy: str,
         reason: str,
-        family: Sequence[str] = (),
-        files: Mapping[str, str] = MappingProxyType({}),
+        answered: AnsweredCall | None,
     ) -> None:
-        self._note(judged, effect, policy, reason, family, files)
+        """Record what came of a call, and emit it."""
+        self._record(judged, effect, policy, reason, answered)
         info.emit(
             PermissionAnswered(
                 tool_call_id=judged.call.id,
@@ -398,14 +402,6 @@ class Authorizer:
                 tool_input=judged.call.arguments,
             )
         )
-
-
-def _denied(reason: str) -> ToolOverride:
-    text = (
-        f"{DENIED}: {reason.rstrip('.')}. Do not try to get around this. If it "
-        "names another way, use that. Otherwise go on without it, or say what you need and why."
-    )
-    return ToolOverride(text, details={"outcome": "denied"})
 
 
 _MOST_REFUSED_RUNS = 16

@@ -137,7 +137,7 @@ class PermissionEngine:
             self._policy = replace(self._policy, grants=(*self.grants, grant))
         return grant
 
-    def futility(self, rule: str) -> str:
+    def why_ineffective(self, rule: str) -> str:
         """Why allowing what `rule` matches would open nothing, or "".
 
         Raises:
@@ -215,7 +215,9 @@ class PermissionEngine:
             _LOG.exception("a claim could not be judged")
             return refuse_tool(tool, by, CallFacts(())) if by else _unjudged(claims, error)
 
-    def trial(self, claims: Sequence[Claim], cwd: str, *, tool: str = "") -> "SimulatedCall | None":
+    def simulate(
+        self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
+    ) -> "SimulatedCall | None":
         """These claims, to be judged with other rules; None where no rule has a say."""
         if self._denied_by(tool, claims):
             return None
@@ -264,7 +266,8 @@ class PermissionEngine:
 
     def _read(self, command: ShellCommand) -> CallFacts:
         # Imported here: grammar and tables of programs are loaded with the first command.
-        from dirge_py.permission.shell import ShellLookups, read_command  # noqa: PLC0415
+        from dirge_py.permission.path_mentions import ShellLookups  # noqa: PLC0415
+        from dirge_py.permission.shell import read_command  # noqa: PLC0415
 
         # One look at each place: a command names the same ones again and again.
         lookups = ShellLookups(
@@ -313,13 +316,10 @@ class SimulatedCall:
         self._request = request
         self._policy = policy
 
-    def effect(self, *, grants: Sequence[Rule] | None = None, rules: Sequence[Rule] = ()) -> Effect:
-        """With exactly these `grants` (None: the session's), and `rules` after all others."""
-        policy = replace(
-            self._policy,
-            grants=self._policy.grants if grants is None else tuple(grants),
-            rules=(*self._policy.rules, *rules),
-        )
+    def effect(self, *, grants: Sequence[Rule] = (), rules: Sequence[Rule] = ()) -> Effect:
+        """With exactly these `grants` of the session, and `rules` after all others."""
+        rules = (*self._policy.rules, *rules)
+        policy = replace(self._policy, grants=tuple(grants), rules=rules)
         return decide(self._request, policy).effect
 
 
@@ -437,9 +437,11 @@ class ForkPermissionEngine(PermissionEngine):
         except Exception:
             return False  # Then it was not judged above either, and asks.
 
-    def trial(self, claims: Sequence[Claim], cwd: str, *, tool: str = "") -> SimulatedCall | None:
+    def simulate(
+        self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
+    ) -> SimulatedCall | None:
         self._follow()
-        return super().trial(claims, cwd, tool=tool)
+        return super().simulate(claims, cwd, tool=tool)
 
     def withholds(self, real: str) -> bool:
         self._follow()

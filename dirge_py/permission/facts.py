@@ -1,13 +1,10 @@
 """What a tool call would do, with all that had to be looked up: the input of the pure decision."""
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Part, Word
 from dirge_py.types.tools import Operation
-
-if TYPE_CHECKING:
-    from dirge_py.permission.unresolved_words import UnresolvedCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +47,33 @@ class PathFact:
         return self.place.asked
 
 
+@dataclass(frozen=True, slots=True)
+class UnresolvedWord:
+    """The form of one word."""
+
+    form: str = ""
+    """Its text, with `MANY` and `ONE` for what is not known."""
+    is_rest: bool = False
+    """It stands for any number of any words."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedCommand:
+    """A command of which something is known only when it runs."""
+
+    words: tuple[UnresolvedWord, ...]
+    """The forms of its words."""
+    shown: str
+    """The word that is not known, as it is written."""
+    is_program: bool
+    """That word names the program."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnresolvedParts:
     """What of a command is known only when it runs."""
 
-    commands: "tuple[UnresolvedCommand, ...]" = ()
+    commands: tuple[UnresolvedCommand, ...] = ()
     """Commands it might run, with words that are not known."""
     reads: tuple[str, ...] = ()
     """Words for files that it reads."""

@@ -2,8 +2,8 @@
 
 `CwdTracker` follows `cd` as bash does. `changed_files` lists the files that a program reads, moves,
 copies, links or deletes: each is claimed as `read`, and as `edit` where its name or content
-changes, since a second name for a secret is as good as its content. `OwnPlaces` finds what of
-dirge's own files a command would touch, `withheld_from_searches` what its searches would come upon.
+changes, since a second name for a secret is as good as its content. `own_places_touched` finds what
+of dirge's own files a command would touch, `withheld_from_searches` what its searches would read.
 """
 
 import os
@@ -11,15 +11,16 @@ import os.path
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.facts import ResolvedPath
+from dirge_py.permission.git.repository import work_tree_of
 from dirge_py.permission.program_options import paths_behind_colons
-from dirge_py.permission.recursive_reads import RecursiveRead, possible_recursive_read
+from dirge_py.permission.recursive_reads import Beneath, RecursiveRead, possible_recursive_read
 
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -36,24 +37,38 @@ _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PathLookups:
-    """How words become paths."""
+class ShellLookups:
+    """The looks at the file system that judging a command takes; paths are absolute."""
 
     place: Callable[[str], ResolvedPath]
-    """Where a path leads."""
+    """Looks a path up."""
+    is_folder: Callable[[str], bool]
+    """Whether a path is a folder."""
     expand: Callable[[str, str], Sequence[str] | None]
-    """What a pattern could stand for in a folder; None if that is too much."""
+    """The paths a pattern could stand for in a folder; None if they are too many."""
+    git_hazard: Callable[[str], str]
+    """Why git must not run unasked in a folder, or ""."""
+    git_hooks: Callable[[str, Sequence[str]], str]
+    """Words about what a git command would run besides."""
+    kept_beneath: Beneath
+    """What a search would come upon below a folder though it is not read unasked."""
+    program_problem: Callable[[str], str]
+    """Why a program of this name must not run unasked, or ""."""
+    own_paths: Sequence[str]
+    """Where dirge's own settings, keys and state are."""
     home: str
     """The physical home folder."""
+    roots: tuple[str, ...] = ()
+    """The folders of the workspace."""
 
 
 def mentioned_paths(
-    words: Iterable[str], folders: Sequence[str], naming: PathLookups
+    words: Iterable[str], folders: Sequence[str], lookups: ShellLookups
 ) -> tuple[ResolvedPath, ...]:
     """Every place that a word could name, also as the value of an option or by a pattern."""
     pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
     named = [
-        HOME_SIGN.sub(lambda _: naming.home, without_cwd_prefix(piece), count=1)
+        HOME_SIGN.sub(lambda _: lookups.home, without_cwd_prefix(piece), count=1)
         for piece in _first_distinct(_MAX_MENTIONS, filter(_is_name, pieces))
     ]
     paths = _first_distinct(
@@ -64,15 +79,15 @@ def mentioned_paths(
     is_over = is_over or len(patterns) > _MAX_PATTERNS
     for folder in folders:
         for text in patterns[:_MAX_PATTERNS]:
-            expanded = naming.expand(folder, text)
+            expanded = lookups.expand(folder, text)
             is_over = is_over or expanded is None
             paths.update(dict.fromkeys(expanded or ()))
-    found = dict.fromkeys(naming.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
-    return (*found, *([too_many_paths(naming.place)] if is_over else ()))
+    found = dict.fromkeys(lookups.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
+    return (*found, *([too_many_paths(lookups.place)] if is_over else ()))
 
 
 def files_in_git_objects(
-    commands: Iterable[Sequence[str]], folders: Sequence[str], git_top: Callable[[str], str]
+    commands: Iterable[Sequence[str]], folders: Sequence[str]
 ) -> Iterator[str]:
     """What the git commands among these could name in a repository, as `git cat-file HEAD:.env`.
 
@@ -83,7 +98,7 @@ def files_in_git_objects(
             continue
         names = (word for word in words if "://" not in word)
         paths = [path.text for word in names for path in paths_behind_colons(Word(word))]
-        tops = {git_top(folder) for folder in folders} if paths else ()
+        tops = {work_tree_of(folder) for folder in folders} if paths else ()
         yield from paths
         yield from (os.path.join(top, path) for top in tops for path in paths)
 
@@ -292,98 +307,79 @@ _PUTS_INTO = word_set("cp mv install ln rsync scp")
 _PATH_REST = r"(?![\w.-])[^\s'\"`();,:<>|&\]}]*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPlaces:
-    """Where dirge's own settings, keys and state are, and how a path is looked up."""
+def own_places_touched(
+    commands: Iterable[Sequence[str]], folders: Sequence[str], text: str, lookups: ShellLookups
+) -> tuple[ResolvedPath, ...]:
+    """Places of dirge's own that these commands would touch when they run in the folders.
 
-    paths: Sequence[str]
-    """Where they are."""
-    place: Callable[[str], ResolvedPath]
-    """Looks a path up."""
-    home: str
-    """The physical home folder."""
-
-    def touched(
-        self, commands: Iterable[Sequence[str]], folders: Sequence[str], text: str
-    ) -> tuple[ResolvedPath, ...]:
-        """Places of dirge's own that these commands would touch when they run in the folders.
-
-        `text` is the whole command line: paths in the code of a script count, too.
-        """
-        running = [place for place in map(self.place, folders) if place.own]
-        changed = [place for words in commands for place in self._changed(words, folders)]
-        return tuple(dict.fromkeys([*running, *changed, *self._within(text)]))
-
-    def _changed(self, words: Sequence[str], folders: Sequence[str]) -> Iterator[ResolvedPath]:
-        name = words[0].rsplit("/", 1)[-1] if words else ""
-        if name not in _TAKES_WHOLE | _PUTS_INTO:
-            return
-        operands = [one for one in words[1:] if not one.startswith("-")]
-        targets = [word.text for op, word in changed_files(tuple(map(Word, words))) if op == "edit"]
-        if name in _PUTS_INTO:
-            targets += [one.partition("=")[2] for one in words[1:] if one.startswith("--target")]
-            targets += operands[-1:]
-        for folder in folders:
-            for target in targets:
-                place = self._at(folder, target)
-                if name in _TAKES_WHOLE and self._holds(place.real):
-                    yield replace(place, own=f"{place.asked} holds dirge's own settings or state")
-                if name in _PUTS_INTO:
-                    yield from self._put_into(place, operands)
-
-    def _put_into(self, folder: ResolvedPath, sources: Sequence[str]) -> Iterator[ResolvedPath]:
-        """What copying or moving the sources into a folder would replace."""
-        for source in sources:
-            last = source.rstrip("/").rpartition("/")[2]
-            # Of such a source only what is in it is copied.
-            if last in ("", ".", "..") or source.endswith("/"):
-                if self._holds(folder.real):
-                    yield replace(folder, own=f"{folder.asked} holds dirge's own settings or state")
-                continue
-            inner = self.place(os.path.join(folder.asked, last))
-            if inner.own or inner.forbidden:
-                yield inner
-
-    def _holds(self, real: str) -> bool:
-        # Whoever takes the whole machine or home away is told so elsewhere.
-        return real not in ("/", self.home) and any(is_below_any(one, [real]) for one in self.paths)
-
-    def _at(self, folder: str, word: str) -> ResolvedPath:
-        named = HOME_SIGN.sub(lambda _: self.home, word, count=1)
-        return self.place(os.path.join(folder, named))
-
-    def _within(self, text: str) -> Iterator[ResolvedPath]:
-        for path in self.paths:
-            spellings = [path]
-            if is_below_any(path, [self.home]) and path != self.home:
-                rest = path[len(self.home) :]
-                spellings += [f"~{rest}", f"$HOME{rest}", f"${{HOME}}{rest}"]
-            for spelled in spellings:
-                if spelled not in text:
-                    continue
-                for found in re.finditer(re.escape(spelled) + _PATH_REST, text):
-                    place = self.place(path + found.group()[len(spelled) :])
-                    if place.own or place.forbidden:
-                        yield place
+    `text` is the whole command line: paths in the code of a script count, too.
+    """
+    running = [place for place in map(lookups.place, folders) if place.own]
+    changed = [place for words in commands for place in _own_changed(words, folders, lookups)]
+    return tuple(dict.fromkeys([*running, *changed, *_own_within(text, lookups)]))
 
 
-class SearchLookups(Protocol):
-    """The looks at the file system that this takes; see `shell.ShellLookups`."""
+def _own_changed(
+    words: Sequence[str], folders: Sequence[str], lookups: ShellLookups
+) -> Iterator[ResolvedPath]:
+    name = words[0].rsplit("/", 1)[-1] if words else ""
+    if name not in _TAKES_WHOLE | _PUTS_INTO:
+        return
+    operands = [one for one in words[1:] if not one.startswith("-")]
+    targets = [word.text for op, word in changed_files(tuple(map(Word, words))) if op == "edit"]
+    if name in _PUTS_INTO:
+        targets += [one.partition("=")[2] for one in words[1:] if one.startswith("--target")]
+        targets += operands[-1:]
+    for folder in folders:
+        for target in targets:
+            named = HOME_SIGN.sub(lambda _: lookups.home, target, count=1)
+            place = lookups.place(os.path.join(folder, named))
+            if name in _TAKES_WHOLE:
+                yield from _if_holding_own(place, lookups)
+            if name in _PUTS_INTO:
+                yield from _own_replaced(place, operands, lookups)
 
-    @property
-    def home(self) -> str: ...
-    def place(self, path: str, /) -> ResolvedPath: ...
-    def is_folder(self, path: str, /) -> bool: ...
-    def expand(self, folder: str, pattern: str, /) -> Sequence[str] | None: ...
-    def kept_beneath(
-        self, search: RecursiveRead, cwd: str, start: str, /
-    ) -> Sequence[ResolvedPath] | None: ...
+
+def _own_replaced(
+    folder: ResolvedPath, sources: Sequence[str], lookups: ShellLookups
+) -> Iterator[ResolvedPath]:
+    """What copying or moving the sources into a folder would replace."""
+    for source in sources:
+        last = source.rstrip("/").rpartition("/")[2]
+        # Of such a source only what is in it is copied.
+        if last in ("", ".", "..") or source.endswith("/"):
+            yield from _if_holding_own(folder, lookups)
+            continue
+        inner = lookups.place(os.path.join(folder.asked, last))
+        if inner.own or inner.forbidden:
+            yield inner
+
+
+def _if_holding_own(place: ResolvedPath, lookups: ShellLookups) -> Iterator[ResolvedPath]:
+    # Taking away the whole machine or home is refused for another reason.
+    is_whole = place.real in ("/", lookups.home)
+    if not is_whole and any(is_below(one, place.real) for one in lookups.own_paths):
+        yield replace(place, own=f"{place.asked} holds dirge's own settings or state")
+
+
+def _own_within(text: str, lookups: ShellLookups) -> Iterator[ResolvedPath]:
+    home = lookups.home
+    for path in lookups.own_paths:
+        spellings = [path]
+        if is_below(path, home) and path != home:
+            rest = path[len(home) :]
+            spellings += [f"~{rest}", f"$HOME{rest}", f"${{HOME}}{rest}"]
+        for spelled in spellings:
+            for found in re.finditer(re.escape(spelled) + _PATH_REST, text):
+                place = lookups.place(path + found.group()[len(spelled) :])
+                if place.own or place.forbidden:
+                    yield place
 
 
 def withheld_from_searches(
     commands: Iterable[Sequence[str]],
     folders: Sequence[str],
-    around: SearchLookups,
+    lookups: ShellLookups,
     *,
     guesses: Collection[str],
 ) -> Iterator[ResolvedPath]:
@@ -397,9 +393,9 @@ def withheld_from_searches(
         if search is None:
             continue
         for folder in folders:
-            for start in _search_starts(search, folder, around):
+            for start in _search_starts(search, folder, lookups):
                 is_guess = folder in guesses and start == folder
-                for place in around.kept_beneath(search, folder, start) or ():
+                for place in lookups.kept_beneath(search, folder, start) or ():
                     yield replace(place, forbidden="") if is_guess else place
 
 
@@ -414,13 +410,13 @@ def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
     return any(not target or target.startswith(("-", "$", "`")) for target in targets)
 
 
-def _search_starts(search: RecursiveRead, folder: str, around: SearchLookups) -> Iterator[str]:
+def _search_starts(search: RecursiveRead, folder: str, lookups: ShellLookups) -> Iterator[str]:
     """The physical folders below which the search may read."""
     words = [without_cwd_prefix(word.text) for word in search.starts]
-    named = [HOME_SIGN.sub(lambda _: around.home, word, count=1) for word in words]
+    named = [HOME_SIGN.sub(lambda _: lookups.home, word, count=1) for word in words]
     paths = [os.path.join(folder, text) for text in named] or [folder]
     for text in named:
         if _PATTERN.search(text):
-            paths += around.expand(folder, text) or ()
-    reals = (around.place(path).real for path in paths)
-    yield from filter(around.is_folder, dict.fromkeys(reals))
+            paths += lookups.expand(folder, text) or ()
+    reals = (lookups.place(path).real for path in paths)
+    yield from filter(lookups.is_folder, dict.fromkeys(reals))

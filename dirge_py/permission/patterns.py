@@ -23,12 +23,14 @@ from types import MappingProxyType
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
+from dirge_py.permission.facts import UnresolvedWord
 
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
 
 MANY, ONE = "\ue020", "\ue021"
 """In the form of a word: any text, and any one letter."""
+_LONGEST_FORM = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,44 @@ def match_command(
         else:
             return False
     return all(word.is_rest for word in pattern[at:])
+
+
+def could_match(pattern: Sequence[WordPattern], words: Sequence[UnresolvedWord]) -> bool:
+    """Whether a command of which only the form is known could fit a pattern."""
+    rows, columns = len(pattern), len(words)
+    fits = [[False] * (columns + 1) for _ in range(rows + 1)]
+    fits[rows][columns] = True
+    for row in range(rows, -1, -1):
+        for column in range(columns, -1, -1):
+            if row < rows and pattern[row].is_rest:
+                fits[row][column] = fits[row + 1][column] or (
+                    column < columns and fits[row][column + 1]
+                )
+            if column < columns and words[column].is_rest:
+                fits[row][column] |= fits[row][column + 1] or (row < rows and fits[row + 1][column])
+            elif row < rows and column < columns and not pattern[row].is_rest:
+                fits[row][column] |= fits[row + 1][column + 1] and _forms_overlap(
+                    pattern[row].form, words[column].form
+                )
+    return fits[0][0]
+
+
+def _forms_overlap(one: str, other: str) -> bool:
+    """Whether some text has both forms."""
+    if len(one) > _LONGEST_FORM or len(other) > _LONGEST_FORM:
+        return True
+    row = [False] * len(other) + [True]
+    for at in range(len(other) - 1, -1, -1):
+        row[at] = row[at + 1] and other[at] == MANY
+    for char in reversed(one):
+        above, row = row, [False] * (len(other) + 1)
+        row[len(other)] = above[len(other)] and char == MANY
+        for at in range(len(other) - 1, -1, -1):
+            if char == MANY or other[at] == MANY:
+                row[at] = above[at] or row[at + 1]
+            else:
+                row[at] = above[at + 1] and (char == other[at] or ONE in (char, other[at]))
+    return row[0]
 
 
 def quoted_command(words: Sequence[Word]) -> str:

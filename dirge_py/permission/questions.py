@@ -7,16 +7,14 @@ them on the calls that this session asked about before.
 import asyncio
 import logging
 import os
-import os.path
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from itertools import takewhile
+from typing import Literal
 
-from dirge_py.files.workspace import Workspace
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below_any, shorten_home
+from dirge_py.lib.paths import is_below, shorten_home
 from dirge_py.lib.text import visible_name
 from dirge_py.permission.decision import Decision, DecisionLog, call_digest
 from dirge_py.permission.engine import PermissionEngine, SimulatedCall, suggest_flags
@@ -27,13 +25,6 @@ from dirge_py.types.hooks import TurnInfo
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import Claim, FileChange, Preview, Previews, ShellCommand, ToolCall
 
-if TYPE_CHECKING:
-    from dirge_py.permission.run_files import files_run, files_that_differ
-else:
-    files_that_differ = late("dirge_py.permission.run_files", "files_that_differ")
-    files_run = late("dirge_py.permission.run_files", "files_run")
-
-_MOST_HELD = 256
 _MOST_NAMED = 3
 _LOG = logging.getLogger(__name__)
 
@@ -94,33 +85,6 @@ class PendingQuestion:
     files: Mapping[str, str]
     """Fingerprints of those files by path."""
 
-    def answered(self, answer: PermissionAnswer) -> AnsweredCall:
-        return AnsweredCall(
-            judged=self.judged,
-            request=self.request,
-            answer=answer,
-            by="answer",
-            files=self.files,
-        )
-
-
-class HeldAnswers:
-    """Answers to calls whose turn has not come yet, for the batch they were asked in."""
-
-    def __init__(self) -> None:
-        self._answers: dict[tuple[str, int, str], AnsweredCall] = {}
-
-    def put(self, info: TurnInfo, answered: AnsweredCall) -> None:
-        while len(self._answers) >= _MOST_HELD:
-            del self._answers[next(iter(self._answers))]
-        self._answers[info.run_id, info.turn, answered.judged.call.id] = answered
-
-    def has(self, info: TurnInfo, call: ToolCall) -> bool:
-        return (info.run_id, info.turn, call.id) in self._answers
-
-    def take(self, info: TurnInfo, call: ToolCall) -> AnsweredCall | None:
-        return self._answers.pop((info.run_id, info.turn, call.id), None)
-
 
 def judge_call(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
     """The decision about a call; None where there is nothing to decide."""
@@ -148,21 +112,22 @@ def batch_questions(
     if first.call.id not in ids:
         return
     at = ids.index(first.call.id)
-    seen = [(call.name, call.arguments) for call in info.calls[:at]]
-    seen.append((first.call.name, first.call.arguments))
-    edited = {path for call in info.calls[:at] for path in _edited(gate, call, cwd)}
-    edited |= _paths(first.decision)
-    has_edit = _is_edit(first)
+    before = info.calls[:at]
+    seen = [(call.name, call.arguments) for call in (*before, first.call)]
+    judged_before = (_judge_quietly(gate, call, cwd) for call in before)
+    edited = {path for judged in judged_before if judged for path in _edited_paths(judged)}
+    edited |= _edited_paths(first)
+    has_edit = any(claim.op == "edit" for claim in first.claims)
     for call in info.calls[at + 1 :]:
-        judged = _quietly_judged(gate, call, cwd)
+        judged = _judge_quietly(gate, call, cwd)
         if judged is None:
             continue
-        paths = _paths(judged.decision)
+        paths = _edited_paths(judged)
         is_new = (call.name, call.arguments) not in seen and not paths & edited
         is_new = is_new and not (has_edit and _commands(judged))
         seen.append((call.name, call.arguments))
         edited |= paths
-        has_edit = has_edit or _is_edit(judged)
+        has_edit = has_edit or any(claim.op == "edit" for claim in judged.claims)
         if is_new and judged.decision.effect == "ask" and call.id not in info.decisions:
             yield judged
 
@@ -172,13 +137,16 @@ async def files_of(judged: JudgedCall) -> Mapping[str, str]:
     commands = _commands(judged)
     if not commands:
         return {}
+    # Imported here: only commands need it.
+    from dirge_py.permission.run_files import files_run  # noqa: PLC0415
+
     home, path = os.path.expanduser("~"), os.environ.get("PATH", os.defpath)
     return await asyncio.to_thread(files_run, commands, home=home, path=path)
 
 
 def describe_changes(then: Mapping[str, str], now: Mapping[str, str], cwd: str) -> str:
     """What changed between two results of `files_of`, as words; "" if nothing did."""
-    changed = files_that_differ(then, now)
+    changed = [path for path in {**then, **now} if then.get(path) != now.get(path)]
     if not changed:
         return ""
     names = [_shown(path, cwd) for path in changed[:_MOST_NAMED]]
@@ -203,11 +171,6 @@ async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str
     return "what it would change was changed"
 
 
-def is_denied_unchanged(held: AnsweredCall, judged: JudgedCall) -> bool:
-    """Whether it was refused as it stands: then no rule that came about since allows it."""
-    return held.answer.effect == "deny" and held.judged.call.arguments == judged.call.arguments
-
-
 async def request_for(
     judged: JudgedCall, gate: PermissionEngine, cwd: str, *, can_keep: bool
 ) -> PermissionRequest:
@@ -218,8 +181,7 @@ async def request_for(
     """
     decision = judged.decision
     can_keep = can_keep and bool(decision.grant)
-    asking = AskedCall(judged.claims, cwd, can_keep=can_keep)
-    exact, wide = preview_rules(gate, asking, decision.grant, decision.wider)
+    exact, wide = preview_rules(gate, judged, cwd, can_keep=can_keep)
     return PermissionRequest(
         call_id=judged.call.id,
         tool_name=judged.call.name,
@@ -281,13 +243,6 @@ async def preview_of(call: ToolCall) -> Preview | None:
     return await asyncio.to_thread(call.tool.preview, call.arguments)
 
 
-def pin_preview(workspace: Workspace, answered: AnsweredCall) -> None:
-    """Hold an allowed edit to what was shown, and to what the person made of it."""
-    if answered.shown:
-        call_id = answered.judged.call.id
-        workspace.hold_to(call_id, answered.shown, answered.answer.changes)
-
-
 def rules_to_store(answered: AnsweredCall) -> Sequence[str]:
     """The rules that an answer wants to be stored, exactly as they were shown."""
     request, answer = answered.request, answered.answer
@@ -311,25 +266,16 @@ def answered_family(answered: AnsweredCall) -> Sequence[str]:
     return answered.judged.decision.wider if answered.by == "answer" and not is_stored else ()
 
 
-def _quietly_judged(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
+def _judge_quietly(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
     try:
         return judge_call(gate, call, cwd)
     except Exception:
         return None  # it is looked at, and its failure told, when its turn comes
 
 
-def _edited(gate: PermissionEngine, call: ToolCall, cwd: str) -> set[str]:
-    judged = _quietly_judged(gate, call, cwd)
-    return _paths(judged.decision) if judged is not None else set()
-
-
-def _paths(decision: Decision) -> set[str]:
-    edits = (claim for claim in decision.claims if claim.op == "edit")
+def _edited_paths(judged: JudgedCall) -> set[str]:
+    edits = (claim for claim in judged.decision.claims if claim.op == "edit")
     return {claim.real or claim.resource for claim in edits}
-
-
-def _is_edit(judged: JudgedCall) -> bool:
-    return any(claim.op == "edit" for claim in judged.claims)
 
 
 def _commands(judged: JudgedCall) -> Sequence[ShellCommand]:
@@ -345,40 +291,49 @@ def _shown(path: str, cwd: str) -> str:
 
 ENOUGH_ALIKE = 3
 """Approvals one by one after which a rule for all of their kind is worth a hint."""
-_MOST_TRIED = 8
+_MOST_SIMULATED = 8
 _MOST_ALSO = 2
 _MOST_STILL = 1
 
 
-@dataclass(frozen=True, slots=True)
-class AskedCall:
-    """The call that is asked about."""
-
-    claims: tuple[Claim, ...]
-    """What it would do."""
-    cwd: str
-    """The folder it would run in."""
-    can_keep: bool = False
-    """Its rules may go into the settings, too."""
-
-
-_Tried: TypeAlias = tuple[tuple[Claim, ...], SimulatedCall]
-
-
 def preview_rules(
-    gate: PermissionEngine, asking: AskedCall, grant: Sequence[str], wider: Sequence[str]
+    gate: PermissionEngine, judged: JudgedCall, cwd: str, *, can_keep: bool
 ) -> tuple[Reach | None, Reach | None]:
-    """What the exact and the wider rules of a call stand for; None for those it does not have."""
-    trials = list(_earlier(gate, asking, (*_parsed(grant), *_parsed(wider))))
-    exact_also, exact_still = _tried(gate, asking, _parsed(grant), trials)
-    wide_also, wide_still = _tried(gate, asking, _parsed(wider), trials)
-    times = sum(past.tried == asking.claims for past in gate.history)
-    before = f", asked about {_times(times)} before" if times else ""
+    """What the exact and the wider rules of a call stand for; None for those it does not have.
+
+    `can_keep`: the rules may go into the settings, too.
+    """
+    grant = [parse_rule(text, "allow") for text in judged.decision.grant]
+    wider = [parse_rule(text, "allow") for text in judged.decision.wider]
+    earlier = list(_earlier_calls(gate, judged, cwd, (*grant, *wider)))
+
+    def allowed_by(rules: Sequence[Rule]) -> tuple[list[str], list[str]]:
+        """The earlier calls that these rules would have allowed, and those that still ask."""
+        also: list[str] = []
+        still: list[str] = []
+        for claims, call in earlier:
+            if call.effect() != "ask":
+                continue
+            stored = call.effect(rules=rules) if can_keep else "allow"
+            if call.effect(grants=rules) == "allow":
+                also += [_call_text(claims, cwd)] if stored == "allow" else []
+            elif call.effect(grants=(*gate.grants, *rules)) == "ask":
+                is_alike = _kind(claims[0]) == _kind(judged.claims[0])
+                is_clear = is_alike and (stored == "ask" or not can_keep)
+                still += [_call_text(claims, cwd)] if is_clear else []
+        return also, still
+
+    exact_also, exact_still = allowed_by(grant)
+    wide_also, wide_still = allowed_by(wider)
+    times = sum(past.tried == judged.claims for past in gate.history)
+    before = f", asked about {'once' if times == 1 else f'{times} times'} before" if times else ""
     # That another command is another one goes without saying, save for those that are much alike.
     alike_still = [call for call in exact_still if call in wide_also]
     return (
-        _reach(_exactly(_parsed(grant)) + before, exact_also, alike_still) if grant else None,
-        _reach(_widely(_parsed(wider), asking.cwd), wide_also, wide_still) if wider else None,
+        _reach(_exactly(grant) + before, exact_also, alike_still) if grant else None,
+        _reach(", ".join(_wide(rule, cwd) for rule in wider), wide_also, wide_still)
+        if wider
+        else None,
     )
 
 
@@ -391,72 +346,49 @@ def count_alike(log: DecisionLog, family: Sequence[str]) -> int:
 
     0 while they are too few to suggest a rule for all of them.
     """
-    count = 0
-    for past in reversed(tuple(log)) if family else ():
-        if past.family != tuple(family):
-            continue
-        if past.effect != "allow":
-            break
-        count += 1
+    alike = (past for past in reversed(tuple(log)) if family and past.family == tuple(family))
+    count = sum(1 for _ in takewhile(lambda past: past.effect == "allow", alike))
     return count if count >= ENOUGH_ALIKE else 0
 
 
-def _tried(
-    gate: PermissionEngine, asking: AskedCall, rules: Sequence[Rule], trials: Sequence[_Tried]
-) -> tuple[Sequence[str], Sequence[str]]:
-    """The calls that these rules would have let pass, and those that they would not."""
-    also: list[str] = []
-    still: list[str] = []
-    for claims, trial in trials:
-        if trial.effect(grants=()) != "ask":
-            continue
-        kept = trial.effect(grants=(), rules=rules) if asking.can_keep else "allow"
-        if trial.effect(grants=rules) == "allow":
-            also += [_shown_call(claims, asking.cwd)] if kept == "allow" else []
-        elif trial.effect(grants=(*gate.grants, *rules)) == "ask":
-            is_clear = _is_of_kind(claims, asking) and (kept == "ask" or not asking.can_keep)
-            still += [_shown_call(claims, asking.cwd)] if is_clear else []
-    return also, still
-
-
-def _earlier(gate: PermissionEngine, asking: AskedCall, rules: Sequence[Rule]) -> Iterator[_Tried]:
+def _earlier_calls(
+    gate: PermissionEngine, judged: JudgedCall, cwd: str, rules: Sequence[Rule]
+) -> Iterator[tuple[tuple[Claim, ...], SimulatedCall]]:
     """Other calls that were asked about and that the rules could be about, the newest first."""
-    seen = {asking.claims}
-    tried = 0
+    seen = {judged.claims}
+    simulated = 0
     for past in reversed(tuple(gate.history)):
         if past.tried in seen or not _could_match(past.tried, rules):
             continue
         seen.add(past.tried)
-        trial = gate.trial(past.tried, asking.cwd, tool=past.tool)
-        if trial is not None:
-            yield past.tried, trial
-        tried += 1
-        if tried == _MOST_TRIED:
+        call = gate.simulate(past.tried, cwd, tool=past.tool)
+        if call is not None:
+            yield past.tried, call
+        simulated += 1
+        if simulated == _MOST_SIMULATED:
             return
 
 
 def _could_match(claims: Sequence[Claim], rules: Sequence[Rule]) -> bool:
     """A cheap look: reading a command anew takes a moment."""
-    for claim in claims:
-        for rule in rules:
-            text = claim.resource.text if isinstance(claim.resource, ShellCommand) else ""
-            if claim.op == rule.op and (claim.op != "execute" or rule.pattern.split()[0] in text):
-                return True
-    return False
+    return any(
+        claim.op == rule.op
+        and (claim.op != "execute" or rule.pattern.split()[0] in _command_text(claim))
+        for claim in claims
+        for rule in rules
+    )
 
 
-def _is_of_kind(claims: Sequence[Claim], asking: AskedCall) -> bool:
-    """Whether somebody could take one for the other: one operation, and of commands one program."""
-    return _kind(claims[0]) == _kind(asking.claims[0])
+def _command_text(claim: Claim) -> str:
+    return claim.resource.text if isinstance(claim.resource, ShellCommand) else ""
 
 
-def _kind(claim: Claim) -> tuple[str, str]:
-    is_command = isinstance(claim.resource, ShellCommand)
-    words = claim.resource.text.split() if isinstance(claim.resource, ShellCommand) else []
-    return claim.op, words[0] if is_command and words else ""
+def _kind(claim: Claim) -> tuple[str, Sequence[str]]:
+    """The operation and, of a command, its program: calls alike in both could be mixed up."""
+    return claim.op, _command_text(claim).split()[:1]
 
 
-def _shown_call(claims: Sequence[Claim], cwd: str) -> str:
+def _call_text(claims: Sequence[Claim], cwd: str) -> str:
     resource = claims[0].resource
     if isinstance(resource, ShellCommand):
         name = resource.text
@@ -467,11 +399,7 @@ def _shown_call(claims: Sequence[Claim], cwd: str) -> str:
 
 def _near(path: str, cwd: str) -> str:
     """The path as it is called from the folder the session works in."""
-    return os.path.relpath(path, cwd) if is_below_any(path, [cwd]) else path
-
-
-def _parsed(texts: Sequence[str]) -> Sequence[Rule]:
-    return [parse_rule(text, "allow") for text in texts]
+    return os.path.relpath(path, cwd) if is_below(path, cwd) else path
 
 
 _EXACTLY = {
@@ -486,17 +414,11 @@ _EXACTLY = {
 
 
 def _exactly(rules: Sequence[Rule]) -> str:
-    counts = Counter(rule.op for rule in rules)
-    return " and ".join(_counted(op, count) for op, count in counts.items())
-
-
-def _counted(op: str, count: int) -> str:
-    one, several = _EXACTLY.get(op, ("only exactly this", "only exactly these {}"))
-    return one if count == 1 else several.format(count)
-
-
-def _widely(rules: Sequence[Rule], cwd: str) -> str:
-    return ", ".join(_wide(rule, cwd) for rule in rules)
+    words = []
+    for op, count in Counter(rule.op for rule in rules).items():
+        one, several = _EXACTLY.get(op, ("only exactly this", "only exactly these {}"))
+        words.append(one if count == 1 else several.format(count))
+    return " and ".join(words)
 
 
 def _wide(rule: Rule, cwd: str) -> str:
@@ -507,7 +429,3 @@ def _wide(rule: Rule, cwd: str) -> str:
         where = "this folder" if folder == "." else folder
         return f"any change below {where}, save of protected names"
     return f"exactly `{rule.pattern}`"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.shell_lexer import ANYTHING, Word
@@ -13,6 +12,7 @@ from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
 from dirge_py.permission.patterns import (
     WordPattern,
     command_pattern,
+    could_match,
     escapes,
     match_command,
     match_path,
@@ -22,11 +22,6 @@ from dirge_py.permission.patterns import (
 )
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.tools import Operation
-
-if TYPE_CHECKING:
-    from dirge_py.permission.unresolved_words import could_match
-else:
-    could_match = late("dirge_py.permission.unresolved_words", "could_match")
 
 Effect = Literal["allow", "ask", "deny"]
 Mode = Literal["standard", "accept", "restrictive", "plan", "yolo"]
@@ -190,10 +185,8 @@ def may_forbid(rule: Rule, fact: Fact) -> str:
     if rule.op in ("*", "execute") and fact.unresolved.commands:
         pattern = command_pattern(rule.pattern)
         pattern += command_pattern("*") if pattern[-1].is_open else ()
-        forms = [(word.form, word.is_rest) for word in pattern]
-        found = next(
-            (one for one in fact.unresolved.commands if could_match(forms, one.words)), None
-        )
+        could_hit = (one for one in fact.unresolved.commands if could_match(pattern, one.words))
+        found = next(could_hit, None)
         if found and found.shown == ANYTHING:
             return "what it would run or be given is known only when it runs"
         if found:

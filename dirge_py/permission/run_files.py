@@ -74,11 +74,6 @@ def files_run(commands: Iterable[ShellCommand], *, home: str, path: str = "") ->
     return found
 
 
-def files_that_differ(then: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
-    """The paths of two looks at which something else stands now."""
-    return [path for path in {**then, **now} if then.get(path) != now.get(path)]
-
-
 class _Look:
     """One look at the files of one command line."""
 

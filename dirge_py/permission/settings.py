@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from dirge_py.config.keys import key_files
 from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.lazy import late
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import (
     Anchors,
@@ -21,11 +20,6 @@ from dirge_py.permission.rules import (
     parse_rule,
 )
 from dirge_py.types.errors import ConfigError
-
-if TYPE_CHECKING:
-    from dirge_py.config.edit import save_rules
-else:
-    save_rules = late("dirge_py.config.edit", "save_rules")
 
 _NO_ANCHORS = Anchors()
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -103,6 +97,9 @@ def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
     file = Path(origin.path) if origin.path else config_file(origin.environment)
 
     def keep(rules: Sequence[str]) -> str:
+        # Imported here: it loads the TOML writer.
+        from dirge_py.config.edit import save_rules  # noqa: PLC0415
+
         return str(save_rules(rules, file=file))
 
     return keep

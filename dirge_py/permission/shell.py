@@ -8,8 +8,8 @@ Import this module only when a command is to be judged: it loads the parser.
 
 import logging
 import os.path
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
@@ -24,7 +24,17 @@ from dirge_py.permission.blocklist import (
     is_device,
     why_destructive,
 )
-from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command, scan_words
+from dirge_py.permission.command_scan import (
+    CommandScan,
+    raw_words,
+    reads_of_finds,
+    reads_of_listers,
+    scan_command,
+    scan_words,
+    unresolved_commands,
+    unresolved_paths,
+    unresolved_targets,
+)
 from dirge_py.permission.facts import (
     ArgvPlan,
     CallFacts,
@@ -32,6 +42,7 @@ from dirge_py.permission.facts import (
     Fact,
     PathFact,
     ResolvedPath,
+    UnresolvedCommand,
     UnresolvedParts,
 )
 from dirge_py.permission.git.commands import judge_git, shown_secrets
@@ -41,13 +52,13 @@ from dirge_py.permission.path_mentions import (
     MOVERS,
     TURNS_SHELL,
     CwdTracker,
-    OwnPlaces,
-    PathLookups,
+    ShellLookups,
     changed_files,
     enters_unknown_folder,
     files_in_git_objects,
     folders_entered,
     mentioned_paths,
+    own_places_touched,
     too_many_paths,
     withheld_from_searches,
     without_cwd_prefix,
@@ -57,18 +68,9 @@ from dirge_py.permission.program_options import NotReadOnly
 from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge_program
 from dirge_py.permission.recursive_reads import (
     NARROWER,
-    Beneath,
     RecursiveRead,
     recursive_read_of,
     with_reasons,
-)
-from dirge_py.permission.unresolved_words import (
-    UnresolvedCommand,
-    reads_of_finds,
-    reads_of_listers,
-    unresolved_commands,
-    unresolved_paths,
-    unresolved_targets,
 )
 from dirge_py.types.tools import ShellCommand
 
@@ -78,47 +80,7 @@ MAX_CHARS = 128 * 1024
 """Linux starts no program with a longer argument, so a longer command line cannot be run at all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellLookups:
-    """The looks at the file system that judging a command takes; paths are absolute."""
-
-    place: Callable[[str], ResolvedPath]
-    """Looks a path up."""
-    is_folder: Callable[[str], bool]
-    """Whether a path is a folder."""
-    expand: Callable[[str, str], Sequence[str] | None]
-    """The paths a pattern could stand for in a folder; None if they are too many."""
-    git_hazard: Callable[[str], str]
-    """Why git must not run unasked in a folder, or ""."""
-    git_hooks: Callable[[str, Sequence[str]], str]
-    """Words about what a git command would run besides."""
-    kept_beneath: Beneath
-    """What a search would come upon below a folder though it is not read unasked."""
-    program_problem: Callable[[str], str]
-    """Why a program of this name must not run unasked, or ""."""
-    own_paths: Sequence[str]
-    """Where dirge's own settings, keys and state are."""
-    home: str
-    """The physical home folder."""
-    git_top: Callable[[str], str] = work_tree_of
-    """The top of the work tree around a folder."""
-    git_secrets: Callable[
-        [Sequence[Word], str, Callable[[str], ResolvedPath]], Iterable[ResolvedPath]
-    ] = shown_secrets
-    """The secrets that a git command shows without naming them."""
-    roots: tuple[str, ...] = ()
-    """The folders of the workspace."""
-
-    @property
-    def naming(self) -> PathLookups:
-        return PathLookups(place=self.place, expand=self.expand, home=self.home)
-
-    @property
-    def own(self) -> OwnPlaces:
-        return OwnPlaces(paths=self.own_paths, place=self.place, home=self.home)
-
-
-def read_command(command: ShellCommand, around: ShellLookups) -> CallFacts:
+def read_command(command: ShellCommand, lookups: ShellLookups) -> CallFacts:
     """What this command line would do."""
     if len(command.text) > MAX_CHARS:
         reason = f"it is longer than {MAX_CHARS // 1024} KiB: write it into a file first"
@@ -129,32 +91,29 @@ def read_command(command: ShellCommand, around: ShellLookups) -> CallFacts:
             _LOG.info("two parsers disagree on a command of %d characters", len(command.text))
             raise NotPlain("two parsers read it in different ways")
     except NotPlain as reason:
-        return CallFacts((_opaque(command, str(reason), around),))
-    return _Walk(command, parts, around).request()
+        return CallFacts((_opaque(command, str(reason), lookups),))
+    return _Walk(command, parts, lookups).request()
 
 
 class _Walk:
     """Goes through the parts of one plain command line, following `cd`."""
 
     def __init__(
-        self, command: ShellCommand, parts: tuple[Part, ...], around: ShellLookups
+        self, command: ShellCommand, parts: tuple[Part, ...], lookups: ShellLookups
     ) -> None:
         self._command = command
         self._parts = parts
-        self._around = around
-        self._folders = CwdTracker(command.cwd, around.home, self._real)
+        self._lookups = lookups
+        self._folders = CwdTracker(command.cwd, lookups.home, self._real)
         self._altered_by = ""
         self._is_reread = False
 
     def request(self) -> CallFacts:
         facts: list[Fact] = []
         for index, part in enumerate(self._parts):
-            facts.extend(self._facts(part, is_piped=self._is_piped(index)))
+            is_piped = any(near.joint == "|" for near in self._parts[index : index + 2])
+            facts.extend(self._facts(part, is_piped=is_piped))
         return CallFacts(tuple(dict.fromkeys(facts)), ArgvPlan(self._parts))
-
-    def _is_piped(self, index: int) -> bool:
-        following = self._parts[index + 1 : index + 2]
-        return self._parts[index].joint == "|" or any(one.joint == "|" for one in following)
 
     def _facts(self, part: Part, *, is_piped: bool) -> Iterator[Fact]:
         self._folders.enter(part.joint)
@@ -167,7 +126,9 @@ class _Walk:
         refusal = ""
         try:
             judgement = judge_program(part.words)
-            refusal = self._program_refusal(part.argv[0]) or self._git_refusal(judgement)
+            if part.argv[0] not in SHELL_BUILTINS:
+                refusal = self._lookups.program_problem(part.argv[0])
+            refusal = refusal or self._git_refusal(judgement)
             search = recursive_read_of(part.words)
             reads = tuple(self._reads(judgement, search.excluded if search else ()))
             reads += tuple(self._kept(part, search))
@@ -186,12 +147,9 @@ class _Walk:
         self._notice_changes(part)
         if refusal:
             yield from self._changes(part)
-            yield from self._secrets_in_folders(part)
-
-    def _secrets_in_folders(self, part: Part) -> Iterator[PathFact]:
-        """The secrets in folders that a command reads as a whole, such as `tar` and `cp -r`."""
-        places = self._kept_if_known(scan_words(part.words).commands)
-        yield from (PathFact("read", place) for place in places if place.secret)
+            # The secrets in folders that a command reads as a whole, such as `tar` and `cp -r`.
+            places = self._kept_if_known(scan_words(part.words).commands)
+            yield from (PathFact("read", place) for place in places if place.secret)
 
     def _notice_changes(self, part: Part) -> None:
         if part.words[0].text not in TURNS_SHELL:
@@ -200,7 +158,7 @@ class _Walk:
         commands = scan_words(part.words).commands
         if any(words[0] in MOVERS for words in commands):
             folders = self._folders
-            folders.lose(folders_entered(commands, folders.possible, self._around.home))
+            folders.lose(folders_entered(commands, folders.possible, self._lookups.home))
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         loose = self._loosely(part)
@@ -209,7 +167,7 @@ class _Walk:
         kept = self._kept_if_known(read) if refusal else ()
         # What a command line in quotes is redirected to is in none of its commands.
         fed = [*loose.targets, *loose.sources]
-        stored = files_in_git_objects(loose.commands, self._reals(), self._around.git_top)
+        stored = files_in_git_objects(loose.commands, self._reals())
         places = self._mentioned([*_all_words(loose.commands), *fed, *stored]) if refusal else ()
         touched: tuple[ResolvedPath, ...] = ()
         if refusal:
@@ -217,7 +175,7 @@ class _Walk:
             # What `xargs` is fed with stands in the parts before it.
             is_fed = not _TAKES_WORDS.isdisjoint(part.argv)
             text = self._command.text if is_fed else part.text
-            own = self._around.own.touched(loose.commands, self._reals(), text)
+            own = own_places_touched(loose.commands, self._reals(), text, self._lookups)
             touched = (*self._mentioned(arguments), *self._matched(part), *own)
         return CommandFact(
             text=part.text,
@@ -228,7 +186,7 @@ class _Walk:
             forbidden=_destruction(loose, part.text, self._ground(), self._listers(part)),
             collapses=dangerous_if_empty(loose.run, self._ground()) if refusal else "",
             unresolved=UnresolvedParts(
-                commands=_open(loose, self._folders.possible, self._around),
+                commands=_open(loose, self._folders.possible, self._lookups),
                 reads=() if listed is not None else unresolved_paths(loose.open, ()),
                 edits=unresolved_targets(loose.open, ()) if refusal else (),
             ),
@@ -251,7 +209,7 @@ class _Walk:
             for place in self._starts(search, folder):
                 is_linked = os.path.normpath(place.asked) != place.real
                 kind = replace(search, is_linked=True) if is_linked else search
-                found = self._around.kept_beneath(kind, folder, place.real)
+                found = self._lookups.kept_beneath(kind, folder, place.real)
                 if found is None:
                     raise NotReadOnly(f"it reads more files than can be looked at: {NARROWER}")
                 yield from (PathFact("read", one) for one in with_reasons(found, search, folder))
@@ -260,7 +218,7 @@ class _Walk:
         """A pattern in an option must stand for itself: else a file's name takes its place."""
         for word in part.words[1:]:
             if word.has_glob and word.text.startswith("-"):
-                found = self._around.expand(folder, word.text)
+                found = self._lookups.expand(folder, word.text)
                 if found is None or len(found) > 1:
                     raise NotReadOnly(f"{word.text} could become another option; quote it")
 
@@ -272,11 +230,11 @@ class _Walk:
                     f"{text} may be a commit, whose files cannot be looked at from here"
                 )
         if not search.starts or search.program == "git grep":
-            yield self._around.place(folder)
+            yield self._lookups.place(folder)
         for word in search.starts:
             if word.has_glob and any(one.startswith(".") for one in word.text.split("/")[-1:]):
                 raise NotReadOnly(f"{word.text} may stand for `..`, too")
-            yield from (one for one in self._places(word) if self._around.is_folder(one.real))
+            yield from (one for one in self._places(word) if self._lookups.is_folder(one.real))
 
     def _loosely(self, part: Part) -> CommandScan:
         """The part read widely; once all of the line, if its words may have been renamed before."""
@@ -286,8 +244,8 @@ class _Walk:
         return scan_command(self._command.text)
 
     def _ground(self) -> CommandFolders:
-        around = self._around
-        return CommandFolders(folders=self._folders.possible, home=around.home, roots=around.roots)
+        home, roots = self._lookups.home, self._lookups.roots
+        return CommandFolders(folders=self._folders.possible, home=home, roots=roots)
 
     def _listers(self, part: Part) -> list[tuple[str, ...]]:
         """The commands that the input of this one goes through."""
@@ -296,15 +254,17 @@ class _Walk:
         return [one.argv for one in self._parts[at - len(before) : at]]
 
     def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[ResolvedPath, ...]:
-        guesses = ("/", self._around.home) if self._folders.is_lost else ()
-        return tuple(withheld_from_searches(commands, self._reals(), self._around, guesses=guesses))
+        guesses = ("/", self._lookups.home) if self._folders.is_lost else ()
+        return tuple(
+            withheld_from_searches(commands, self._reals(), self._lookups, guesses=guesses)
+        )
 
     def _hooks(self, words: Sequence[str]) -> str:
         """What is to be added to the reason for asking about a git command."""
         if not _changes_git(words):
             return ""
         folders = (self._real(one) for one in self._folders.possible)
-        told = next(filter(None, (self._around.git_hooks(one, words) for one in folders)), "")
+        told = next(filter(None, (self._lookups.git_hooks(one, words) for one in folders)), "")
         return f"; {told}" if told else ""
 
     def _is_grantable(self, part: Part, may_run: Iterable[tuple[str, ...]]) -> bool:
@@ -312,13 +272,12 @@ class _Walk:
             return False
         return not any(runs_inline_code(words) for words in may_run)
 
-    def _program_refusal(self, name: str) -> str:
-        return "" if name in SHELL_BUILTINS else self._around.program_problem(name)
-
     def _git_refusal(self, judgement: ProgramJudgement) -> str:
         if not judgement.uses_git:
             return ""
-        hazards = (self._around.git_hazard(self._real(folder)) for folder in self._folders.possible)
+        hazards = (
+            self._lookups.git_hazard(self._real(folder)) for folder in self._folders.possible
+        )
         return next(filter(None, hazards), "")
 
     def _reads(self, judgement: ProgramJudgement, excluded: Collection[str]) -> Iterator[PathFact]:
@@ -326,37 +285,37 @@ class _Walk:
             if word.text in excluded or f":{word.text}" in excluded:
                 continue
             for place in self._places(word):
-                if judgement.wants_files and self._around.is_folder(place.real):
+                if judgement.wants_files and self._lookups.is_folder(place.real):
                     raise NotReadOnly(f"{word.text} is a folder, whose links it would follow")
                 # Most of what git is told are revisions; only what is there, or is no place for
                 # one, is a path.
                 if not judgement.uses_git or place.exists or not place.inside or place.secret:
                     yield PathFact("read", place)
         for folder in self._folders.possible if judgement.from_top else ():
-            top = self._around.git_top(self._real(folder))
+            top = work_tree_of(self._real(folder))
             for word in judgement.from_top:
                 # It need not be there: git reads it from the repository.
-                place = self._around.place(os.path.join(top, word.text))
+                place = self._lookups.place(os.path.join(top, word.text))
                 if place.inside or place.secret:
                     yield PathFact("read", place)
 
     def _shown_by_git(self, part: Part) -> Iterator[PathFact]:
         for folder in self._folders.possible:
-            shown = self._around.git_secrets(part.words, self._real(folder), self._around.place)
+            shown = shown_secrets(part.words, self._real(folder), self._lookups.place)
             yield from (PathFact("read", place) for place in shown)
 
     def _places(self, word: Word) -> Iterator[ResolvedPath]:
         for folder in self._folders.possible:
             real = self._real(folder)
             if not word.has_glob:
-                yield self._around.place(os.path.join(real, word.text))
+                yield self._lookups.place(os.path.join(real, word.text))
                 if (text := without_cwd_prefix(word.text)) != word.text:
-                    yield self._around.place(os.path.join(real, text))
+                    yield self._lookups.place(os.path.join(real, text))
                 continue
-            found = self._around.expand(real, word.text)
+            found = self._lookups.expand(real, word.text)
             if found is None:
                 raise NotReadOnly(f"{word.text} stands for too many files to look at")
-            yield from (self._around.place(path) for path in found)
+            yield from (self._lookups.place(path) for path in found)
 
     def _move(self, part: Part, *, is_piped: bool) -> str:
         """Follow a `cd`; the answer says why it may not run unasked."""
@@ -364,17 +323,17 @@ class _Walk:
         if self._folders.is_lost:
             self._altered_by = "cd"
             return "dirge can't tell where this `cd` leads"
-        places = [self._around.place(folder) for folder in moved]
+        places = [self._lookups.place(folder) for folder in moved]
         if not all(place.inside and not place.forbidden for place in places):
             return "it leaves the workspace"
-        if not all(self._around.is_folder(place.real) for place in places):
+        if not all(self._lookups.is_folder(place.real) for place in places):
             return "it goes to a folder that is not there"
         return ""
 
     def _left(self) -> Iterator[PathFact]:
         """The folders outside that a part which only looks runs in: many look there untold."""
         for folder in self._folders.possible if self._folders.is_moved else ():
-            place = self._around.place(folder)
+            place = self._lookups.place(folder)
             if not place.inside:
                 yield PathFact("read", place)
 
@@ -383,7 +342,7 @@ class _Walk:
             try:
                 places = tuple(self._places(word))
             except NotReadOnly:
-                places = (self._around.place("/"),)
+                places = (self._lookups.place("/"),)
             yield from (PathFact(op, place) for place in places)
 
     def _matched(self, part: Part) -> Iterator[ResolvedPath]:
@@ -392,34 +351,34 @@ class _Walk:
                 try:
                     yield from tuple(self._places(word))
                 except NotReadOnly:
-                    yield too_many_paths(self._around.place)
+                    yield too_many_paths(self._lookups.place)
 
     def _mentioned(self, words: Iterable[str]) -> tuple[ResolvedPath, ...]:
-        return mentioned_paths(words, self._reals(), self._around.naming)
+        return mentioned_paths(words, self._reals(), self._lookups)
 
     def _reals(self) -> list[str]:
         return [self._real(folder) for folder in self._folders.possible]
 
     def _real(self, folder: str) -> str:
-        return self._around.place(folder).real
+        return self._lookups.place(folder).real
 
 
-def _opaque(command: ShellCommand, reason: str, around: ShellLookups) -> CommandFact:
+def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> CommandFact:
     """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
     loose = scan_command(command.text)
     raw = raw_words(command.text)
-    ground = CommandFolders(folders=[command.cwd], home=around.home, roots=around.roots)
-    folders = folders_entered(loose.commands, [command.cwd], around.home)
+    ground = CommandFolders(folders=[command.cwd], home=lookups.home, roots=lookups.roots)
+    folders = folders_entered(loose.commands, [command.cwd], lookups.home)
     named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
-    reals = [around.place(folder).real for folder in folders]
-    stored = files_in_git_objects(loose.commands, reals, around.git_top)
-    places = mentioned_paths([*_all_words(loose.commands), *named, *stored], folders, around.naming)
-    touched = mentioned_paths([*_arguments(loose.commands), *named], folders, around.naming)
-    guesses = ("/", around.home) if enters_unknown_folder(loose.commands, around.home) else ()
+    reals = [lookups.place(folder).real for folder in folders]
+    stored = files_in_git_objects(loose.commands, reals)
+    places = mentioned_paths([*_all_words(loose.commands), *named, *stored], folders, lookups)
+    touched = mentioned_paths([*_arguments(loose.commands), *named], folders, lookups)
+    guesses = ("/", lookups.home) if enters_unknown_folder(loose.commands, lookups.home) else ()
     searching = (*loose.commands, *reads_of_finds(loose.commands))
-    kept = withheld_from_searches(searching, reals, around, guesses=guesses)
+    kept = withheld_from_searches(searching, reals, lookups, guesses=guesses)
     writing = next((words for words in loose.commands if _changes_git(words)), ())
-    hooks = around.git_hooks(reals[0], writing) if writing else ""
+    hooks = lookups.git_hooks(reals[0], writing) if writing else ""
     return CommandFact(
         text=command.text,
         refusal=f"it cannot be judged: {reason}" + (f"; {hooks}" if hooks else ""),
@@ -428,13 +387,13 @@ def _opaque(command: ShellCommand, reason: str, around: ShellLookups) -> Command
         forbidden=_destruction(loose, command.text, ground),
         collapses=dangerous_if_empty(loose.run, replace(ground, folders=tuple(folders))),
         unresolved=UnresolvedParts(
-            commands=_open(loose, reals, around),
+            commands=_open(loose, reals, lookups),
             reads=unresolved_paths(loose.open, loose.open_sources),
             edits=unresolved_targets(loose.open, loose.open_targets),
         ),
         changes_git=bool(writing),
         reads=(*places, *kept),
-        touches=(*touched, *around.own.touched(loose.commands, reals, command.text)),
+        touches=(*touched, *own_places_touched(loose.commands, reals, command.text, lookups)),
     )
 
 
@@ -493,10 +452,10 @@ def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], ground: Com
 
 
 def _open(
-    loose: CommandScan, folders: Sequence[str], around: ShellLookups
+    loose: CommandScan, folders: Sequence[str], lookups: ShellLookups
 ) -> tuple[UnresolvedCommand, ...]:
     names = partial(names_in, folders)
-    found = unresolved_commands(loose.open, home=around.home, cwd=folders[0], names=names)
+    found = unresolved_commands(loose.open, home=lookups.home, cwd=folders[0], names=names)
     return tuple(dict.fromkeys(found))
 
 

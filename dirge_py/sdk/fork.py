@@ -490,7 +490,7 @@ def fork_in(
     """A fork that works there; what has to be let go of at its end is put on `undo`."""
     machine = _workplace(parent, place, undo)
     toolbox = parent.tools.elsewhere(machine, cwd=place.cwd).toolbox(parent.folders, TodoList())
-    authorizer = parent.authorizer.elsewhere(
+    authorizer = parent.authorizer.for_fork(
         place.gate,
         place.workspace,
         machine.runner,

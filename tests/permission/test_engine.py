@@ -286,7 +286,7 @@ def test_a_rule_that_is_said_to_open_nothing_opens_nothing(
     gate = project.gate(allow(rule))
     decision = gate.decide([project.claim("read" if rule[0] == "r" else "edit", path)])
 
-    assert gate.futility(rule)
+    assert gate.why_ineffective(rule)
     assert decision.effect != "allow"
     assert decision.policy == "hard-deny" or decision.reason.endswith("no rule opens it")
 
@@ -295,4 +295,4 @@ def test_a_rule_that_is_said_to_open_nothing_opens_nothing(
     "rule", ["edit:**", "edit:src/*", "edit:.git*/x", "read:.env*", "read:.git/**", "execute:git *"]
 )
 def test_a_rule_that_could_open_something_is_let_be(project: Project, rule: str) -> None:
-    assert project.gate().futility(rule) == ""
+    assert project.gate().why_ineffective(rule) == ""

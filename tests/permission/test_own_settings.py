@@ -184,7 +184,7 @@ def test_no_rule_and_no_grant_opens_our_settings(own_project: Project) -> None:
 
         assert gate.decide([Claim("edit", path)]).effect == "ask"
         assert gate.decide([own_project.execute(f"touch {path}")]).effect == "ask"
-        assert gate.futility(f"edit:{own_project.config}/**")
+        assert gate.why_ineffective(f"edit:{own_project.config}/**")
 
 
 @pytest.mark.parametrize("command", ["echo CONFIG_ | xargs rm", "echo CONFIG_ | sudo xargs -n1 rm"])
