@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from dirge_py.lib.shell_lexer import Word, word_set
@@ -10,6 +11,7 @@ from dirge_py.lib.shell_lexer import Word, word_set
 OperandRule = Literal["path", "text", "revision", "none"]
 """`revision`: a git revision or a path, nobody can tell which."""
 
+names_in_text = cache(word_set)
 _NUMBER = re.compile(r"-\d+")
 _MOST_COLONS = 8
 
@@ -20,66 +22,39 @@ class NotReadOnly(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What may be said to a program without asking. Long options count only when spelled in full.
+    """What may be said to a program without asking. Lists of names are written as one text.
 
-    `flags` take no value, `values` take one, `attached` may have one glued to them. Of the long
-    options `long_values` take the next word if there is no `=`; `long_flags` may be written with
-    or without `=…` when they are in `long_optional`, too. `paths` lists those options, short or
-    long, whose value is a file to read. The first `lead` operands are text (the pattern of a
-    search) unless one of `lead_options` was given. With `needs`, operands are allowed only beside
-    one of these options. `takes_globs`: a file named like any option of it could do no harm.
+    Long options count only when spelled in full; `--help` and `--version` are always among them.
     """
 
-    flags: str = ""
+    flags: str = field(default="", kw_only=False)
+    """Letters of the options without a value."""
     values: str = ""
+    """Letters of the options with a value."""
     attached: str = ""
-    long_flags: frozenset[str] = frozenset()
-    long_values: frozenset[str] = frozenset()
-    long_optional: frozenset[str] = frozenset()
-    paths: frozenset[str] = frozenset()
+    """Letters of the options that may have a value glued to them."""
+    long: str = ""
+    """Long options without a value."""
+    long_values: str = ""
+    """Long options with a value: behind `=`, or the next word."""
+    long_optional: str = ""
+    """Long options that may have a value, behind `=` only."""
+    paths: str = ""
+    """Options, short or long, whose value is a file to read."""
     operands: OperandRule = "path"
+    """What its operands are."""
     lead: int = 0
-    lead_options: frozenset[str] = frozenset()
-    needs: frozenset[str] = frozenset()
+    """So many of the first operands are text, such as the pattern of a search."""
+    lead_options: str = ""
+    """With one of these options there is no such text."""
+    needs: str = ""
+    """Operands are allowed only beside one of these options."""
     most: int | None = None
+    """How many operands are allowed."""
     takes_globs: bool = False
+    """A file named like any option of it could do no harm."""
     takes_numbers: bool = False
-
-
-def program(
-    flags: str = "",
-    *,
-    values: str = "",
-    attached: str = "",
-    long: str = "",
-    long_values: str = "",
-    long_optional: str = "",
-    paths: str = "",
-    operands: OperandRule = "path",
-    lead: int = 0,
-    lead_options: str = "",
-    needs: str = "",
-    most: int | None = None,
-    takes_globs: bool = False,
-    takes_numbers: bool = False,
-) -> Program:
-    """A row of a table; lists of names are written as one text."""
-    return Program(
-        flags=flags,
-        values=values,
-        attached=attached,
-        long_flags=word_set(long) | {"help", "version"},
-        long_values=word_set(long_values),
-        long_optional=word_set(long_optional),
-        paths=word_set(paths),
-        operands=operands,
-        lead=lead,
-        lead_options=word_set(lead_options),
-        needs=word_set(needs),
-        most=most,
-        takes_globs=takes_globs,
-        takes_numbers=takes_numbers,
-    )
+    """`-5` is an option of it."""
 
 
 @dataclass(slots=True)
@@ -127,9 +102,9 @@ def files_read(row: Program, given: ParsedOptions) -> Iterator[Word]:
     """
     _check_operands(row, given)
     for name, value in given.seen:
-        if name in row.paths and value is not None:
+        if name in names_in_text(row.paths) and value is not None:
             yield value
-    lead = 0 if given.names & row.lead_options else row.lead
+    lead = 0 if given.names & names_in_text(row.lead_options) else row.lead
     for index, word in enumerate(given.operands):
         if index < lead or row.operands == "text":
             # A pattern may turn into file names, and then they are what the program is given.
@@ -163,7 +138,7 @@ def _check_operands(row: Program, given: ParsedOptions) -> None:
     count = len(given.operands)
     if count and row.operands == "none":
         raise NotReadOnly("it takes no arguments when it runs unasked")
-    if count and row.needs and not given.names & row.needs:
+    if count and row.needs and not given.names & names_in_text(row.needs):
         raise NotReadOnly("its arguments could change something")
     if row.most is not None and count > row.most:
         raise NotReadOnly(f"it has more than {row.most} arguments")
@@ -181,13 +156,15 @@ def _long_option(row: Program, word: Word, rest: Iterator[Word]) -> tuple[str, W
     name, has_value, value = word.text[2:].partition("=")
     if "*" in name or "?" in name or "[" in name:
         raise NotReadOnly(f"{word.text} could become another option")
-    if has_value and (name in row.long_values or name in row.long_optional):
-        if word.has_glob and name in row.paths:
+    takes_value = name in names_in_text(row.long_values)
+    is_optional = name in names_in_text(row.long_optional)
+    if has_value and (takes_value or is_optional):
+        if word.has_glob and name in names_in_text(row.paths):
             raise NotReadOnly(f"{word.text} is a pattern")
         return name, Word(value)
-    if not has_value and (name in row.long_flags or name in row.long_optional):
+    if not has_value and (is_optional or name in names_in_text(f"{row.long} help version")):
         return name, None
-    if not has_value and name in row.long_values:
+    if not has_value and takes_value:
         return name, _next_value(word, rest)
     raise NotReadOnly(f"its option --{name} is not on the list of harmless ones")
 

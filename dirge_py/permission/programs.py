@@ -14,16 +14,16 @@ from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.git.commands import judge_git
 from dirge_py.permission.program_options import (
     NotReadOnly,
+    Program,
     files_read,
     parse_options,
     paths_behind_colons,
-    program,
 )
 
 _CONTEXT = "context before-context after-context max-count"
 
 PROGRAMS = {
-    "ls": program(
+    "ls": Program(
         "aAbBcCdDfFgGhiklmnNopqQrRsStuUvxXZ1",
         values="ITw",
         long="all almost-all author escape ignore-backups directory dired file-type full-time"
@@ -35,12 +35,12 @@ PROGRAMS = {
         long_optional="color classify hyperlink",
         takes_globs=True,
     ),
-    "cat": program(
+    "cat": Program(
         "AbeEnstTuv",
         long="show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
         takes_globs=True,
     ),
-    "head": program(
+    "head": Program(
         "qvz",
         values="nc",
         long="quiet silent verbose zero-terminated",
@@ -48,15 +48,15 @@ PROGRAMS = {
         takes_numbers=True,
         takes_globs=True,
     ),
-    "tail": program(
+    "tail": Program(
         "qvz",
         values="nc",
         long="quiet silent verbose zero-terminated",
         long_values="lines bytes",
         takes_numbers=True,
     ),
-    "wc": program("clLmw", long="bytes chars lines max-line-length words", long_values="total"),
-    "nl": program(
+    "wc": Program("clLmw", long="bytes chars lines max-line-length words", long_values="total"),
+    "nl": Program(
         "p",
         values="bdfhilnsvw",
         long="no-renumber",
@@ -65,7 +65,7 @@ PROGRAMS = {
         " number-width",
         takes_globs=True,
     ),
-    "sort": program(
+    "sort": Program(
         "bcCdfghiMnrRsuVz",
         values="kt",
         long="ignore-leading-blanks dictionary-order ignore-case general-numeric-sort"
@@ -74,7 +74,7 @@ PROGRAMS = {
         long_values="key field-separator parallel sort",
         long_optional="check",
     ),
-    "uniq": program(
+    "uniq": Program(
         "cdDiuz",
         values="fsw",
         long="count repeated ignore-case unique zero-terminated",
@@ -82,17 +82,17 @@ PROGRAMS = {
         long_optional="all-repeated group",
         most=1,
     ),
-    "cut": program(
+    "cut": Program(
         "nsz",
         values="bcdf",
         long="complement only-delimited zero-terminated",
         long_values="bytes characters delimiter fields output-delimiter",
         takes_globs=True,
     ),
-    "tr": program(
+    "tr": Program(
         "cCdst", long="complement delete squeeze-repeats truncate-set1", operands="text", most=2
     ),
-    "diff": program(
+    "diff": Program(
         "abBdeEinNpqstTuwyZ",
         values="CUWIFLx",
         long="normal brief report-identical-files context unified ed rcs side-by-side"
@@ -104,20 +104,20 @@ PROGRAMS = {
         long_optional="color context unified",
         most=2,
     ),
-    "stat": program(
+    "stat": Program(
         "Lft",
         values="c",
         long="dereference file-system terse",
         long_values="format printf",
         takes_globs=True,
     ),
-    "file": program(
+    "file": Program(
         "bhikLNnr0",
         values="F",
         long="brief mime mime-type mime-encoding extension keep-going no-dereference raw print0",
         long_values="separator",
     ),
-    "basename": program(
+    "basename": Program(
         "az",
         values="s",
         long="multiple zero",
@@ -125,8 +125,8 @@ PROGRAMS = {
         operands="text",
         takes_globs=True,
     ),
-    "dirname": program("z", long="zero", operands="text", takes_globs=True),
-    "realpath": program(
+    "dirname": Program("z", long="zero", operands="text", takes_globs=True),
+    "realpath": Program(
         "eELmPqsz",
         long="canonicalize-existing canonicalize-missing logical physical quiet strip"
         " no-symlinks zero",
@@ -134,25 +134,25 @@ PROGRAMS = {
         paths="relative-to relative-base",
         takes_globs=True,
     ),
-    "readlink": program(
+    "readlink": Program(
         "efmnqsvz",
         long="canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent"
         " verbose zero",
         takes_globs=True,
     ),
-    "which": program("a", long="all", operands="text"),
-    "type": program("afpPt", operands="text"),
-    "pwd": program("LP", operands="none"),
-    "uname": program(
+    "which": Program("a", long="all", operands="text"),
+    "type": Program("afpPt", operands="text"),
+    "pwd": Program("LP", operands="none"),
+    "uname": Program(
         "asnrvmpio",
         long="all kernel-name nodename kernel-release kernel-version machine processor"
         " hardware-platform operating-system",
         operands="none",
     ),
-    "whoami": program(operands="none"),
-    "hostname": program(operands="none"),
-    "env": program(operands="none"),
-    "du": program(
+    "whoami": Program(operands="none"),
+    "hostname": Program(operands="none"),
+    "env": Program(operands="none"),
+    "du": Program(
         "abchklmsSx0",
         values="dtB",
         long="all apparent-size bytes total human-readable separate-dirs si summarize"
@@ -161,9 +161,9 @@ PROGRAMS = {
         long_optional="time",
         takes_globs=False,
     ),
-    "sha256sum": program("btz", long="binary text tag zero"),
-    "md5sum": program("btz", long="binary text tag zero"),
-    "grep": program(
+    "sha256sum": Program("btz", long="binary text tag zero"),
+    "md5sum": Program("btz", long="binary text tag zero"),
+    "grep": Program(
         "EFGPivywxcLlqsabHhnoTUZzrI",
         values="eABCm",
         long="extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case"
@@ -176,7 +176,7 @@ PROGRAMS = {
         lead_options="e regexp",
         takes_numbers=True,
     ),
-    "rg": program(
+    "rg": Program(
         "abcFHhIilNnopPqsSUuvVwx0.",
         values="eABCmMgtTjrd",
         long="files type-list count count-matches files-with-matches files-without-match"
@@ -209,7 +209,7 @@ _FIND_TEXT = word_set(
     " -user -group -uid -gid -links -inum -printf -used -fstype"
 )
 _FIND_PATH = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
-_DATE = program(
+_DATE = Program(
     "uR",
     values="dr",
     attached="I",

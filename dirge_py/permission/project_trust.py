@@ -2,6 +2,7 @@
 
 Its files are read once, within limits, and never through a link. The bytes that are hashed are kept
 and are what is loaded later, so nothing can be exchanged between the question and the loading.
+What a person said is in `trust.json` in the state folder.
 """
 
 import contextlib
@@ -10,9 +11,9 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
@@ -44,18 +45,6 @@ _FOLDERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActingFileContent:
-    """One acting file as it was read."""
-
-    path: str
-    """Its path, relative to the project."""
-    content: bytes
-    """The bytes."""
-    sha256: str
-    """Their hash."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRecord:
     """What a person said about one folder."""
 
@@ -69,12 +58,7 @@ class TrustRecord:
     """Hashes by path of what is not."""
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "device": self.device,
-            "inode": self.inode,
-            "accepted": dict(self.accepted),
-            "declined": dict(self.declined),
-        }
+        return asdict(self)
 
 
 def record_from(value: Any) -> TrustRecord:
@@ -124,25 +108,21 @@ def files_digest(files: Iterable[tuple[str, str]]) -> str:
 
 
 def judge_files(
-    brought: Iterable[ActingFileContent], record: TrustRecord | None, *, device: int, inode: int
+    files: Iterable[ActingFile], record: TrustRecord | None, *, device: int, inode: int
 ) -> tuple[ActingFile, ...]:
     """Each file with what the record says of it. A record of another folder says nothing."""
-    accepted: Mapping[str, str] = {}
-    if record is not None and (record.device, record.inode) == (device, inode):
-        accepted = record.accepted
+    is_about = record is not None and (record.device, record.inode) == (device, inode)
+    accepted = record.accepted if record is not None and is_about else {}
     return tuple(
-        ActingFile(
-            path=file.path,
-            kind=acting_kind(file.path),
-            size=len(file.content),
-            sha256=file.sha256,
+        replace(
+            file,
             state="new"
             if file.path not in accepted
             else "trusted"
             if accepted[file.path] == file.sha256
             else "changed",
         )
-        for file in brought
+        for file in files
     )
 
 
@@ -220,7 +200,12 @@ class TrustStore:
         try:
             if len(content) > _MAX_BYTES:
                 raise ValueError("it is larger than 4 MiB")
-            return _records(json.loads(content))
+            match json.loads(content):
+                case {"version": int(version), "projects": dict(projects)}:
+                    if version != _VERSION:
+                        raise ValueError(f"version {version} is not known here")
+                    return {str(path): record_from(record) for path, record in projects.items()}
+            raise ValueError("it is no list of projects")
         except (ValueError, RecursionError) as error:
             raise self._damaged(str(error)) from None
 
@@ -249,15 +234,6 @@ class TrustStore:
             os.close(descriptor)
 
 
-def _records(value: Any) -> dict[str, TrustRecord]:
-    match value:
-        case {"version": int(version), "projects": dict(projects)}:
-            if version != _VERSION:
-                raise ValueError(f"version {version} is not known here")
-            return {str(path): record_from(record) for path, record in projects.items()}
-    raise ValueError("it is no list of projects")
-
-
 _MOST_FILES = 256
 _MOST_ENTRIES = 4096
 _MOST_LEVELS = 8
@@ -275,63 +251,24 @@ class RefusedFile:
     """Why it is never loaded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActingFiles:
-    """What was found in a project."""
-
-    device: int
-    """The device of the folder it was found in."""
-    inode: int
-    """The inode of that folder."""
-    files: tuple[ActingFileContent, ...] = ()
-    """The files that would act."""
-    refused: tuple[RefusedFile, ...] = ()
-    """What would act and is never loaded."""
-    too_much: str = ""
-    """Why nobody could be expected to judge it; then nothing else is there."""
-
-
 class _TooMuch(Exception):
     """More than a person could look through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Finds:
-    files: list[ActingFileContent] = field(default_factory=list)
+class _FoundFiles:
+    """What was found so far, with the content of each file that would act."""
+
+    files: dict[ActingFile, bytes] = field(default_factory=dict)
     refused: list[RefusedFile] = field(default_factory=list)
 
 
-def read_acting_files(root: Path) -> ActingFiles:
-    """Everything below `.dirge` of the folder `root` (a physical path) that would act.
-
-    Raises:
-        OSError: `root` cannot be opened.
-    """
-    anchor = open_folder_handle(str(root))
-    try:
-        status = os.fstat(anchor)
-        finds, too_much = _Finds(), ""
-        try:
-            _read_all(anchor, finds)
-        except _TooMuch as problem:
-            finds, too_much = _Finds(), str(problem)
-        return ActingFiles(
-            device=status.st_dev,
-            inode=status.st_ino,
-            files=tuple(sorted(finds.files, key=lambda file: file.path)),
-            refused=tuple(sorted(finds.refused, key=lambda each: each.path)),
-            too_much=too_much,
-        )
-    finally:
-        os.close(anchor)
-
-
-def _read_all(anchor: int, finds: _Finds) -> None:
+def _read_all(anchor: int, found: _FoundFiles) -> None:
     left, room = _MOST_ENTRIES, _MOST_BYTES
     folders = [FOLDER]
     while folders:
         folder = folders.pop()
-        for name, mode in _entries(anchor, folder, finds):
+        for name, mode in _entries(anchor, folder, found):
             left -= 1
             if left < 0:
                 raise _TooMuch(f"{FOLDER} holds more than {_MOST_ENTRIES} entries")
@@ -342,14 +279,14 @@ def _read_all(anchor: int, finds: _Finds) -> None:
                     raise _TooMuch(f"{path} lies too deep")
                 folders += [path] if is_folder else []
             elif acting_kind(path) or (is_folder and stat.S_ISLNK(mode)):
-                room -= _take(anchor, path, mode, finds)
-                if len(finds.files) > _MOST_FILES:
+                room -= _read_file(anchor, path, mode, found)
+                if len(found.files) > _MOST_FILES:
                     raise _TooMuch(f"{FOLDER} holds more than {_MOST_FILES} files that would act")
                 if room < 0:
                     raise _TooMuch(f"the files of {FOLDER} are larger than 8 MiB together")
 
 
-def _entries(anchor: int, folder: str, finds: _Finds) -> Iterator[tuple[str, int]]:
+def _entries(anchor: int, folder: str, found: _FoundFiles) -> Iterator[tuple[str, int]]:
     """(name, mode) of each entry of the folder, in the order of their names."""
     try:
         handle = open_beneath(anchor, folder, AS_FOLDER)
@@ -357,7 +294,7 @@ def _entries(anchor: int, folder: str, finds: _Finds) -> Iterator[tuple[str, int
         return
     except OSError as error:
         reason = "it is a link" if _is_link(anchor, folder) else reason_of(error)
-        finds.refused.append(RefusedFile(path=folder, reason=reason))
+        found.refused.append(RefusedFile(path=folder, reason=reason))
         return
     try:
         with os.scandir(handle) as entries:
@@ -371,33 +308,30 @@ def _entries(anchor: int, folder: str, finds: _Finds) -> Iterator[tuple[str, int
         os.close(handle)
 
 
-def _take(anchor: int, path: str, mode: int, finds: _Finds) -> int:
-    """Read one file, or note why not; returns how many bytes were taken."""
+def _read_file(anchor: int, path: str, mode: int, found: _FoundFiles) -> int:
+    """Read one file, or note why not; returns how many bytes were read."""
     if not stat.S_ISREG(mode):
         reason = "it is a link" if stat.S_ISLNK(mode) else "it is no regular file"
-        finds.refused.append(RefusedFile(path=path, reason=reason))
+        found.refused.append(RefusedFile(path=path, reason=reason))
         return 0
     try:
-        content = _content(anchor, path)
+        descriptor = open_beneath(anchor, path, FILE)
+        with open(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError("it is no regular file")
+            content = stream.read(_MOST_FILE_BYTES + 1)
     except FileNotFoundError:
         return 0
     except OSError as error:
-        finds.refused.append(RefusedFile(path=path, reason=reason_of(error)))
+        found.refused.append(RefusedFile(path=path, reason=reason_of(error)))
         return 0
     if len(content) > _MOST_FILE_BYTES:
-        finds.refused.append(RefusedFile(path=path, reason="it is larger than 1 MiB"))
+        found.refused.append(RefusedFile(path=path, reason="it is larger than 1 MiB"))
         return 0
-    sha256 = hashlib.sha256(content).hexdigest()
-    finds.files.append(ActingFileContent(path=path, content=content, sha256=sha256))
-    return len(content)
-
-
-def _content(anchor: int, path: str) -> bytes:
-    descriptor = open_beneath(anchor, path, FILE)
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is no regular file")
-        return stream.read(_MOST_FILE_BYTES + 1)
+    sha256, size = hashlib.sha256(content).hexdigest(), len(content)
+    file = ActingFile(path=path, kind=acting_kind(path), size=size, sha256=sha256)
+    found.files[file] = content
+    return size
 
 
 def _is_link(anchor: int, path: str) -> bool:
@@ -538,29 +472,48 @@ def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
     home = _home(environment)
     root = project_root(cwd, home)
     try:
-        found = read_acting_files(root)
+        project = _read_project(root, environment)
     except OSError as error:
         # A folder that cannot be opened has nothing to load; working in it fails soon enough.
         return ProjectTrust(root=root, obstacle=error.strerror or "it cannot be opened")
-    if not (found.files or found.refused or found.too_much):
+    if not (project.files or project.refused or project.obstacle):
         return ProjectTrust(root=root)
-    obstacle = found.too_much or why_untrustable(root, home)
+    obstacle = project.obstacle or why_untrustable(root, home)
     record = None
     if not obstacle:
         try:
             record = TrustStore(state_dir(environment)).record(root)
         except TrustDamaged as error:
             obstacle = error.message.removesuffix(".")
-    whole = ProjectTrust(
+    return _judged(replace(project, obstacle=obstacle), record)
+
+
+def _read_project(root: Path, environment: Mapping[str, str]) -> ProjectTrust:
+    """Everything below `.dirge` of the physical folder `root` that would act; nothing is judged.
+
+    Raises:
+        OSError: `root` cannot be opened.
+    """
+    anchor = open_folder_handle(str(root))
+    try:
+        status = os.fstat(anchor)
+        found, too_much = _FoundFiles(), ""
+        try:
+            _read_all(anchor, found)
+        except _TooMuch as problem:
+            found, too_much = _FoundFiles(), str(problem)
+    finally:
+        os.close(anchor)
+    return ProjectTrust(
         root=root,
-        obstacle=obstacle,
-        refused=found.refused,
-        device=found.device,
-        inode=found.inode,
-        contents={file.path: file.content for file in found.files},
+        files=tuple(sorted(found.files, key=lambda file: file.path)),
+        refused=tuple(sorted(found.refused, key=lambda file: file.path)),
+        obstacle=too_much,
+        device=status.st_dev,
+        inode=status.st_ino,
+        contents={file.path: content for file, content in found.files.items()},
         environment=environment,
     )
-    return _judged(whole, found.files, record)
 
 
 def trust_project(project: ProjectTrust) -> ProjectTrust:
@@ -577,7 +530,7 @@ def trust_project(project: ProjectTrust) -> ProjectTrust:
         inode=project.inode,
         accepted={file.path: file.sha256 for file in project.files},
     )
-    trusted = _judged(project, _brought(project), record)
+    trusted = _judged(project, record)
     # Judged by what it says before it is kept: a start that fails should not fail again unasked.
     _ = trusted.rules
     TrustStore(state_dir(project.environment)).put(project.root, record)
@@ -633,11 +586,9 @@ class TrustGate:
         self._project = trust_project(project) if is_trusted else decline_project(project)
 
 
-def _judged(
-    project: ProjectTrust, brought: Sequence[ActingFileContent], record: TrustRecord | None
-) -> ProjectTrust:
+def _judged(project: ProjectTrust, record: TrustRecord | None) -> ProjectTrust:
     at = {"device": project.device, "inode": project.inode}
-    files = judge_files(brought, record, **at)
+    files = judge_files(project.files, record, **at)
     waiting = tuple(file for file in files if file.state != "trusted")
     is_open = bool(waiting) and not is_answered(waiting, record, **at) and not project.obstacle
     is_trusted = bool(files) and not waiting and not project.obstacle
@@ -652,13 +603,6 @@ def _judged(
         files=files,
         digest=files_digest((file.path, file.sha256) for file in files),
         offer=offer if is_open else None,
-    )
-
-
-def _brought(project: ProjectTrust) -> tuple[ActingFileContent, ...]:
-    return tuple(
-        ActingFileContent(path=file.path, content=project.contents[file.path], sha256=file.sha256)
-        for file in project.files
     )
 
 

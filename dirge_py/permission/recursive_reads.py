@@ -28,7 +28,12 @@ from dirge_py.permission.ignore_files import (
     unbraced,
 )
 from dirge_py.permission.path_resolver import PathResolver, is_public
-from dirge_py.permission.program_options import NotReadOnly, ParsedOptions, parse_options
+from dirge_py.permission.program_options import (
+    NotReadOnly,
+    ParsedOptions,
+    names_in_text,
+    parse_options,
+)
 from dirge_py.permission.programs import PROGRAMS
 from dirge_py.permission.protected import why_secret
 from dirge_py.permission.rules import PolicySet, Rule, anchored, forbids
@@ -322,7 +327,7 @@ def only_files_of(found: FileFilter) -> list[str] | None:
 
 
 def _given(program: str, given: ParsedOptions) -> RecursiveRead:
-    lead = 0 if given.names & PROGRAMS[program].lead_options else 1
+    lead = 0 if given.names & names_in_text(PROGRAMS[program].lead_options) else 1
     return RecursiveRead(
         program=program,
         starts=tuple(word for word in given.operands[lead:] if word.text != "-"),

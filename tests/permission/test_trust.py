@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.permission.project_trust import (
-    ActingFileContent,
     TrustRecord,
     acting_kind,
     files_digest,
@@ -18,20 +17,21 @@ from dirge_py.permission.project_trust import (
     record_from,
     why_untrustable,
 )
+from dirge_py.types.questions import ActingFile
 
 AT = {"device": 1, "inode": 2}
 HASHES = st.sampled_from([digit * 64 for digit in "0123"])
 FILES = st.dictionaries(st.text(max_size=4), HASHES, max_size=4)
 
 
-def brought(**hashes: str) -> list[ActingFileContent]:
+def brought(**hashes: str) -> list[ActingFile]:
     return [
-        ActingFileContent(path=f".dirge/plugins/{name}.py", content=b"x", sha256=sha256)
+        ActingFile(path=f".dirge/plugins/{name}.py", kind="plugin", size=1, sha256=sha256)
         for name, sha256 in hashes.items()
     ]
 
 
-def record(*files: ActingFileContent) -> TrustRecord:
+def record(*files: ActingFile) -> TrustRecord:
     return TrustRecord(**AT, accepted={file.path: file.sha256 for file in files})
 
 

@@ -30,7 +30,6 @@ from dirge_py.permission.program_options import (
     Program,
     files_read,
     parse_options,
-    program,
 )
 from dirge_py.permission.protected import SECRET_NAMES, why_secret
 
@@ -67,7 +66,7 @@ _LOG_EQUALS = (
     " max-count skip since after until before author committer grep format date encoding exclude"
     " decorate-refs decorate-refs-exclude min-parents max-parents diff-merges grep-reflog"
 )
-_LOG = program(
+_LOG = Program(
     "pusaRbwzWiEFPgcmt0",
     values="nSGLI",
     attached="UMCBDX",
@@ -77,14 +76,14 @@ _LOG = program(
     takes_numbers=True,
 )
 _SUBCOMMANDS = {
-    "status": program(
+    "status": Program(
         "sbvz",
         attached="u",
         long="short branch long verbose show-stash null ahead-behind no-ahead-behind renames"
         " no-renames no-column",
         long_optional="porcelain untracked-files ignored ignore-submodules find-renames column",
     ),
-    "diff": program(
+    "diff": Program(
         "pusaRbwzWc",
         values="SGI",
         attached="UMCBDXl",
@@ -94,7 +93,7 @@ _SUBCOMMANDS = {
     ),
     "log": _LOG,
     "show": _LOG,
-    "branch": program(
+    "branch": Program(
         "arv",
         long="all remotes verbose list show-current no-color no-abbrev ignore-case no-column",
         long_values="contains no-contains merged no-merged points-at",
@@ -102,7 +101,7 @@ _SUBCOMMANDS = {
         operands="text",
         needs="list",
     ),
-    "tag": program(
+    "tag": Program(
         "li",
         attached="n",
         long="list ignore-case no-column",
@@ -111,7 +110,7 @@ _SUBCOMMANDS = {
         operands="text",
         needs="l list",
     ),
-    "rev-parse": program(
+    "rev-parse": Program(
         "q",
         long="show-toplevel git-dir git-common-dir absolute-git-dir show-prefix show-cdup verify"
         " quiet is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository"
@@ -120,20 +119,20 @@ _SUBCOMMANDS = {
         long_optional="short abbrev-ref branches tags remotes path-format",
         operands="revision",
     ),
-    "ls-files": program(
+    "ls-files": Program(
         "cdmosuktzvfi",
         values="x",
         long="cached deleted modified others ignored stage unmerged killed directory"
         " no-empty-directory eol exclude-standard full-name error-unmatch deduplicate",
         long_optional="abbrev exclude format",
     ),
-    "ls-tree": program(
+    "ls-tree": Program(
         "rdtlz",
         long="name-only name-status full-name full-tree long object-only",
         long_optional="abbrev format",
         operands="revision",
     ),
-    "blame": program(
+    "blame": Program(
         "bcltfnspwe",
         values="L",
         attached="MC",
@@ -142,7 +141,7 @@ _SUBCOMMANDS = {
         long_optional="since date abbrev ignore-rev",
         operands="revision",
     ),
-    "shortlog": program(
+    "shortlog": Program(
         "nsec",
         attached="w",
         long="summary numbered email committer no-merges merges all first-parent",
@@ -150,15 +149,15 @@ _SUBCOMMANDS = {
         " max-count",
         operands="revision",
     ),
-    "describe": program(
+    "describe": Program(
         long="tags all long always contains exact-match first-parent debug",
         long_optional="abbrev match exclude candidates",
         operands="revision",
     ),
-    "merge-base": program(
+    "merge-base": Program(
         "a", long="all octopus is-ancestor fork-point independent", operands="revision"
     ),
-    "grep": program(
+    "grep": Program(
         "aiIwvhHEGPFnlLzocpWqr",
         values="ABCem",
         long="cached untracked text ignore-case word-regexp invert-match full-name"
@@ -172,7 +171,7 @@ _SUBCOMMANDS = {
         lead_options="e",
         takes_numbers=True,
     ),
-    "rev-list": program(
+    "rev-list": Program(
         values="n",
         long="count all reverse merges no-merges first-parent left-right oneline abbrev-commit"
         " topo-order date-order boundary objects parents cherry-pick left-only right-only",
@@ -181,27 +180,27 @@ _SUBCOMMANDS = {
         operands="revision",
         takes_numbers=True,
     ),
-    "show-ref": program(
+    "show-ref": Program(
         "qds",
         long="heads branches tags verify quiet head dereference exists",
         long_optional="hash abbrev",
         operands="text",
     ),
-    "check-ignore": program("qvn", long="quiet verbose non-matching no-index"),
+    "check-ignore": Program("qvn", long="quiet verbose non-matching no-index"),
 }
 _VERBS = {
     "remote": {
-        "": program("v", long="verbose", operands="none"),
-        "get-url": program(long="all push", operands="text", most=1),
+        "": Program("v", long="verbose", operands="none"),
+        "get-url": Program(long="all push", operands="text", most=1),
     },
     "stash": {
-        "list": program("", long="oneline", long_optional="format date", operands="none",
+        "list": Program("", long="oneline", long_optional="format date", operands="none",
                         takes_numbers=True),
     },
-    "worktree": {"list": program("vz", long="porcelain verbose", operands="none")},
+    "worktree": {"list": Program("vz", long="porcelain verbose", operands="none")},
     "config": {
-        "--get": program(operands="text", most=1),
-        "--get-all": program(operands="text", most=1),
+        "--get": Program(operands="text", most=1),
+        "--get-all": Program(operands="text", most=1),
     },
 }  # fmt: skip
 _ENTERING = re.compile(r"--ignore-submodules=(?!(?:all|dirty)\Z).*", re.DOTALL)
