@@ -8,7 +8,7 @@ wrappers, and the subcommands that run whatever they are given.
 
 import os.path
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -56,7 +56,7 @@ _REASONS: dict[TableRow, str] = {
 _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
 
 
-def table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
+def _table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
     """The line of the table that this falls under."""
     if isinstance(fact, CommandFact):
         if not fact.refusal:
@@ -78,11 +78,7 @@ def table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
     return "remember"
 
 
-def default_effect(row: TableRow, mode: Mode) -> Effect:
-    return _EFFECTS[row, mode]
-
-
-def default_reason(row: TableRow, fact: Fact) -> str:
+def _default_reason(row: TableRow, fact: Fact) -> str:
     """The line of the table as a reason."""
     if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
@@ -174,36 +170,32 @@ def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
     yield _protected(fact, policy)
     yield _granted(fact, policy)
     last = _last_rule(fact, policy)
-    for name in ("allow", "ask"):
-        spoken = last if last and last.effect == name else None
-        yield _rule_vote("allow-rule" if name == "allow" else "ask-rule", spoken)
+    names: Mapping[Effect, Policy] = {"allow": "allow-rule", "ask": "ask-rule"}
+    for effect, name in names.items():
+        if last is not None and last.effect == effect:
+            yield _Vote(name, effect, _said(last, f"{effect}s it"))
+        else:
+            yield _Vote(name)
     yield from _default_votes(fact, policy)
 
 
 def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> ClaimDecision:
     spoken = [vote for vote in votes if vote.effect]
     winner, default = spoken[0], spoken[-1]
-    if winner.effect != "deny" and _is_overruled(winner, default, policy):
+    is_yolo = policy.mode == "yolo" and not winner.is_firm
+    if winner.effect != "deny" and (default.effect == "deny" or is_yolo):
         winner = default
+    reason = winner.reason
+    if winner.policy == "protected" and any(v.policy in ("grant", "allow-rule") for v in spoken):
+        reason += ", and no rule opens it"
     return ClaimDecision(
         op=fact.op,
         resource=fact.resource,
         effect=winner.effect or "ask",
         policy=winner.policy,
-        reason=winner.reason + _in_spite_of(winner, spoken),
+        reason=reason,
         real=fact.place.real if isinstance(fact, PathFact) else None,
     )
-
-
-def _in_spite_of(winner: _Vote, spoken: list[_Vote]) -> str:
-    """Why a name is still asked about although somebody wrote a rule that allows it."""
-    is_given = any(vote.policy in ("grant", "allow-rule") for vote in spoken)
-    return ", and no rule opens it" if winner.policy == "protected" and is_given else ""
-
-
-def _is_overruled(winner: _Vote, default: _Vote, policy: PolicySet) -> bool:
-    """Whether the mode decides in place of the first policy that spoke."""
-    return default.effect == "deny" or (policy.mode == "yolo" and not winner.is_firm)
 
 
 def _forbidden(fact: Fact, policy: PolicySet) -> str:
@@ -212,39 +204,28 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
     if not isinstance(fact, CommandFact):
         return ""
     named = (place.forbidden for place in fact.reads + fact.touches if place.forbidden)
-    return fact.forbidden or next(named, "") or (_emptied(fact) if policy.mode == "yolo" else "")
-
-
-def _emptied(fact: CommandFact) -> str:
-    """Only for yolo, where nobody is asked."""
-    if not fact.collapses:
-        return ""
-    return (
-        f"{fact.collapses} would be everything if a variable in it were empty:"
-        " write the path out, or `${NAME:?}`"
-    )
+    why = fact.forbidden or next(named, "")
+    # Only in yolo, where nobody is asked.
+    if not why and fact.collapses and policy.mode == "yolo":
+        why = (
+            f"{fact.collapses} would be everything if a variable in it were empty:"
+            " write the path out, or `${NAME:?}`"
+        )
+    return why
 
 
 def _denied(fact: Fact, policy: PolicySet) -> _Vote:
     """What a deny rule says: where it is not sure that it hits, yolo denies, and others ask."""
-    hit = _first_hit(fact, policy)
-    if hit:
-        return _Vote("deny-rule", "deny", hit)
-    for rule in (*policy.rules, *policy.project_rules):
-        doubt = may_forbid(rule, fact) if rule.effect == "deny" else ""
-        if doubt:
+    denying = [rule for rule in policy.rules + policy.project_rules if rule.effect == "deny"]
+    for rule in denying:
+        if hit := forbids(rule, fact, policy.anchors):
+            said = f"denies {hit}" if hit != fact.resource else "denies it"
+            return _Vote("deny-rule", "deny", _said(rule, said))
+    for rule in denying:
+        if doubt := may_forbid(rule, fact):
             effect: Effect = "deny" if policy.mode == "yolo" else "ask"
             return _Vote("deny-rule", effect, _said(rule, f"may deny it: {doubt}"))
     return _Vote("deny-rule")
-
-
-def _first_hit(fact: Fact, policy: PolicySet) -> str:
-    for rule in (*policy.rules, *policy.project_rules):
-        if rule.effect == "deny":
-            hit = forbids(rule, fact, policy.anchors)
-            if hit:
-                return _said(rule, f"denies {hit}" if hit != fact.resource else "denies it")
-    return ""
 
 
 def _protected(fact: Fact, policy: PolicySet) -> _Vote:
@@ -291,16 +272,10 @@ def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
     return next((rule for rule in ordered if matches[rule.effect](rule)), None)
 
 
-def _rule_vote(name: Policy, rule: Rule | None) -> _Vote:
-    if rule is None:
-        return _Vote(name)
-    return _Vote(name, rule.effect, _said(rule, f"{rule.effect}s it"))
-
-
 def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
-    row = table_row(fact, is_sandboxed=policy.is_sandboxed)
-    effect, usual = default_effect(row, policy.mode), default_effect(row, "standard")
-    reason = default_reason(row, fact)
+    row = _table_row(fact, is_sandboxed=policy.is_sandboxed)
+    effect, usual = _EFFECTS[row, policy.mode], _EFFECTS[row, "standard"]
+    reason = _default_reason(row, fact)
     speaker: Policy = "builtin" if effect == "allow" else "default"
     if effect != usual:
         speaker, reason = "mode", f"{policy.mode} mode: {reason}"
@@ -314,16 +289,13 @@ def _grant(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
     for fact, claim in zip(request.facts, claims, strict=True):
         if claim.effect != "ask":
             continue
-        if claim.policy in ("protected", "deny-rule") or not _is_repeatable(fact):
+        is_once = (isinstance(fact, CommandFact) and not fact.is_grantable) or (
+            isinstance(fact, PathFact) and not fact.place.inside
+        )
+        if is_once or claim.policy in ("protected", "deny-rule"):
             return ()
         rules.append(exact_rule(fact))
     return tuple(dict.fromkeys(rules))
-
-
-def _is_repeatable(fact: Fact) -> bool:
-    if isinstance(fact, CommandFact):
-        return fact.is_grantable
-    return not isinstance(fact, PathFact) or fact.place.inside
 
 
 def _wider(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:

@@ -90,29 +90,15 @@ class Decision:
     def as_json(self) -> dict[str, Any]:
         """The shape that `dirge why --json` prints."""
         return {
-            "effect": self.effect,
-            "policy": self.policy,
-            "reason": self.reason,
-            "claims": [
-                {
-                    "op": claim.op,
-                    "resource": claim.resource,
-                    "effect": claim.effect,
-                    "policy": claim.policy,
-                    "reason": claim.reason,
-                }
-                for claim in self.claims
-            ],
-            "trace": [
-                {
-                    "claim": line.claim,
-                    "policy": line.policy,
-                    "effect": line.effect,
-                    "reason": line.reason,
-                }
-                for line in self.trace
-            ],
+            **_named(self, "effect policy reason"),
+            "claims": [_named(claim, "op resource effect policy reason") for claim in self.claims],
+            "trace": [_named(line, "claim policy effect reason") for line in self.trace],
         }
+
+
+def _named(record: object, fields: str) -> dict[str, Any]:
+    """The values of these fields by their names."""
+    return {name: getattr(record, name) for name in fields.split()}
 
 
 def strictest(effects: Iterable[Effect]) -> Effect:
@@ -125,10 +111,11 @@ def explain(decision: Decision, tool: str, input_text: str) -> str:
     lines = [f"{tool} {input_text}", f"{decision.effect}: {decision.reason} [{decision.policy}]"]
     votes = decision.votes()
     for claim in decision.claims:
-        lines += ["", f"{claim.op} {claim.resource}", f"  → {claim.effect} [{claim.policy}]"]
+        name = f"{claim.op} {claim.resource}"
+        lines += ["", name, f"  → {claim.effect} [{claim.policy}]"]
         if claim.real and claim.real != claim.resource:
             lines.append(f"  leads to {claim.real}")
-        lines += map(_vote_line, votes.get(f"{claim.op} {claim.resource}", ()))
+        lines += map(_vote_line, votes.get(name, ()))
     if decision.grant:
         lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
     if decision.wider:
@@ -183,15 +170,9 @@ class PastDecision:
 
     def as_record(self) -> dict[str, Any]:
         return {
-            "number": self.number,
-            "call_id": self.call_id,
-            "tool": self.tool,
-            "effect": self.effect,
-            "policy": self.policy,
-            "reason": self.reason,
+            **_named(self, "number call_id tool effect policy reason"),
             "claims": list(self.claims),
-            "digest": self.digest,
-            "text": self.text,
+            **_named(self, "digest text"),
             **({"tried": list(map(_as_plain, self.tried))} if self.tried else {}),
             **({"family": list(self.family)} if self.family else {}),
             **({"files": dict(self.files)} if self.files is not None else {}),
@@ -260,10 +241,7 @@ class DecisionLog:
 
     def restore(self, records: Sequence[Any]) -> None:
         """Take back what an earlier process stored; what cannot be read is left out."""
-        for record in records:
-            past = _restored(record)
-            if past is not None:
-                self._kept.append(past)
+        self._kept.extend(past for record in records if (past := _restored(record)) is not None)
 
     def _may_keep(self, claims: Sequence[Claim]) -> bool:
         """Whether these claims can be kept as they are."""
@@ -293,17 +271,17 @@ def format_log(log: DecisionLog) -> str:
     newest = list(log)[-_MOST_LISTED:]
     if not newest:
         return "Nothing was decided yet."
-    rows = [f"{past.number:>4}  {past.effect:<5}  {past.tool}  {_what(past)}" for past in newest]
+    rows = [
+        f"{past.number:>4}  {past.effect:<5}  {past.tool}  {one_line('  '.join(past.claims), 60)}"
+        f"  [{past.policy}]"
+        for past in newest
+    ]
     return "\n".join(["Decisions, the newest last", *rows, "", "/why NUMBER explains one."])
 
 
 def format_past_decision(past: PastDecision) -> str:
     """One decision with all that led to it."""
     return f"{past.number}  {past.tool}\n{past.text}"
-
-
-def _what(past: PastDecision) -> str:
-    return f"{one_line('  '.join(past.claims), 60)}  [{past.policy}]"
 
 
 _WITHOUT_WORDS = {"answer": "that was the answer", "earlier": "decided while the run was down"}
@@ -317,12 +295,9 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
         lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
     votes = decision.votes()
     for claim in _telling(decision):
-        lines += ["", f"{claim.op} {claim.resource}", f"  → {claim.effect} [{claim.policy}]"]
-        lines += [
-            f"  {line.policy:<10} {line.effect:<5} {line.reason}".rstrip()
-            for line in votes.get(f"{claim.op} {claim.resource}", ())
-            if line.effect
-        ]
+        name = f"{claim.op} {claim.resource}"
+        lines += ["", name, f"  → {claim.effect} [{claim.policy}]"]
+        lines += [_vote_line(line) for line in votes.get(name, ()) if line.effect]
     return "\n".join([*lines, *_more(decision)])
 
 
@@ -341,7 +316,7 @@ def _restored(record: Any) -> PastDecision | None:
     if not isinstance(record, Mapping):
         return None
     texts = ("call_id", "tool", "policy", "reason", "digest", "text")
-    family = record.get("family")
+    family, files = record.get("family"), record.get("files")
     number, effect, claims = record.get("number"), record.get("effect"), record.get("claims")
     if not isinstance(number, int) or effect not in ("allow", "deny", "defer", "abort"):
         return None
@@ -353,15 +328,11 @@ def _restored(record: Any) -> PastDecision | None:
         claims=tuple(map(str, claims)),
         tried=_restored_claims(record.get("tried")),
         family=tuple(map(str, family)) if isinstance(family, list) else (),
-        files=_restored_files(record.get("files")),
+        files={str(path): str(value) for path, value in files.items()}
+        if isinstance(files, Mapping)
+        else None,
         **{name: record[name] for name in texts},
     )
-
-
-def _restored_files(plain: Any) -> Mapping[str, str] | None:
-    if not isinstance(plain, Mapping):
-        return None
-    return {str(path): str(value) for path, value in plain.items()}
 
 
 def _restored_claims(plain: Any) -> tuple[Claim, ...]:

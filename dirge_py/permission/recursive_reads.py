@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import takewhile
-from typing import Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
@@ -36,7 +35,7 @@ from dirge_py.permission.program_options import (
 )
 from dirge_py.permission.programs import PROGRAMS
 from dirge_py.permission.protected import why_secret
-from dirge_py.permission.rules import PolicySet, Rule, anchored, forbids
+from dirge_py.permission.rules import PolicySet, anchored, forbids
 
 _ALWAYS = word_set("rg ag ack ripgrep tar zip rsync 7z")
 _WITH_FLAG = word_set("grep egrep fgrep zgrep bzgrep xzgrep cp scp diff")
@@ -108,10 +107,19 @@ class RecursiveRead:
         return " ".join(dict.fromkeys(words))
 
 
-class FileFilter(Protocol):
-    """What one search leaves out. Paths are physical and lie below the place where it begins."""
+class FileFilter:
+    """What one search leaves out: nothing, unless a subclass says so.
 
-    def leaves_out(self, path: str, *, is_folder: bool) -> bool: ...
+    Paths are physical and lie below the place where the search begins.
+    """
+
+    @property
+    def suspects(self) -> list[str] | None:
+        """The only files that could be secret, where the filter knows them; else None."""
+        return None
+
+    def leaves_out(self, path: str, *, is_folder: bool) -> bool:
+        return False
 
 
 def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
@@ -123,11 +131,11 @@ def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
     match words[0].text:
         case "grep":
             given = parse_options(PROGRAMS["grep"], words[1:])
-            return _given("grep", given) if given.names & {"r", "recursive"} else None
+            return _read_of("grep", given) if given.names & {"r", "recursive"} else None
         case "rg":
             given = parse_options(PROGRAMS["rg"], words[1:])
             # These list names, and read nothing.
-            return None if given.names & {"files", "type-list"} else _given("rg", given)
+            return None if given.names & {"files", "type-list"} else _read_of("rg", given)
         case "git":
             rest = words[2:] if words[1:] and words[1].text in ("--no-pager", "-P") else words[1:]
             return _git_grep(rest[1:]) if rest and rest[0].text == "grep" else None
@@ -156,7 +164,7 @@ def file_filter(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
         NotReadOnly: it cannot be told.
     """
     if not search.is_known:
-        return _Nothing()
+        return FileFilter()
     match search.program:
         case "grep":
             return _GrepFilter(search)
@@ -166,12 +174,7 @@ def file_filter(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
             return _TrackedFilter(search, cwd)
 
 
-class _Nothing:
-    def leaves_out(self, path: str, *, is_folder: bool) -> bool:
-        return False
-
-
-class _GrepFilter:
+class _GrepFilter(FileFilter):
     def __init__(self, search: RecursiveRead) -> None:
         files = [(name, value) for name, value in search.options if name in ("include", "exclude")]
         self._files = [(name, plain_name(value)) for name, value in files]
@@ -194,7 +197,7 @@ class _GrepFilter:
         return not self._is_included
 
 
-class _RgFilter:
+class _RgFilter(FileFilter):
     def __init__(self, search: RecursiveRead, cwd: str, start: str) -> None:
         self._cwd = cwd.rstrip("/")
         self._is_linked = search.is_linked
@@ -260,7 +263,7 @@ def _endings(search: RecursiveRead) -> tuple[str, ...] | None:
     return tuple(ending for one in types for ending in _TYPES[one].split())
 
 
-class _TrackedFilter:
+class _TrackedFilter(FileFilter):
     """The files that git tracks, and with `--untracked` all others."""
 
     def __init__(self, search: RecursiveRead, cwd: str) -> None:
@@ -291,7 +294,6 @@ class _TrackedFilter:
 
     @property
     def suspects(self) -> list[str] | None:
-        """Tracked files that could be secret; None: others are searched, too."""
         if self._is_whole or not self._trees or any(map(os.path.lexists, self._sparse)):
             return None
         return [f"{top}/{one.path}" for top, index in self._trees for one in index.secrets]
@@ -321,12 +323,7 @@ def _is_meant(pathspec: str, relative: str, *, is_folder: bool = False) -> bool:
     return is_named or (not is_folder and fnmatchcase(relative, spec))
 
 
-def only_files_of(found: FileFilter) -> list[str] | None:
-    """The only files worth looking at, where the filter knows them all; else None."""
-    return found.suspects if isinstance(found, _TrackedFilter) else None
-
-
-def _given(program: str, given: ParsedOptions) -> RecursiveRead:
+def _read_of(program: str, given: ParsedOptions) -> RecursiveRead:
     lead = 0 if given.names & names_in_text(PROGRAMS[program].lead_options) else 1
     return RecursiveRead(
         program=program,
@@ -435,12 +432,11 @@ def kept_beneath(
     secrets = _secrets(reach, places.state, tuple(roots))
     if secrets is None:
         return found or None
-    return [*found, *(_as_secret(places.find(path), path) for path in secrets)]
-
-
-def _as_secret(place: ResolvedPath, path: str) -> ResolvedPath:
-    # A folder of secrets, or a link to a secret, has no reason of its own.
-    return place if place.secret else replace(place, secret=f"{path} may hold secrets")
+    for path in secrets:
+        place = places.find(path)
+        # A folder of secrets, or a link to a secret, has no reason of its own.
+        found.append(replace(place, secret=place.secret or f"{path} may hold secrets"))
+    return found
 
 
 def with_reasons(
@@ -495,7 +491,7 @@ class _Reach:
 
 
 def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) -> list[str] | None:
-    suspects = only_files_of(reach.filter)
+    suspects = reach.filter.suspects
     if suspects is not None:
         inner = (one for one in suspects if one.startswith(reach.start + "/"))
         found = (one for one in inner if _is_secret(one, roots) and reach.includes(one))
@@ -520,7 +516,8 @@ def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) 
             path = f"{base}/{name}"
             if path in passed_over or leaves_out(path, is_folder=True):
                 continue
-            if name in listing.suspect_folders and _is_secret_folder(path, roots):
+            # Whether everything in this folder is secret, whatever its name.
+            if name in listing.suspect_folders and why_secret(f"{path}/x", roots):
                 found_by_walk.append(path)
             else:
                 pending.append(path)
@@ -531,13 +528,11 @@ def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
     return bool(why_secret(path, roots)) and not is_public(path)
 
 
-def _is_secret_folder(path: str, roots: tuple[str, ...]) -> bool:
-    """Whether everything in this folder is secret, whatever its name."""
-    return bool(why_secret(f"{path}/x", roots))
-
-
 def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
-    """Paths in reach that a rule keeps from being read; None: too many to tell."""
+    """Paths in reach that a rule keeps from being read; None: too many to tell.
+
+    Links are not followed.
+    """
     rules = [
         rule
         for rule in policy.rules + policy.project_rules
@@ -546,44 +541,20 @@ def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
     if not rules:
         return []
     patterns = (one for rule in rules for one in anchored(rule.pattern, policy.anchors))
-    starts = _starts_of(patterns, policy.anchors.copies)
-    return _files_beneath(
-        reach.start or "/",
-        starts,
-        lambda path: _is_kept(path, rules, policy) and reach.includes(path),
-    )
-
-
-def _is_kept(path: str, rules: Iterable[Rule], policy: PolicySet) -> bool:
-    fact = PathFact("read", ResolvedPath(asked=path, real=path, inside=True))
-    return any(forbids(rule, fact, policy.anchors) for rule in rules)
-
-
-def _files_beneath(
-    folder: str, starts: Sequence[str], is_wanted: Callable[[str], bool]
-) -> list[str] | None:
-    """Files below the physical `folder` that are wanted, looked for below `starts`; links are not
-    followed. None: there are too many to look at.
-    """
     found: list[str] = []
     budget = MAX_ENTRIES
-    for start in starts:
-        begin = _deeper(folder, start)
+    for start in _starts_of(patterns, policy.anchors.copies):
+        begin = _deeper(reach.start or "/", start)
         for path in _walk(begin) if begin else ():
             budget -= 1
             if budget < 0:
                 return None
-            if is_wanted(path):
+            fact = PathFact("read", ResolvedPath(asked=path, real=path, inside=True))
+            if any(forbids(rule, fact, policy.anchors) for rule in rules) and reach.includes(path):
                 found.append(path)
                 if len(found) >= MAX_FOUND:
                     return found
     return found
-
-
-def _fixed_part(pattern: str) -> str:
-    """The folder or file that an absolute pattern begins with, before its first wildcard."""
-    names = takewhile(lambda name: not re.search(r"[*?\\]", name), pattern.split("/"))
-    return "/".join(names) or "/"
 
 
 def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> list[str]:
@@ -591,7 +562,12 @@ def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> li
 
     `copies` are pairs of the copy and the original.
     """
-    fixed = list(dict.fromkeys(map(_fixed_part, patterns)))
+    # The folder or file that a pattern begins with, before its first wildcard.
+    plain = (
+        takewhile(lambda name: not re.search(r"[*?\\]", name), pattern.split("/"))
+        for pattern in patterns
+    )
+    fixed = list(dict.fromkeys("/".join(names) or "/" for names in plain))
     in_copies = [
         copy + deeper[len(original) :]
         for part in fixed
