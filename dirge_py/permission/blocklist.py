@@ -9,13 +9,15 @@ import itertools
 import os.path
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import upwards
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.permission.launchers import REMOVERS, find_starts
+from dirge_py.permission.patterns import GLOB
 from dirge_py.permission.protected import SYSTEM_FOLDERS
 
 _NEVER_REMOVED = SYSTEM_FOLDERS | word_set(
@@ -57,7 +59,6 @@ _PROC = re.compile(
     r"/+proc/(?:self|thread-self|[^/]*[\d$*?\[][^/]*)/(?:task/[^/]+/)?(root|cwd)(?=/|\Z)"
 )
 _ANY_NAME = re.compile(r"\.{0,2}(?:\?|\[[^\]]*\])*\*+|\.\[.*|\.\?\*?|\[[^\]]*\]\*?")
-_WILD = re.compile(r"[*?\[]")
 _UNSURE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\$[0-9@*]|\$\(\)|`")
 _NEVER_EMPTY = re.compile(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b")
 
@@ -284,29 +285,17 @@ def _must_stay(path: str, ground: CommandFolders) -> bool:
     while names and _ANY_NAME.fullmatch(names[-1]):
         names.pop()
     normal = "/" + "/".join(names)
-    kept = (*_above(ground.home), ground.home, *_NEVER_REMOVED)
-    if normal == "/" or normal in kept or normal in _above_all(ground.roots):
+    kept = (*upwards(ground.home), *_NEVER_REMOVED)
+    # What lies within another part of the workspace is its own, although it is above this one.
+    above = (takewhile(lambda one: one not in ground.roots, upwards(r)[1:]) for r in ground.roots)
+    if normal == "/" or normal in kept or any(normal in folders for folders in above):
         return True
-    return bool(_WILD.search(normal)) and any(_fits(names, one) for one in kept)
+    return bool(GLOB.search(normal)) and any(_fits(names, one) for one in kept)
 
 
 def _fits(names: Sequence[str], path: str) -> bool:
     parts = path.strip("/").split("/")
     return len(parts) == len(names) and all(map(fnmatch.fnmatchcase, parts, names))
-
-
-def _above(path: str) -> Iterator[str]:
-    folder = os.path.dirname(path)
-    while folder != "/" and folder:
-        yield folder
-        folder = os.path.dirname(folder)
-
-
-def _above_all(roots: Sequence[str]) -> set[str]:
-    """The folders above the workspace; those within another part of it are its own."""
-    return {
-        folder for root in roots for folder in takewhile(lambda one: one not in roots, _above(root))
-    }
 
 
 # Every part begins where it must and gives nothing back, so that no text is read more than once.

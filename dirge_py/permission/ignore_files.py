@@ -14,7 +14,7 @@ from typing import TypeAlias
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.paths import is_below, upwards
 from dirge_py.permission.git.files import UnreadableRepository
 from dirge_py.permission.git.repository import git_dir_of
 from dirge_py.permission.patterns import regex_with_gaps
@@ -105,7 +105,9 @@ class IgnoreFiles:
         self._rules: dict[str, _Rules] = {}
         self._has_git: dict[str, bool] = {}
         self._above = "anchored" if uses_above and not is_named else "names"
-        if not uses_above or any(map(self._is_left_out, self._from_the_top(start))):
+        if not uses_above or any(
+            self.verdict(folder, is_folder=True) for folder in upwards(start) if folder != "/"
+        ):
             self._above = "nothing"
         # They were read while this was not known.
         self._lines.clear()
@@ -128,13 +130,15 @@ class IgnoreFiles:
             if is_inner and not listing_of(folder).has_rules:
                 known = self._rules_in(os.path.dirname(folder))
             else:
-                known = tuple(self._collected(list(_upwards(folder))))
+                known = tuple(self._collected(upwards(folder)))
             self._rules[folder] = known
         return known
 
     def _collected(self, folders: Sequence[str]) -> Iterator[tuple[int, Sequence[IgnoreLine]]]:
         has_git = self._uses_git and any(map(self._is_top, folders))
-        is_sure = has_git and any(map(self._is_top, self._looked_for(folders)))
+        # In these a repository surely makes `.gitignore` files count.
+        looked_for = (f for f in folders if self._uses_above or is_below(f, self._start))
+        is_sure = has_git and any(map(self._is_top, looked_for))
         kinds = (".rgignore", ".ignore", *((".gitignore", ".git/info/exclude") if has_git else ()))
         for kind in kinds:
             is_of_git = kind.startswith(".git")
@@ -146,16 +150,6 @@ class IgnoreFiles:
                     yield len(folder.rstrip("/")) + 1, lines
                 if is_of_git and self._is_top(folder):
                     break
-
-    def _looked_for(self, folders: Sequence[str]) -> Iterator[str]:
-        """The folders in which a repository surely makes `.gitignore` files count."""
-        return (one for one in folders if self._uses_above or is_below_any(one, [self._start]))
-
-    def _is_left_out(self, folder: str) -> bool:
-        return self.verdict(folder, is_folder=True) is True
-
-    def _from_the_top(self, start: str) -> Iterator[str]:
-        return (folder for folder in _upwards(start) if folder != "/")
 
     def _is_top(self, folder: str) -> bool:
         if folder not in self._has_git:
@@ -175,15 +169,6 @@ class IgnoreFiles:
         if not line.leaves_out or self._above == "anchored":
             return True
         return self._above == "names" and not line.is_anchored
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    while True:
-        yield folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return
-        folder = parent
 
 
 def _place_of(folder: str, kind: str) -> str:
@@ -262,29 +247,23 @@ MAX_FOLDERS_KNOWN = 100_000
 _RULING = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FolderListing:
-    """`suspects` are files that may be secret by their names, `suspect_folders` folders likewise.
-    `has_rules`: something in it says which files searches leave out.
-    """
+    """What matters of a folder's content."""
 
-    __slots__ = ("entries", "folders", "has_rules", "suspect_folders", "suspects")
-
-    def __init__(
-        self,
-        entries: int,
-        folders: Sequence[str] = (),
-        suspects: Sequence[str] = (),
-        *,
-        has_rules: bool = False,
-    ) -> None:
-        self.entries = entries
-        self.folders = folders
-        self.suspects = suspects
-        self.suspect_folders = frozenset(filter(may_be_secret, folders))
-        self.has_rules = has_rules
+    entries: int = 1
+    """How many names are in it, and one for itself."""
+    folders: Sequence[str] = ()
+    """The folders in it."""
+    suspects: Sequence[str] = ()
+    """Files that may be secret by their names."""
+    suspect_folders: frozenset[str] = frozenset()
+    """Folders that may be secret by their names."""
+    has_rules: bool = False
+    """Something in it says which files searches leave out."""
 
 
-_NOTHING = FolderListing(1)
+_NOTHING = FolderListing()
 _KNOWN: StampCache[FolderListing] = StampCache(MAX_FOLDERS_KNOWN)
 
 
@@ -306,4 +285,10 @@ def _listed(folder: str) -> FolderListing:
                 folders.append(entry.name)
             elif may_be_secret(entry.name) and entry.is_file(follow_symlinks=False):
                 suspects.append(entry.name)
-    return FolderListing(entries, tuple(folders), tuple(suspects), has_rules=has_rules)
+    return FolderListing(
+        entries=entries,
+        folders=tuple(folders),
+        suspects=tuple(suspects),
+        suspect_folders=frozenset(filter(may_be_secret, folders)),
+        has_rules=has_rules,
+    )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
 from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unresolved
-from dirge_py.permission.patterns import escapes
+from dirge_py.permission.patterns import GIT_VALUED, escapes
 
 WRAPPERS = word_set(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"
@@ -48,9 +48,6 @@ _LONG_VALUED = word_set(
 _TAKES_TEXT = word_set("eval ssh watch trap parallel coproc tmux screen")
 _GLUED = re.compile(r"-[A-Za-z]|--[a-z-]+=")
 _FROM_INPUT = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-self|\d+)/fd/\d+")
-_GIT_VALUED = word_set(
-    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source --super-prefix"
-)
 _GIT_ALIAS = re.compile(r"alias\.[^=]+=", re.IGNORECASE)
 _GIT_COMMANDS = word_set(
     "absorb add am annex annotate apply archive bisect blame branch bundle cat-file"
@@ -99,23 +96,13 @@ def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[
     for escape in escapes(words):
         if escape.text and name != "find":
             yield InnerCommand(text=unmarked(escape.text))
-    for found in commands_in_code(name, words):
+    for found in _commands_in_code(name, words):
         yield InnerCommand(found)
-    for text in command_lines_in_words(name, words):
+    for text in _command_lines_in_words(name, words):
         yield InnerCommand(text=text, is_guess=True)
-    for tail in commands_run_elsewhere(name, words):
+    for tail in _commands_run_elsewhere(name, words):
         # Not on this machine, or not surely: it destroys nothing here.
         yield InnerCommand((*tail, UNRUN), is_guess=True)
-
-
-def after_git_options(words: SplitCommand) -> SplitCommand:
-    """The subcommand of git and its arguments."""
-    start = 0
-    while start < len(words) and words[start].startswith("-"):
-        start += 2 if words[start] in _GIT_VALUED else 1
-    if any(is_unresolved(word) and QUOTED not in word for word in words[:start]):
-        return (ANYTHING, *words[start:])
-    return words[start:]
 
 
 def find_starts(words: Sequence[str]) -> tuple[str, ...]:
@@ -257,7 +244,12 @@ def _with_found(word: str, start: str) -> str:
 
 
 def _of_git(words: SplitCommand) -> Iterator[InnerCommand]:
-    rest = after_git_options(words[1:])
+    start = 1
+    while start < len(words) and words[start].startswith("-"):
+        start += 2 if words[start] in GIT_VALUED else 1
+    rest = words[start:]
+    if any(is_unresolved(word) and QUOTED not in word for word in words[1:start]):
+        rest = (ANYTHING, *rest)
     yield InnerCommand(("git", *rest))
     for word in words[1:]:
         if alias := _GIT_ALIAS.match(word):
@@ -303,7 +295,7 @@ _QUOTED_TEXT = re.compile(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
 _MOST_TEXTS = 16
 
 
-def commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]:
+def _commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]:
     """Commands that the code in these words would start, as far as it spells them out."""
     code = inline_code(name, words)
     if not code:
@@ -362,7 +354,8 @@ _SED_RUNS = re.compile(r"(?:^|[\s;{}0-9$/!])e\s+([^\n]+)")
 _SED_RESULT = re.compile(r"s([^\w\s])(?:(?!\1).)*\1((?:(?!\1).)*)\1\w*e")
 _SED_FILES = re.compile(r"[rRwW]\s*([^\s;{}'\"]+)")
 _QUOTED_WORD = re.compile(r"'([^'\\\s]+)'|\"([^\"\\\s]+)\"")
-_PUTS_INTO = word_set("cp mv install ln rsync scp")
+PUTS_INTO = word_set("cp mv install ln rsync scp")
+"""Programs whose last operand may be a folder that the others are put into."""
 _FOLDER = re.compile(r"(?:\A|/)\.{0,2}\Z|\A~\Z")
 _RUNS_IN = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx")),
@@ -372,7 +365,7 @@ _RUNS_IN = {
 _MOST = 64
 
 
-def command_lines_in_words(name: str, words: Sequence[str]) -> Iterator[str]:
+def _command_lines_in_words(name: str, words: Sequence[str]) -> Iterator[str]:
     """Command lines that a program is told within its words."""
     for word in map(unmarked, words[1:]):
         if name in _SSH and (found := _SSH_RUNS.fullmatch(word)):
@@ -389,7 +382,7 @@ def command_lines_in_words(name: str, words: Sequence[str]) -> Iterator[str]:
                 yield word.partition("=")[2]
 
 
-def commands_run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _commands_run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """What may be the command that a program runs in a container, or out of a package."""
     verbs = _RUNS_IN.get(name, frozenset())
     at = next((at for at, word in enumerate(words) if word in verbs), 0)
@@ -409,6 +402,6 @@ def files_named_in_code(commands: Sequence[Sequence[str]]) -> Iterator[str]:
             for word in words[1:]:
                 yield from _SED_FILES.findall(word)[:_MOST]
         operands = [word for word in words[1:] if not word.startswith("-")]
-        if name in _PUTS_INTO and len(operands) > 1 and _FOLDER.search(operands[-1]):
+        if name in PUTS_INTO and len(operands) > 1 and _FOLDER.search(operands[-1]):
             for source in operands[:-1][:_MOST]:
                 yield f"{operands[-1]}/{source.rstrip('/').rpartition('/')[2]}"

@@ -19,17 +19,16 @@ from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import work_tree_of
+from dirge_py.permission.launchers import PUTS_INTO
+from dirge_py.permission.patterns import GLOB
 from dirge_py.permission.program_options import paths_behind_colons
 from dirge_py.permission.recursive_reads import Beneath, RecursiveRead, possible_recursive_read
-
-_PATTERN = re.compile(r"[*?\[]")
-
 
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
 _MAX_PATTERNS = 16
 _LONGEST_NAME = 255
-_HERE = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
+CWD_SIGN = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
 _CWD = re.compile(r"\A/+proc/+[^/]+/+cwd(?=/|\Z)")
 _ROOT = re.compile(r"\A(?:/+proc/+[^/]+/+root)+/*(?=/|\Z)")
 _FILE_OF = re.compile(r"(?:[^=]*=)?[@<](.+)|file:(?://(?:localhost)?(?=/))?(.+)", re.DOTALL)
@@ -75,7 +74,7 @@ def mentioned_paths(
         _MAX_MENTIONS, (os.path.join(folder, text) for text in named for folder in folders)
     )
     is_over = len(paths) > _MAX_MENTIONS
-    patterns = [text for text in named if _PATTERN.search(text)]
+    patterns = [text for text in named if GLOB.search(text)]
     is_over = is_over or len(patterns) > _MAX_PATTERNS
     for folder in folders:
         for text in patterns[:_MAX_PATTERNS]:
@@ -133,13 +132,13 @@ def folders_entered(
                 found += ["/", home]
             else:
                 found += [os.path.normpath(os.path.join(folder, text)) for folder in found]
-        found = list(dict.fromkeys(found))
+        found = _distinct(found)
     return found
 
 
 def without_cwd_prefix(word: str) -> str:
     """The word, where it begins with a way to name the working folder or the root, without it."""
-    return _ROOT.sub("", _CWD.sub(".", _HERE.sub(".", word, count=1)))
+    return _ROOT.sub("", _CWD.sub(".", CWD_SIGN.sub(".", word, count=1)))
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -303,7 +302,6 @@ def _operands(words: Sequence[Word]) -> Iterator[Word]:
 
 
 _TAKES_WHOLE = word_set("rm mv unlink shred chmod chown chgrp")
-_PUTS_INTO = word_set("cp mv install ln rsync scp")
 _PATH_REST = r"(?![\w.-])[^\s'\"`();,:<>|&\]}]*"
 
 
@@ -323,11 +321,11 @@ def _own_changed(
     words: Sequence[str], folders: Sequence[str], lookups: ShellLookups
 ) -> Iterator[ResolvedPath]:
     name = words[0].rsplit("/", 1)[-1] if words else ""
-    if name not in _TAKES_WHOLE | _PUTS_INTO:
+    if name not in _TAKES_WHOLE | PUTS_INTO:
         return
     operands = [one for one in words[1:] if not one.startswith("-")]
     targets = [word.text for op, word in changed_files(tuple(map(Word, words))) if op == "edit"]
-    if name in _PUTS_INTO:
+    if name in PUTS_INTO:
         targets += [one.partition("=")[2] for one in words[1:] if one.startswith("--target")]
         targets += operands[-1:]
     for folder in folders:
@@ -336,7 +334,7 @@ def _own_changed(
             place = lookups.place(os.path.join(folder, named))
             if name in _TAKES_WHOLE:
                 yield from _if_holding_own(place, lookups)
-            if name in _PUTS_INTO:
+            if name in PUTS_INTO:
                 yield from _own_replaced(place, operands, lookups)
 
 
@@ -416,7 +414,7 @@ def _search_starts(search: RecursiveRead, folder: str, lookups: ShellLookups) ->
     named = [HOME_SIGN.sub(lambda _: lookups.home, word, count=1) for word in words]
     paths = [os.path.join(folder, text) for text in named] or [folder]
     for text in named:
-        if _PATTERN.search(text):
+        if GLOB.search(text):
             paths += lookups.expand(folder, text) or ()
     reals = (lookups.place(path).real for path in paths)
     yield from filter(lookups.is_folder, dict.fromkeys(reals))

@@ -8,12 +8,13 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.stamps import StampCache
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.paths import is_below_any, upwards
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import is_bare_repository
 from dirge_py.permission.protected import comparable_path, is_of_system, why_protected, why_secret
@@ -202,15 +203,9 @@ def _is_one_of(real: str, identities: frozenset[tuple[int, int]]) -> bool:
 
 def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:
     """Whether one of the folders above, within the workspace, is a repository of its own."""
-    folder = os.path.dirname(real)
-    while is_below_any(folder, roots):
-        if is_bare(folder):
-            return f"{folder} is protected: it is a bare repository"
-        above = os.path.dirname(folder)
-        if above == folder:
-            break
-        folder = above
-    return ""
+    within = takewhile(lambda folder: is_below_any(folder, roots), upwards(os.path.dirname(real)))
+    bare = next(filter(is_bare, within), "")
+    return f"{bare} is protected: it is a bare repository" if bare else ""
 
 
 _PROCESS_PATH = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/|/dev/(?:fd|stdin|stdout|stderr)/")

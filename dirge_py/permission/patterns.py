@@ -284,7 +284,8 @@ def _add(char: str, pieces: list[str], *, one: str) -> None:
 
 MAX_ENTRIES = 20_000
 MAX_FOUND = 400
-_GLOB = re.compile(r"[*?\[]")
+GLOB = re.compile(r"[*?\[]")
+"""A letter that makes a word a pattern of file names."""
 
 
 class GlobExpander:
@@ -301,7 +302,7 @@ class GlobExpander:
         The fixed part before the first pattern is always among them: it is what gets listed.
         """
         components = pattern.split("/")
-        fixed = next(index for index, part in enumerate(components) if _GLOB.search(part))
+        fixed = next(index for index, part in enumerate(components) if GLOB.search(part))
         start = os.path.join(folder, "/".join(components[:fixed]) or ("/" if fixed else ""))
         found = [start]
         level = [start]
@@ -320,7 +321,7 @@ class GlobExpander:
         return found
 
     def _fitting(self, folder: str, component: str) -> list[str] | None:
-        if component in ("", ".", "..") or not _GLOB.search(component):
+        if component in ("", ".", "..") or not GLOB.search(component):
             self._entries_left -= 1
             return [component] if self._entries_left >= 0 else None
         if folder not in self._names:
@@ -395,7 +396,7 @@ _WRITING: Mapping[str, frozenset[str]] = {
     "sort": word_set("-o --output"),
 }
 _GIT_GLOBAL = word_set("-c --config-env --exec-path --git-dir --work-tree")
-_GIT_VALUED = word_set(
+GIT_VALUED = word_set(
     "-c -C --config-env --exec-path --git-dir --work-tree --namespace --attr-source --super-prefix"
 )
 _GIT_RUNNING = word_set(
@@ -441,7 +442,7 @@ def _of_git(words: Sequence[str]) -> Iterator[Escape]:
         option = _escape_of_option(words[at], _GIT_GLOBAL)
         if option:
             yield Escape(at, option, _setting_of(words, at, option).partition("=")[2])
-        at += 2 if words[at] in _GIT_VALUED else 1
+        at += 2 if words[at] in GIT_VALUED else 1
     if at >= len(words):
         return
     sub, start = words[at], at + 1

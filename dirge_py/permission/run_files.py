@@ -25,8 +25,8 @@ from dirge_py.permission.git.repository import (
     work_tree_of,
 )
 from dirge_py.permission.launchers import SHELLS, WRAPPERS
-from dirge_py.permission.path_mentions import folders_entered
-from dirge_py.permission.patterns import GlobExpander
+from dirge_py.permission.path_mentions import CWD_SIGN, folders_entered
+from dirge_py.permission.patterns import GLOB, GlobExpander
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS
 from dirge_py.types.tools import ShellCommand
 
@@ -54,11 +54,9 @@ _FOLDER_OPTIONS = word_set(
     "-C -d --chdir --directory --cwd --dir --prefix --project --project-directory --root"
     " --working-directory --rootdir"
 )
-_HERE = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(.+)")
 _HOOKS_PATH = re.compile(r"core\.hookspath=(.+)", re.IGNORECASE | re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\(|`")
-_PATTERN = re.compile(r"[*?\[]")
 _SKIPPED = word_set("node_modules __pycache__ venv site-packages target dist build")
 
 
@@ -122,8 +120,9 @@ class _Look:
                 # Where a link leads counts for every path, also for one that is made or removed.
                 add(path, is_run=is_run)
             if _interprets(words):
+                operands = [word for word in words[1:] if not word.startswith("-")]
                 # `python3 folder`, `run-parts folder`
-                for folder in self._named(_first_operand(words)):
+                for folder in self._named(operands[:1]):
                     for entry in _listing(folder, MAX_FILES):
                         add(entry.path, is_run=True)
         for path in self._named([*self._reading.sources, *self._assigned]):
@@ -143,8 +142,8 @@ class _Look:
         """Files that the tool reads without being told to: build files, modules of Python."""
         tool = words[0].rsplit("/", 1)[-1]
         # `yarn jest`, `bundle exec rspec`: the tool is one of the first words.
-        for each in dict.fromkeys((tool, *_modules(words), *words[1:_MOST_LEADING])):
-            for name in build_files(each):
+        for each in dict.fromkeys(_tools(words)):
+            for name in _FILES_OF.get(each, ()):
                 yield from (os.path.join(folder, name) for folder in self._upwards())
         if tool == "git":
             # `git -c core.hooksPath=h`; `GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=h git`
@@ -158,21 +157,21 @@ class _Look:
 
     def _named(self, words: Iterable[str]) -> Iterator[str]:
         for piece in dict.fromkeys(piece for word in words for piece in _pieces(word)):
-            text = HOME_SIGN.sub(lambda _: self._home, _HERE.sub(".", piece), count=1)
+            text = self._as_path(piece)
             for folder in self._folders:
-                if _PATTERN.search(text):
+                if GLOB.search(text):
                     for path in self._expansions.expand(folder, text) or ():
                         yield _joined(folder, path)
                 yield _joined(folder, text)
 
     def _as_path(self, text: str) -> str:
-        return HOME_SIGN.sub(lambda _: self._home, _HERE.sub(".", text, count=1), count=1)
+        return HOME_SIGN.sub(lambda _: self._home, CWD_SIGN.sub(".", text, count=1), count=1)
 
     def _tests(self) -> Mapping[str, str]:
         """One fingerprint for the tests below each folder in which a test runner would look."""
         found: dict[str, str] = {}
         for words in self._reading.commands:
-            if not any(map(runs_tests, _as_tools(words))):
+            if not _runs_tests(words):
                 continue
             named = [path for path in self._named(_arguments(words)) if os.path.isdir(path)]
             for folder in named or self._folders[:1]:
@@ -201,10 +200,9 @@ class _Look:
                 folder = os.path.dirname(folder)
 
 
-def _as_tools(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The command as each of the tools that its first words could name."""
-    names = (words[0].rsplit("/", 1)[-1], *_modules(words), *words[1:_MOST_LEADING])
-    return ((name, *words[1:]) for name in names)
+def _tools(words: Sequence[str]) -> Sequence[str]:
+    """The tools that the first words of the command could name."""
+    return (words[0].rsplit("/", 1)[-1], *_modules(words), *words[1:_MOST_LEADING])
 
 
 def _interprets(words: Sequence[str]) -> bool:
@@ -224,10 +222,6 @@ def _never_runs(words: Sequence[str]) -> bool:
 def _arguments(words: Sequence[str]) -> Sequence[str]:
     # `tests/test_a.py::test_b` names a file, too.
     return [word.partition("::")[0] for word in words[1:]]
-
-
-def _first_operand(words: Sequence[str]) -> Sequence[str]:
-    return [word for word in words[1:] if not word.startswith("-")][:1]
 
 
 def _modules(words: Sequence[str]) -> Iterator[str]:
@@ -302,7 +296,7 @@ def _tests_beneath(folder: str) -> str:
             if entry.is_dir(follow_symlinks=False):
                 if not entry.name.startswith(".") and entry.name not in _SKIPPED:
                     pending.append(entry.path)
-            elif is_test_file(entry.name):
+            elif _TEST_FILE.fullmatch(entry.name):
                 found += [entry.path, _stamp(entry)]
     return short_digest(*found)
 
@@ -393,19 +387,9 @@ _TEST_FILE = re.compile(
 )
 
 
-def build_files(tool: str) -> Sequence[str]:
-    """Names of files, relative to the project, that `tool` reads what to do from; often none."""
-    return _FILES_OF.get(tool, ())
-
-
-def runs_tests(words: Sequence[str]) -> bool:
+def _runs_tests(words: Sequence[str]) -> bool:
     """Whether this command would run the tests of a project, as far as its words tell."""
-    if words[0] in _TEST_RUNNERS:
-        return True
-    is_build = words[0] in _FILES_OF
-    return is_build and any(word.startswith(_TEST_WORDS) for word in words[1:])
-
-
-def is_test_file(name: str) -> bool:
-    """Whether a test runner would take a file of this name for tests."""
-    return _TEST_FILE.fullmatch(name) is not None
+    names_tests = any(word.startswith(_TEST_WORDS) for word in words[1:])
+    return any(
+        tool in _TEST_RUNNERS or (names_tests and tool in _FILES_OF) for tool in _tools(words)
+    )

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below
+from dirge_py.lib.paths import is_below, upwards
 from dirge_py.permission.git.files import (
     UNREADABLE,
     ActingSetting,
@@ -93,13 +93,7 @@ def git_dirs_of(folders: Sequence[str]) -> tuple[str, ...]:
 
 def work_tree_of(folder: str) -> str:
     """The top of the work tree around the physical `folder`, or `folder` if there is none."""
-    at = folder
-    while not os.path.lexists(f"{at}/.git"):
-        above = os.path.dirname(at)
-        if above == at:
-            return folder
-        at = above
-    return at
+    return next((at for at in upwards(folder) if os.path.lexists(f"{at}/.git")), folder)
 
 
 def repository_setting(git_dir: str, key: str) -> str:
@@ -287,15 +281,11 @@ def _repositories_above(folder: str) -> Iterator[_Repository]:
 
     Not only the first: git passes over one that is not whole and goes on upwards.
     """
-    while True:
-        if os.path.lexists(f"{folder}/.git"):
-            yield _Repository(git_dir=_git_dir_at(folder), work_tree=folder)
-        if is_bare_repository(folder):
-            yield _Repository(git_dir=folder, work_tree=None)
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return
-        folder = parent
+    for at in upwards(folder):
+        if os.path.lexists(f"{at}/.git"):
+            yield _Repository(git_dir=_git_dir_at(at), work_tree=at)
+        if is_bare_repository(at):
+            yield _Repository(git_dir=at, work_tree=None)
 
 
 def _git_dir_at(work_tree: str) -> str:
