@@ -11,12 +11,11 @@ stands in the line. `unresolved_commands` gives the forms that a command with su
 """
 
 import contextlib
-import itertools
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, dropwhile, islice, pairwise
 
 from dirge_py.lib.shell_lexer import (
     ANYTHING,
@@ -86,8 +85,8 @@ class RemovalGuesses:
         for word in words:
             if found := ASSIGNMENT.match(word):
                 self._assign(found.group(1), word[found.end() :], is_added=bool(found.group(3)))
-        name, *rest = (*itertools.dropwhile(_stands_before_program, words), "")
-        rest = rest[:-1]
+        own = dropwhile(lambda one: one in _WORDS_BEFORE_PROGRAM or ASSIGNMENT.match(one), words)
+        name, *rest = tuple(own) or ("",)
         if name == "set" or name in SHELLS or name in self._functions:
             self._given.update(dict.fromkeys(one for one in rest if not one.startswith("-")))
         elif name in ("for", "select") and rest:
@@ -144,10 +143,6 @@ class RemovalGuesses:
         values = self._given if is_given else self._held.get(name, {})
         default = _DEFAULT.fullmatch(rest)
         return (*values, default.group(1)) if default else values
-
-
-def _stands_before_program(word: str) -> bool:
-    return word in _WORDS_BEFORE_PROGRAM or bool(ASSIGNMENT.match(word))
 
 
 MAX_COMMANDS = 256
@@ -237,11 +232,15 @@ def _without_ifs(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _FoundCommands:
-    """The commands that a scan has found so far. The keys of a dictionary keep their order."""
+class _ScanState:
+    """What one scan has found, and how much it may still read."""
 
-    every: dict[SplitCommand, None] = field(default_factory=dict)
-    """All commands, also those that only stand in text."""
+    variables: ShellVariables
+    """What the variables of the command line hold where the scan is now."""
+    flows: RemovalGuesses
+    """What the commands hand to variables, parameters and input."""
+    commands: dict[SplitCommand, None] = field(default_factory=dict)
+    """All commands found, also those that only stand in text. The keys keep their order."""
     run: dict[SplitCommand, None] = field(default_factory=dict)
     """The commands without those that only stand in text."""
     open: dict[SplitCommand, None] = field(default_factory=dict)
@@ -256,34 +255,6 @@ class _FoundCommands:
     """Commands with the commands whose output they might get as arguments."""
     emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
     """Commands with the variables in them that count as empty."""
-
-    def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
-        """Add a command, given with its marks; `is_unrun`: it only stands in text."""
-        spelled = unmarked_words(words)
-        self.every[spelled] = None
-        self.order.append(spelled)
-        if self.before:
-            self.listed[spelled, self.before] = None
-        if not is_unrun:
-            self.run[spelled] = None
-        if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
-            self.open[words] = None
-
-    def may_run_anything(self) -> None:
-        """Note that a command runs of which nothing is known."""
-        self.open[(ANYTHING,)] = None
-
-
-@dataclass(slots=True)
-class _ScanState:
-    """What one scan has found, and how much it may still read."""
-
-    variables: ShellVariables
-    """What the variables of the command line hold where the scan is now."""
-    flows: RemovalGuesses
-    """What the commands hand to variables, parameters and input."""
-    commands: _FoundCommands = field(default_factory=_FoundCommands)
-    """The commands found so far."""
     aliases: dict[str, str] = field(default_factory=dict)
     """What each alias stands for."""
     targets: list[str] = field(default_factory=list)
@@ -298,6 +269,22 @@ class _ScanState:
     """How much the scan may still read; below zero it has given up."""
     _read: dict[Hashable, int] = field(default_factory=dict)
     """What was read in which circumstances, with the lowest depth at which it was."""
+
+    def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
+        """Add a command, given with its marks; `is_unrun`: it only stands in text."""
+        spelled = unmarked_words(words)
+        self.commands[spelled] = None
+        self.order.append(spelled)
+        if self.before:
+            self.listed[spelled, self.before] = None
+        if not is_unrun:
+            self.run[spelled] = None
+        if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
+            self.open[words] = None
+
+    def may_run_anything(self) -> None:
+        """Note that a command runs of which nothing is known."""
+        self.open[(ANYTHING,)] = None
 
     def wants(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
         """Whether this is still to be read: nobody did so before, and there is room for it.
@@ -321,26 +308,22 @@ class _ScanState:
         """Leave something unread: it may run anything, unless it is perhaps no command at all."""
         self.is_torn = True
         if not is_guess:
-            self.commands.may_run_anything()
+            self.may_run_anything()
 
     def reading(self) -> CommandScan:
-        is_open = [one for one in dict.fromkeys(self.targets) if _WITH_MEANING.search(one)]
-        open_sources = [one for one in dict.fromkeys(self.sources) if _WITH_MEANING.search(one)]
         return CommandScan(
-            commands=tuple(self.commands.every),
-            run=tuple(self.commands.run),
-            open=tuple(self.commands.open),
+            commands=tuple(self.commands),
+            run=tuple(self.run),
+            open=tuple(self.open),
             targets=tuple(dict.fromkeys(map(unmarked, self.targets))),
             sources=tuple(dict.fromkeys(map(unmarked, self.sources))),
-            open_targets=tuple(is_open),
-            open_sources=tuple(open_sources),
+            open_targets=tuple(filter(_WITH_MEANING.search, dict.fromkeys(self.targets))),
+            open_sources=tuple(filter(_WITH_MEANING.search, dict.fromkeys(self.sources))),
             is_torn=self.is_torn,
             is_bomb=self.is_bomb,
-            listed=tuple(self.commands.listed),
-            emptied=tuple(self.commands.emptied.items()),
-            spelled=tuple(
-                dict.fromkeys(islice(self.flows.spelled(self.commands.run), _MOST_SPELLED))
-            ),
+            listed=tuple(self.listed),
+            emptied=tuple(self.emptied.items()),
+            spelled=tuple(dict.fromkeys(islice(self.flows.spelled(self.run), _MOST_SPELLED))),
         )
 
 
@@ -351,47 +334,43 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
         return
     if not state.wants(text, depth, is_guess=is_guess):
         return
-    commands, scanner = state.commands, CommandSplitter(_without_ifs(text))
+    splitter = CommandSplitter(_without_ifs(text))
     # Brackets nested beyond Python's own stack are nothing a person would write.
     with contextlib.suppress(RecursionError):
-        scanner.scan("")
-        scanner.is_torn |= scanner.depth_left < 0
-        for place in scanner.targets:
-            state.targets += (one for words in state.variables.spread((place,)) for one in words)
-        for place in scanner.sources:
-            state.sources += (one for words in state.variables.spread((place,)) for one in words)
-        state.is_torn |= scanner.is_torn
+        splitter.scan("")
+        splitter.is_torn |= splitter.depth_left < 0
+        for place in splitter.targets:
+            state.targets += chain.from_iterable(state.variables.spread((place,)))
+        for place in splitter.sources:
+            state.sources += chain.from_iterable(state.variables.spread((place,)))
+        state.is_torn |= splitter.is_torn
         budget = MAX_WORDS
-        outer, starts = commands.before, [len(commands.order)]
-        for at, words in enumerate(scanner.commands[:MAX_PARTS]):
+        outer, starts = state.before, [len(state.order)]
+        for at, words in enumerate(splitter.commands[:MAX_PARTS]):
             budget -= len(words)
             if budget >= 0:
-                before = (*outer, *commands.order[starts[scanner.pipelines[at]] :])
+                before = (*outer, *state.order[starts[splitter.pipelines[at]] :])
                 state.variables.note(words)
                 # A variable may hold what any substitution gave.
-                held = commands.substituted if _names_variable(words) else ()
-                commands.before = (*before, *held)
+                references = (one for word in words for one in REFERENCE.findall(word))
+                held = state.substituted if any(map(variable_of, references)) else ()
+                state.before = (*before, *held)
                 for spread in state.variables.spread(words):
                     _open(spread, state, depth=depth, is_guess=is_guess)
                 empty = state.variables.empty_in(words)
                 if empty:
-                    commands.emptied.update(dict.fromkeys(commands.order[starts[-1] :], empty))
-            if at in scanner.substituted:
-                commands.substituted += commands.order[starts[-1] :]
-            starts.append(len(commands.order))
-        commands.before = outer
-        state.is_torn |= budget < 0 or len(scanner.commands) > MAX_PARTS
+                    state.emptied.update(dict.fromkeys(state.order[starts[-1] :], empty))
+            if at in splitter.substituted:
+                state.substituted += state.order[starts[-1] :]
+            starts.append(len(state.order))
+        state.before = outer
+        state.is_torn |= budget < 0 or len(splitter.commands) > MAX_PARTS
         return
     state.is_torn = True
 
 
-def _names_variable(words: SplitCommand) -> bool:
-    references = (one for word in words for one in REFERENCE.findall(word))
-    return any(map(variable_of, references))
-
-
 def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool = False) -> None:
-    if len(state.commands.every) > MAX_COMMANDS:
+    if len(state.commands) > MAX_COMMANDS:
         state.is_torn = True
         return
     if not state.wants(words, depth, is_guess=is_guess):
@@ -400,15 +379,15 @@ def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool 
     is_fed, is_unrun = FED in words, UNRUN in words
     words = tuple(word for word in words if word not in (FED, UNRUN))
     if words and words[0].startswith(_NAMES_PROGRAMS) and not is_unrun:
-        state.commands.may_run_anything()
+        state.may_run_anything()
     words = _unled(_unbraced(words))
     if not words:
         return
-    state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
+    state.add(words, is_guess=is_guess, is_unrun=is_unrun)
     name = words[0].rsplit("/", 1)[-1]
     if name != words[0]:
         words = (name, *words[1:])
-        state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
+        state.add(words, is_guess=is_guess, is_unrun=is_unrun)
     _note_aliases(words, state)
     if name in state.aliases:
         text = " ".join((state.aliases[name], *map(unmarked, words[1:])))
@@ -432,7 +411,7 @@ def _note_aliases(words: SplitCommand, state: _ScanState) -> None:
         if equals:
             state.aliases[unmarked(name)] = unmarked(value)
             if is_unresolved(name):
-                state.commands.may_run_anything()
+                state.may_run_anything()
 
 
 def _unled(words: SplitCommand) -> SplitCommand:

@@ -337,7 +337,6 @@ _SET_BY_PROGRAMS = re.compile(
 )
 _MOST_VARIANTS = 8
 _NOT_UNKNOWN = ("HOME", "PWD")
-Words = tuple[str, ...]
 
 
 class ShellVariables:
@@ -365,7 +364,7 @@ class ShellVariables:
         """Equal as long as every variable holds what it held."""
         return self._is_open, tuple(self._values.items())
 
-    def note(self, words: Words) -> None:
+    def note(self, words: SplitCommand) -> None:
         """Take the assignments of one command; they hold for those behind it."""
         start = 0
         while start < len(words) and ASSIGNMENT.match(words[start]):
@@ -392,7 +391,7 @@ class ShellVariables:
             self._values.update(dict.fromkeys(rest))
             self._is_open |= any(map(REFERENCE.search, rest))
 
-    def spread(self, words: Words) -> Iterator[Words]:
+    def spread(self, words: SplitCommand) -> Iterator[SplitCommand]:
         """The command with known values in place of their variables, for every value."""
         choices = [self._choices(word) for word in words]
         count = 1
@@ -404,18 +403,17 @@ class ShellVariables:
         for chosen in itertools.product(*choices):
             yield tuple(itertools.chain.from_iterable(chosen))
 
-    def _choices(self, word: str) -> list[Words]:
+    def _choices(self, word: str) -> list[SplitCommand]:
         if not REFERENCE.search(word):
             return [(word,)]
         references = dict.fromkeys(REFERENCE.findall(word))
         variants: list[list[str]] = [[word]]
         for reference in references:
-            values = self._of(reference)
-            if (
-                values is None
-                and variable_of(reference) in _NOT_UNKNOWN
-                and (variable_of(reference) in self._values)
-            ):
+            name = variable_of(reference)
+            values = self._value(name) if name else None
+            if name:
+                self._used.setdefault(name, values)
+            if values is None and name in _NOT_UNKNOWN and name in self._values:
                 # By its name alone it would count as known.
                 values = (ANYTHING,)
             if values is None or len(variants) * len(values) > _MOST_VARIANTS:
@@ -427,17 +425,11 @@ class ShellVariables:
             ]
         return [tuple(parts) for parts in variants]
 
-    def empty_in(self, words: Words) -> tuple[str, ...]:
+    def empty_in(self, words: SplitCommand) -> tuple[str, ...]:
         """The variables in `words` that count as empty, because nothing sets them."""
         names = (variable_of(one) for word in words for one in REFERENCE.findall(word))
         return tuple(dict.fromkeys(one for one in names if one and self._value(one) == ("",)
                                    and one not in self._values))  # fmt: skip
-
-    def _of(self, reference: str) -> Sequence[str] | None:
-        name = variable_of(reference)
-        if name:
-            self._used.setdefault(name, self._value(name))
-        return self._value(name) if name else None
 
     def _value(self, name: str) -> Sequence[str] | None:
         if self._is_open:

@@ -40,6 +40,20 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
+class SimulatedCall:
+    """One call as it would be judged today, with grants or rules that are not stored."""
+
+    def __init__(self, request: CallFacts, policy: PolicySet) -> None:
+        self._request = request
+        self._policy = policy
+
+    def effect(self, *, grants: Sequence[Rule] = (), rules: Sequence[Rule] = ()) -> Effect:
+        """With exactly these `grants` of the session, and `rules` after all others."""
+        rules = (*self._policy.rules, *rules)
+        policy = replace(self._policy, grants=tuple(grants), rules=rules)
+        return decide(self._request, policy).effect
+
+
 class PermissionEngine:
     """Judges claims for one session: its rules, its mode, and what was granted in it.
 
@@ -217,7 +231,7 @@ class PermissionEngine:
 
     def simulate(
         self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
-    ) -> "SimulatedCall | None":
+    ) -> SimulatedCall | None:
         """These claims, to be judged with other rules; None where no rule has a say."""
         if self._denied_by(tool, claims):
             return None
@@ -309,20 +323,6 @@ class PermissionEngine:
         )
 
 
-class SimulatedCall:
-    """One call as it would be judged today, with grants or rules that are not stored."""
-
-    def __init__(self, request: CallFacts, policy: PolicySet) -> None:
-        self._request = request
-        self._policy = policy
-
-    def effect(self, *, grants: Sequence[Rule] = (), rules: Sequence[Rule] = ()) -> Effect:
-        """With exactly these `grants` of the session, and `rules` after all others."""
-        rules = (*self._policy.rules, *rules)
-        policy = replace(self._policy, grants=tuple(grants), rules=rules)
-        return decide(self._request, policy).effect
-
-
 def suggest_flags(decision: Decision) -> str:
     """The flags that would have allowed it (`--allow 'execute:make'`), or "" if none could.
 
@@ -336,21 +336,17 @@ def suggest_flags(decision: Decision) -> str:
 
 def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:
     reason = f"it cannot be judged: {error!r}"
+    names = [
+        (one.op, one.resource.text if isinstance(one.resource, ShellCommand) else one.resource)
+        for one in claims
+    ]
     return Decision(
         effect="ask",
         policy="default",
         reason=reason,
         claims=tuple(
-            ClaimDecision(
-                op=claim.op,
-                resource=claim.resource.text
-                if isinstance(claim.resource, ShellCommand)
-                else claim.resource,
-                effect="ask",
-                policy="default",
-                reason=reason,
-            )
-            for claim in claims
+            ClaimDecision(op=op, resource=name, effect="ask", policy="default", reason=reason)
+            for op, name in names
         ),
     )
 
@@ -393,7 +389,9 @@ class ForkPermissionEngine(PermissionEngine):
         self._granted = granted
         self._only_looks = only_looks
         self._first = tuple(first)
-        self._kept = _keeping(kept)
+        patterns = [quoted_path(folder) + end for folder in kept for end in ("", "/**")]
+        rules = tuple(Rule("edit", pattern, "deny") for pattern in patterns)
+        self._kept = PolicySet(rules=rules, mode="yolo")
         self.history = parent.history
         self._follow()
 
@@ -430,10 +428,8 @@ class ForkPermissionEngine(PermissionEngine):
         if not self._kept.rules:
             return False
         try:
-            return (
-                decide(self._request(claims, cwd or self._workspace.cwd), self._kept).effect
-                == "deny"
-            )
+            request = self._request(claims, cwd or self._workspace.cwd)
+            return decide(request, self._kept).effect == "deny"
         except Exception:
             return False  # Then it was not judged above either, and asks.
 
@@ -456,9 +452,3 @@ class ForkPermissionEngine(PermissionEngine):
             mode="plan" if is_shut else parent.mode,
             grants=(*(() if is_shut else parent.grants), *self._granted),
         )
-
-
-def _keeping(folders: Sequence[str]) -> PolicySet:
-    patterns = [each for one in folders for each in (quoted_path(one), f"{quoted_path(one)}/**")]
-    rules = tuple(Rule("edit", pattern, "deny") for pattern in patterns)
-    return PolicySet(rules=rules, mode="yolo")

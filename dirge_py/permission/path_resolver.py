@@ -161,8 +161,8 @@ def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tu
     """Device and inode of the files in there that have other names, too."""
     found: set[tuple[int, int]] = set()
     files = [place for place in places if os.path.isfile(place)]
-    entries = _entries(places) if is_deep else _entries(one for one in places if _holds_keys(one))
-    for path in (*files, *(entry.path for entry in entries)):
+    folders = (one for one in places if is_deep or os.path.basename(one) == "keys")
+    for path in (*files, *(entry.path for entry in _entries(folders))):
         try:
             status = os.lstat(path)
         except OSError:
@@ -170,10 +170,6 @@ def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tu
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             found.add((status.st_dev, status.st_ino))
     return frozenset(found)
-
-
-def _holds_keys(place: str) -> bool:
-    return os.path.basename(place) == "keys"
 
 
 def _entries(places: Iterable[str]) -> Iterator[os.DirEntry[str]]:

@@ -1,9 +1,9 @@
 """Rules (`op:pattern`, or `Bash(npm test)` as Claude Code spells them), and what they match."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
@@ -112,10 +112,7 @@ def make_rule(
 ) -> Rule:
     """The rule with these parts. Raises as `parse_rule`."""
     where = _where(source)
-    known: RuleOp | None = next((one for one in get_args(Operation) if one == op), None)
-    if op == "*":
-        known = "*"
-    if known is None:
+    if op not in _OPS:
         near = nearest(op, _OPS)
         raise error(
             f"{where}`{op}:{pattern}` is no rule: there is no operation `{op}`.",
@@ -123,9 +120,14 @@ def make_rule(
         )
     if not pattern:
         raise error(f"{where}`{op}:` has no pattern.", hint=f"`{op}:*` matches every {op}.")
-    rule = Rule(known, pattern, effect, source)
+    rule = Rule(cast(RuleOp, op), pattern, effect, source)
     try:
-        _compile(rule)
+        if op in ("execute", "*"):
+            command_pattern(pattern)
+        if op in ("read", "edit", "*"):
+            path_pattern(pattern)
+        if op not in ("execute", "read", "edit"):
+            name_pattern(pattern)
     except ValueError as problem:
         raise error(f"{where}`{rule}` is no rule: {problem}.") from None
     return rule
@@ -249,15 +251,6 @@ def anchored(pattern: str, anchors: Anchors) -> Sequence[str]:
     return tuple(f"{quoted_path(folder)}/{pattern}" for folder in anchors.folders)
 
 
-def _compile(rule: Rule) -> None:
-    if rule.op in ("execute", "*"):
-        command_pattern(rule.pattern)
-    if rule.op in ("read", "edit", "*"):
-        path_pattern(rule.pattern)
-    if rule.op not in ("execute", "read", "edit"):
-        name_pattern(rule.pattern)
-
-
 def _trimmed(pattern: str) -> str:
     """The pattern without blanks around it, save one that a backslash makes part of it."""
     begun = pattern.lstrip()
@@ -270,22 +263,15 @@ def _where(source: str) -> str:
     return f"{source}: " if source else ""
 
 
-_OPS_BY_TOOL: dict[str, RuleOp] = {
-    "Bash": "execute",
-    "Edit": "edit",
-    "Write": "edit",
-    "MultiEdit": "edit",
-    "NotebookEdit": "edit",
-    "Read": "read",
-    "Grep": "read",
-    "Glob": "read",
-    "LS": "read",
-    "WebFetch": "network",
-    "WebSearch": "network",
-    "Task": "agent",
-    "Agent": "agent",
-    "Skill": "skill",
+_TOOLS: Mapping[RuleOp, str] = {
+    "execute": "Bash",
+    "edit": "Edit Write MultiEdit NotebookEdit",
+    "read": "Read Grep Glob LS",
+    "network": "WebFetch WebSearch",
+    "agent": "Task Agent",
+    "skill": "Skill",
 }
+_OPS_BY_TOOL = {tool: op for op, tools in _TOOLS.items() for tool in tools.split()}
 _TOOL_WITH_PATTERN = re.compile(
     r"\s*([A-Za-z_][A-Za-z0-9_-]*(?:\*)?)(?:\(((?:[^()]|\([^()]*\))*)\))?\s*(?:,|\s|\Z)"
 )
@@ -308,7 +294,7 @@ def parse_claude_rules(
         item = _TOOL_WITH_PATTERN.match(stripped, position)
         if not item:
             raise UsageError(
-                f"{source + ': ' if source else ''}{stripped[position:]!r} is no tool rule.",
+                f"{_where(source)}{stripped[position:]!r} is no tool rule.",
                 hint="Write `Bash(npm test)`, `Edit(src/**)`, `Read`, `WebFetch(domain:a.b)`.",
             )
         rules.append(_translated(item.group(1), item.group(2), effect, source))
@@ -318,11 +304,12 @@ def parse_claude_rules(
 
 def _translated(tool: str, pattern: str | None, effect: Effect, source: str) -> Rule:
     if tool.startswith("mcp__"):
-        return make_rule("mcp", _mcp_name(tool), effect, source=source)
+        server, _, name = tool.removeprefix("mcp__").partition("__")
+        return make_rule("mcp", f"{server}.{name or '*'}", effect, source=source)
     op = _OPS_BY_TOOL.get(tool)
     if op is None:
         raise UsageError(
-            f"{source + ': ' if source else ''}there is no tool `{tool}` to write rules for.",
+            f"{_where(source)}there is no tool `{tool}` to write rules for.",
             hint="Known: " + ", ".join(_OPS_BY_TOOL) + ", mcp__SERVER__TOOL.",
         )
     everything = "**" if op in ("read", "edit") else "*"
@@ -337,8 +324,3 @@ def _translated(tool: str, pattern: str | None, effect: Effect, source: str) -> 
         # `//x` is Claude's way to write an absolute path.
         wanted = wanted[1:] if wanted.startswith("//") else wanted.removeprefix("./")
     return make_rule(op, wanted, effect, source=source)
-
-
-def _mcp_name(tool: str) -> str:
-    server, _, name = tool.removeprefix("mcp__").partition("__")
-    return f"{server}.{name or '*'}"

@@ -1,4 +1,4 @@
-"""The permission gate of a start: settings and flags turned into rules."""
+"""The permission engine of a start: settings and flags turned into rules."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -57,20 +57,26 @@ def open_engine(
     anchors: Anchors = _NO_ANCHORS,
     make: Callable[..., PermissionEngine] = PermissionEngine,
 ) -> PermissionEngine:
-    """The gate of one conversation. `output_dir` holds its own relayed output, and is readable.
+    """The permission engine of one conversation.
 
-    `is_sandboxed`: commands run in a sandbox that was seen to work. `project_rules` are those of a
-    trusted project; `denied_tools` are tools that are switched off, with what did it. `anchors` are
-    further ones, and `make` makes the gate where it is of another kind.
+    `output_dir` holds its own relayed output, and is readable. `is_sandboxed`: commands run in a
+    sandbox that was seen to work. `project_rules` are those of a trusted project; `denied_tools`
+    are tools that are switched off, with what did it. `anchors` are further ones; `make` is the
+    class of the engine.
 
     Raises:
         UsageError: a flag holds no rule.
         ConfigError: a `[[permission.rule]]` is none, or a project wants to allow something.
     """
-    _refuse_allowing(project_rules)
+    for rule in project_rules:
+        if rule.effect == "allow":
+            raise ConfigError(
+                f"{rule.source or 'the project'}: the rule `{rule}` would allow something.",
+                hint="A project may only ask and deny. Allow it in your own settings.",
+            )
     environment = config.origin.environment
     named = [Path(config.origin.path)] if config.origin.path else []
-    gate = make(
+    engine = make(
         workspace,
         PolicySet(
             rules=_rules(config, options),
@@ -83,9 +89,9 @@ def open_engine(
         settings=[*settings_folders(environment), *named],
         own_output_dirs=[output_dir] if output_dir is not None else [],
     )
-    gate.denied_tools = denied_tools or {}
-    workspace.withheld = gate.withholds
-    return gate
+    engine.denied_tools = denied_tools or {}
+    workspace.withheld = engine.withholds
+    return engine
 
 
 def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
@@ -117,15 +123,6 @@ def key_variables(config: Config) -> list[str]:
     headers = [value for entry in config.providers.values() for value in entry.headers.values()]
     in_headers = [name for value in headers for name in _VARIABLE.findall(value)]
     return [*usual, *named, *written, *in_headers]
-
-
-def _refuse_allowing(rules: Sequence[Rule]) -> None:
-    for rule in rules:
-        if rule.effect == "allow":
-            raise ConfigError(
-                f"{rule.source or 'the project'}: the rule `{rule}` would allow something.",
-                hint="A project may only ask and deny. Allow it in your own settings.",
-            )
 
 
 def _rules(config: Config, options: RuleOptions) -> tuple[Rule, ...]:

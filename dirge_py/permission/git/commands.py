@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase, translate
 from glob import escape
+from itertools import takewhile
 
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Word
@@ -232,7 +233,7 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     ranges = [value.text for option, value in given.seen if option == "L" and value]
     lines_of = (Word(text.rpartition(":")[2]) for text in ranges if ":" in text)
     reads = (*files_read(row, given), *lines_of)
-    patterns = [word.text for word in reads if is_pattern(word.text)]
+    patterns = [word.text for word in reads if _WILDCARD.search(word.text)]
     if len(patterns) > _MOST_PATTERNS:
         raise NotReadOnly(f"it has more than {_MOST_PATTERNS} patterns of file names")
     return (*reads, *(Word(name) for text in patterns for name in secrets_meant(text)))
@@ -275,18 +276,13 @@ _MOST_TAILS = 24
 _WILDCARD = re.compile(r"[*?\[\\]")
 
 
-def is_pattern(text: str) -> bool:
-    """Whether git would take this for more than a name."""
-    return bool(_WILDCARD.search(text))
-
-
 def secrets_meant(pattern: str) -> Iterator[str]:
     """Names of secret files that git would find by the pattern; none if it matches anything.
 
     A pattern such as `*.json` means files of all kinds, and does not count. One that is too long to
     be compared is taken to mean a secret.
     """
-    if not is_pattern(pattern):
+    if not _WILDCARD.search(pattern):
         return
     bare = re.sub(r"[*?\[\]!^\\]", "", pattern)
     if bare and why_secret(f"/{bare}", ("/",)):
@@ -333,24 +329,27 @@ def shown_secrets(
     it is in: `git log -p -- cert`.
     """
     texts = [word.text for word in words[1:]]
+    command = [text for text in texts if text not in ("--no-pager", "-P")]
     blobs = [blob for text in texts for blob in _BLOB.findall(text.lower())]
-    compares = _compares_work_tree(texts)
-    chosen = _folders_shown(texts, folder)
+    compares = _compares_work_tree(command)
+    chosen = _folders_shown(command, folder)
     if not blobs and not compares and not chosen:
         return
     for secret in tracked_secrets(folder):
         if any(secret.blob.startswith(blob) for blob in blobs):
             yield place(secret.path)
-        elif compares and _is_meant(secret, texts[1:], folder) and _is_changed(secret):
-            found, name = place(secret.path), os.path.relpath(secret.path, folder)
+            continue
+        name = os.path.relpath(secret.path, folder)
+        if compares and _is_meant(secret, texts[1:], folder) and _is_changed(secret):
             why = f"{name} is changed and may hold secrets (`-- ':!{name}'` leaves it out)"
-            yield replace(found, secret=found.secret and why)
-        elif any(fnmatchcase(secret.path, pattern) for pattern in chosen):
-            if _is_left_out(secret, texts, folder):
-                continue
-            found, name = place(secret.path), os.path.relpath(secret.path, folder)
+        elif any(fnmatchcase(secret.path, pattern) for pattern in chosen) and not _is_left_out(
+            secret, texts, folder
+        ):
             why = f"{name} is among the files named and may hold secrets"
-            yield replace(found, secret=found.secret and why)
+        else:
+            continue
+        found = place(secret.path)
+        yield replace(found, secret=found.secret and why)
 
 
 def _folders_shown(texts: Sequence[str], folder: str) -> Sequence[str]:
@@ -358,7 +357,6 @@ def _folders_shown(texts: Sequence[str], folder: str) -> Sequence[str]:
 
     Nothing for the physical `folder` that it runs in, for one above and for a bare `*`.
     """
-    texts = [text for text in texts if text not in ("--no-pager", "-P")]
     if not _prints_stored(texts, folder):
         return ()
     found: list[str] = []
@@ -379,7 +377,7 @@ def _prints_stored(texts: Sequence[str], folder: str) -> bool:
     """Whether it prints what is committed or staged, and not just how files differ from that."""
     if not texts or texts[0] not in ("log", "show", "diff"):
         return False
-    words = texts[1 : texts.index("--")] if "--" in texts else texts[1:]
+    words = list(takewhile(lambda text: text != "--", texts[1:]))
     is_short = texts[0] == "log" or any(text.partition("=")[0] in _SHORT for text in words)
     if is_short and not any(_PATCH.fullmatch(text) or _LOG_PATCH.match(text) for text in words):
         return False
@@ -397,10 +395,9 @@ def _is_left_out(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
 
 def _compares_work_tree(texts: Sequence[str]) -> bool:
     """Whether it prints how files of the work tree differ from what is staged or committed."""
-    texts = [text for text in texts if text not in ("--no-pager", "-P")]
     if not texts or texts[0] not in ("diff", "status"):
         return False
-    options = texts[1 : texts.index("--")] if "--" in texts else texts[1:]
+    options = list(takewhile(lambda text: text != "--", texts[1:]))
     if texts[0] == "status":
         return any(re.fullmatch(r"-[a-z]*v[a-z]*|--verbose", text) for text in options)
     if any(text in ("--cached", "--staged") for text in options):
