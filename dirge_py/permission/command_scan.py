@@ -232,15 +232,11 @@ def _without_ifs(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _ScanState:
-    """What one scan has found, and how much it may still read."""
+class _FoundCommands:
+    """The commands that a scan has found so far. The keys of a dictionary keep their order."""
 
-    variables: ShellVariables
-    """What the variables of the command line hold where the scan is now."""
-    flows: RemovalGuesses
-    """What the commands hand to variables, parameters and input."""
-    commands: dict[SplitCommand, None] = field(default_factory=dict)
-    """All commands found, also those that only stand in text. The keys keep their order."""
+    every: dict[SplitCommand, None] = field(default_factory=dict)
+    """All commands, also those that only stand in text."""
     run: dict[SplitCommand, None] = field(default_factory=dict)
     """The commands without those that only stand in text."""
     open: dict[SplitCommand, None] = field(default_factory=dict)
@@ -255,6 +251,34 @@ class _ScanState:
     """Commands with the commands whose output they might get as arguments."""
     emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
     """Commands with the variables in them that count as empty."""
+
+    def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
+        """Add a command, given with its marks; `is_unrun`: it only stands in text."""
+        spelled = unmarked_words(words)
+        self.every[spelled] = None
+        self.order.append(spelled)
+        if self.before:
+            self.listed[spelled, self.before] = None
+        if not is_unrun:
+            self.run[spelled] = None
+        if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
+            self.open[words] = None
+
+    def may_run_anything(self) -> None:
+        """Note that a command runs of which nothing is known."""
+        self.open[(ANYTHING,)] = None
+
+
+@dataclass(slots=True)
+class _ScanState:
+    """What one scan has found, and how much it may still read."""
+
+    variables: ShellVariables
+    """What the variables of the command line hold where the scan is now."""
+    flows: RemovalGuesses
+    """What the commands hand to variables, parameters and input."""
+    commands: _FoundCommands = field(default_factory=_FoundCommands)
+    """The commands found so far."""
     aliases: dict[str, str] = field(default_factory=dict)
     """What each alias stands for."""
     targets: list[str] = field(default_factory=list)
@@ -269,22 +293,6 @@ class _ScanState:
     """How much the scan may still read; below zero it has given up."""
     _read: dict[Hashable, int] = field(default_factory=dict)
     """What was read in which circumstances, with the lowest depth at which it was."""
-
-    def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
-        """Add a command, given with its marks; `is_unrun`: it only stands in text."""
-        spelled = unmarked_words(words)
-        self.commands[spelled] = None
-        self.order.append(spelled)
-        if self.before:
-            self.listed[spelled, self.before] = None
-        if not is_unrun:
-            self.run[spelled] = None
-        if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
-            self.open[words] = None
-
-    def may_run_anything(self) -> None:
-        """Note that a command runs of which nothing is known."""
-        self.open[(ANYTHING,)] = None
 
     def wants(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
         """Whether this is still to be read: nobody did so before, and there is room for it.
@@ -308,22 +316,24 @@ class _ScanState:
         """Leave something unread: it may run anything, unless it is perhaps no command at all."""
         self.is_torn = True
         if not is_guess:
-            self.may_run_anything()
+            self.commands.may_run_anything()
 
     def reading(self) -> CommandScan:
         return CommandScan(
-            commands=tuple(self.commands),
-            run=tuple(self.run),
-            open=tuple(self.open),
+            commands=tuple(self.commands.every),
+            run=tuple(self.commands.run),
+            open=tuple(self.commands.open),
             targets=tuple(dict.fromkeys(map(unmarked, self.targets))),
             sources=tuple(dict.fromkeys(map(unmarked, self.sources))),
             open_targets=tuple(filter(_WITH_MEANING.search, dict.fromkeys(self.targets))),
             open_sources=tuple(filter(_WITH_MEANING.search, dict.fromkeys(self.sources))),
             is_torn=self.is_torn,
             is_bomb=self.is_bomb,
-            listed=tuple(self.listed),
-            emptied=tuple(self.emptied.items()),
-            spelled=tuple(dict.fromkeys(islice(self.flows.spelled(self.run), _MOST_SPELLED))),
+            listed=tuple(self.commands.listed),
+            emptied=tuple(self.commands.emptied.items()),
+            spelled=tuple(
+                dict.fromkeys(islice(self.flows.spelled(self.commands.run), _MOST_SPELLED))
+            ),
         )
 
 
@@ -334,7 +344,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
         return
     if not state.wants(text, depth, is_guess=is_guess):
         return
-    splitter = CommandSplitter(_without_ifs(text))
+    commands, splitter = state.commands, CommandSplitter(_without_ifs(text))
     # Brackets nested beyond Python's own stack are nothing a person would write.
     with contextlib.suppress(RecursionError):
         splitter.scan("")
@@ -345,32 +355,32 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
             state.sources += chain.from_iterable(state.variables.spread((place,)))
         state.is_torn |= splitter.is_torn
         budget = MAX_WORDS
-        outer, starts = state.before, [len(state.order)]
+        outer, starts = commands.before, [len(commands.order)]
         for at, words in enumerate(splitter.commands[:MAX_PARTS]):
             budget -= len(words)
             if budget >= 0:
-                before = (*outer, *state.order[starts[splitter.pipelines[at]] :])
+                before = (*outer, *commands.order[starts[splitter.pipelines[at]] :])
                 state.variables.note(words)
                 # A variable may hold what any substitution gave.
                 references = (one for word in words for one in REFERENCE.findall(word))
-                held = state.substituted if any(map(variable_of, references)) else ()
-                state.before = (*before, *held)
+                held = commands.substituted if any(map(variable_of, references)) else ()
+                commands.before = (*before, *held)
                 for spread in state.variables.spread(words):
                     _open(spread, state, depth=depth, is_guess=is_guess)
                 empty = state.variables.empty_in(words)
                 if empty:
-                    state.emptied.update(dict.fromkeys(state.order[starts[-1] :], empty))
+                    commands.emptied.update(dict.fromkeys(commands.order[starts[-1] :], empty))
             if at in splitter.substituted:
-                state.substituted += state.order[starts[-1] :]
-            starts.append(len(state.order))
-        state.before = outer
+                commands.substituted += commands.order[starts[-1] :]
+            starts.append(len(commands.order))
+        commands.before = outer
         state.is_torn |= budget < 0 or len(splitter.commands) > MAX_PARTS
         return
     state.is_torn = True
 
 
 def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool = False) -> None:
-    if len(state.commands) > MAX_COMMANDS:
+    if len(state.commands.every) > MAX_COMMANDS:
         state.is_torn = True
         return
     if not state.wants(words, depth, is_guess=is_guess):
@@ -379,15 +389,15 @@ def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool 
     is_fed, is_unrun = FED in words, UNRUN in words
     words = tuple(word for word in words if word not in (FED, UNRUN))
     if words and words[0].startswith(_NAMES_PROGRAMS) and not is_unrun:
-        state.may_run_anything()
+        state.commands.may_run_anything()
     words = _unled(_unbraced(words))
     if not words:
         return
-    state.add(words, is_guess=is_guess, is_unrun=is_unrun)
+    state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
     name = words[0].rsplit("/", 1)[-1]
     if name != words[0]:
         words = (name, *words[1:])
-        state.add(words, is_guess=is_guess, is_unrun=is_unrun)
+        state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
     _note_aliases(words, state)
     if name in state.aliases:
         text = " ".join((state.aliases[name], *map(unmarked, words[1:])))
@@ -411,7 +421,7 @@ def _note_aliases(words: SplitCommand, state: _ScanState) -> None:
         if equals:
             state.aliases[unmarked(name)] = unmarked(value)
             if is_unresolved(name):
-                state.may_run_anything()
+                state.commands.may_run_anything()
 
 
 def _unled(words: SplitCommand) -> SplitCommand:

@@ -46,10 +46,10 @@ _REASONS: dict[TableRow, str] = {
     "read outside": "reading outside of the workspace",
     "edit": "changing a file in the workspace",
     "edit guarded": "changing something outside of the workspace",
-    "look": "a command that only looks",
-    "run": "a command that can do more than look",
+    "look": "a read-only command",
+    "run": "a command that can change things",
     "sandboxed build": "a build or test run inside the sandbox",
-    "reach out": "reaching something outside of this machine's files",
+    "reach out": "access to something other than local files",
     "remember": "storing something for later",
     "recall": "nothing outside of this session changes",
 }
@@ -82,6 +82,8 @@ def _default_reason(row: TableRow, fact: Fact) -> str:
     """The line of the table as a reason."""
     if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
+    if isinstance(fact, NameFact) and fact.op == "network":
+        return "network access"
     if isinstance(fact, PathFact) and fact.op == "edit" and fact.place.is_system:
         return "changing a file of the operating system"
     if isinstance(fact, PathFact) and fact.place.inside:

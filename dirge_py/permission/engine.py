@@ -335,7 +335,7 @@ def suggest_flags(decision: Decision) -> str:
 
 
 def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:
-    reason = f"it cannot be judged: {error!r}"
+    reason = f"dirge can't analyze it: {error!r}"
     names = [
         (one.op, one.resource.text if isinstance(one.resource, ShellCommand) else one.resource)
         for one in claims

@@ -166,7 +166,7 @@ def _long_option(row: Program, word: Word, rest: Iterator[Word]) -> tuple[str, W
         return name, None
     if not has_value and takes_value:
         return name, _next_value(word, rest)
-    raise NotReadOnly(f"its option --{name} is not on the list of harmless ones")
+    raise NotReadOnly(f"its option --{name} is not known to be read-only")
 
 
 def _short_options(
@@ -184,7 +184,7 @@ def _short_options(
             yield letter, Word(attached)
             return
         if letter not in row.flags:
-            raise NotReadOnly(f"its option -{letter} is not on the list of harmless ones")
+            raise NotReadOnly(f"its option -{letter} is not known to be read-only")
         yield letter, None
 
 

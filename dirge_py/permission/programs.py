@@ -261,7 +261,7 @@ def judge_program(words: Sequence[Word]) -> ProgramJudgement:
         return special(arguments)
     row = PROGRAMS.get(head)
     if row is None:
-        raise NotReadOnly(f"`{head}` is not on the list of programs that only look")
+        raise NotReadOnly(f"`{head}` can change things (not a known read-only command)")
     return ProgramJudgement(
         reads=tuple(files_read(row, parse_options(row, arguments))), wants_files=head == "diff"
     )
@@ -326,7 +326,7 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
         if test.text in _FIND_PLAIN:
             continue
         if test.text not in _FIND_TEXT and test.text not in _FIND_PATH:
-            raise NotReadOnly(f"its test {test.text} is not on the list of harmless ones")
+            raise NotReadOnly(f"its test {test.text} is not known to be read-only")
         value = next(rest, None)
         if value is None:
             raise NotReadOnly(f"its test {test.text} has no value")

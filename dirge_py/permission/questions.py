@@ -403,29 +403,29 @@ def _near(path: str, cwd: str) -> str:
 
 
 _EXACTLY = {
-    "execute": ("only exactly this command", "only exactly these {} commands"),
-    "edit": ("any change of this file", "any change of these {} files"),
+    "execute": ("this exact command only", "these {} exact commands only"),
+    "edit": ("any change to this file", "any change to these {} files"),
     "read": ("reading this file", "reading these {} files"),
-    "network": ("whatever is asked of this host", "whatever is asked of these {} hosts"),
-    "mcp": ("this tool, whatever it is given", "these {} tools, whatever they are given"),
-    "plugin": ("this tool, whatever it is given", "these {} tools, whatever they are given"),
-    "agent": ("this agent, whatever it is told", "these {} agents, whatever they are told"),
+    "network": ("any request to this host", "any request to these {} hosts"),
+    "mcp": ("this tool with any arguments", "these {} tools with any arguments"),
+    "plugin": ("this tool with any arguments", "these {} tools with any arguments"),
+    "agent": ("this agent with any prompt", "these {} agents with any prompt"),
 }
 
 
 def _exactly(rules: Sequence[Rule]) -> str:
     words = []
     for op, count in Counter(rule.op for rule in rules).items():
-        one, several = _EXACTLY.get(op, ("only exactly this", "only exactly these {}"))
+        one, several = _EXACTLY.get(op, ("exactly this", "exactly these {}"))
         words.append(one if count == 1 else several.format(count))
     return " and ".join(words)
 
 
 def _wide(rule: Rule, cwd: str) -> str:
     if rule.op == "execute" and rule.pattern.endswith(" *"):
-        return f"`{rule.pattern[:-2]}` with whatever follows"
+        return f"`{rule.pattern[:-2]}` with any arguments"
     if rule.op == "edit" and rule.pattern.endswith("/**"):
         folder = _near(rule.pattern[:-3], cwd)
         where = "this folder" if folder == "." else folder
-        return f"any change below {where}, save of protected names"
+        return f"any change below {where}, except to protected names"
     return f"exactly `{rule.pattern}`"

@@ -381,7 +381,7 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
     hooks = lookups.git_hooks(reals[0], writing) if writing else ""
     return CommandFact(
         text=command.text,
-        refusal=f"it cannot be judged: {reason}" + (f"; {hooks}" if hooks else ""),
+        refusal=f"dirge can't analyze it: {reason}" + (f"; {hooks}" if hooks else ""),
         may_run=_as_words(loose.commands),
         raw_words=tuple(map(Word, raw)),
         forbidden=_destruction(loose, command.text, ground),

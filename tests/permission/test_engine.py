@@ -226,7 +226,7 @@ def test_what_cannot_be_judged_asks(project: Project) -> None:
     decision = project.gate(mode="yolo").decide([broken])
 
     assert decision.effect == "ask"
-    assert "cannot be judged" in decision.reason
+    assert "can't analyze" in decision.reason
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_what_the_environment_overrides_acts_nowhere_and_asks_nothing(
 ) -> None:
     hostile.set(hostile.config, *rows)
 
-    assert hostile.effect() == ("allow", "a command that only looks")
+    assert hostile.effect() == ("allow", "a read-only command")
     ran, printed = hostile.run()
     assert (ran, SECRET.split()[0] in printed) == (False, False)
     assert "README" in printed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.files import stamps
@@ -469,6 +469,8 @@ def test_what_a_program_really_reads_was_seen_before(own_project: Project) -> No
     effects: list[str] = []
 
     @settings(max_examples=size(25, 400), deadline=None)
+    @example("rg -t py hit", [], [], ".gitignore", False)
+    @example("rg hit", [], [], ".gitignore", False)
     @given(
         st.sampled_from(COMMANDS),
         st.lists(st.sampled_from(PATTERNS), max_size=5),

@@ -70,11 +70,11 @@ async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_
     request = await question(desk, "git push d")
 
     assert request.wider_reach == Reach(
-        words="`git push` with whatever follows",
+        words="`git push` with any arguments",
         also=("git push c", "git push b"),
         still=("git fetch",),
     )
-    assert request.grant_reach == Reach(words="only exactly this command", still=("git push c",))
+    assert request.grant_reach == Reach(words="this exact command only", still=("git push c",))
 
 
 @pytest.mark.parametrize(
@@ -83,23 +83,23 @@ async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_
         (
             "bash",
             {"command": "touch a; make"},
-            "only exactly these 2 commands and any change of this file",
+            "these 2 exact commands only and any change to this file",
             (
-                "exactly `touch a`, any change below this folder, save of protected names, "
+                "exactly `touch a`, any change below this folder, except to protected names, "
                 "exactly `make`"
             ),
         ),
         (
             "edit",
             {"path": "src/a.py", "old_text": "a", "new_text": "b"},
-            "any change of this file",
-            "any change below src, save of protected names",
+            "any change to this file",
+            "any change below src, except to protected names",
         ),
         (
             "bash",
             {"command": "git push; make"},
-            "only exactly these 2 commands",
-            "`git push` with whatever follows, exactly `make`",
+            "these 2 exact commands only",
+            "`git push` with any arguments, exactly `make`",
         ),
     ],
 )
@@ -124,9 +124,7 @@ async def test_a_command_asked_about_again_says_how_often_it_was(own_project: Pr
 
     request = await question(desk, "make")
 
-    assert request.grant_reach == Reach(
-        words="only exactly this command, asked about 2 times before"
-    )
+    assert request.grant_reach == Reach(words="this exact command only, asked about 2 times before")
     assert (await question(desk, "git push $(x)")).grant_reach is None
 
 

@@ -242,12 +242,12 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
 def _verb_row(name: str, rest: Sequence[Word]) -> Program:
     verbs = _VERBS.get(name)
     if verbs is None:
-        raise NotReadOnly(f"`git {name}` is not on the list of subcommands that only look")
+        raise NotReadOnly(f"`git {name}` can change things (not a known read-only command)")
     verb = rest[0].text if rest else ""
     row = verbs.get(verb) or (verbs.get("") if verb.startswith("-") else None)
     if row is None:
         spelled = f"git {name} {verb}".rstrip()
-        raise NotReadOnly(f"`{spelled}` is not on the list of subcommands that only look")
+        raise NotReadOnly(f"`{spelled}` can change things (not a known read-only command)")
     return row
 
 
