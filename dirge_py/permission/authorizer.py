@@ -15,11 +15,11 @@ from typing import Literal
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
-from dirge_py.permission.llm_judge import PermissionJudge
 from dirge_py.permission.questions import (
     AnsweredCall,
     JudgedCall,
     PendingQuestion,
+    PermissionJudge,
     answered_family,
     batch_questions,
     describe_changes,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.permission.llm_judge import JudgeInput, judge_prompt, parse_verdict
+from dirge_py.permission.questions import JudgeInput, judge_prompt, parse_verdict
 
 CALL = JudgeInput(
     tool_name="bash", claims=("execute:make",), reason="a command that can do more", cwd="/w"

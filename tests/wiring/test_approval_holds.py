@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dirge_py.permission.decision import DecisionLog
-from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict
+from dirge_py.permission.questions import JudgeInput, JudgeVerdict
 from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest

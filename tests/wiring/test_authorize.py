@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from dirge_py.config.edit import save_rules
-from dirge_py.permission.llm_judge import JudgeInput, JudgeVerdict, model_judge
+from dirge_py.permission.questions import JudgeInput, JudgeVerdict, model_judge
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.program_folders import USUAL_PATH, search_path
 from dirge_py.types.abort import AbortSignal
