@@ -60,7 +60,7 @@ class Authorizer:
     def __init__(
         self,
         *,
-        gate: PermissionEngine,
+        engine: PermissionEngine,
         asker: Asker,
         workspace: Workspace,
         runner: Runner,
@@ -71,7 +71,7 @@ class Authorizer:
         judge: PermissionJudge | None = None,
         judge_effect: Literal["deny", "warn"] = "deny",
     ) -> None:
-        self._gate = gate
+        self._engine = engine
         self._asker = asker
         self._workspace = workspace
         self._runner = runner
@@ -87,19 +87,19 @@ class Authorizer:
 
     def for_fork(
         self,
-        gate: PermissionEngine,
+        engine: PermissionEngine,
         workspace: Workspace,
         runner: Runner,
         *,
         cwd: str,
         distrusted: Sequence[str],
     ) -> "Authorizer":
-        """One for a fork that works elsewhere; what is granted there is kept by its gate alone.
+        """One for a fork that works elsewhere; what is granted there is kept by its engine alone.
 
         Programs are not taken from the folders `distrusted` either, when nobody was asked.
         """
         own = copy(self)
-        own._gate, own._workspace, own._runner, own._cwd = gate, workspace, runner, cwd
+        own._engine, own._workspace, own._runner, own._cwd = engine, workspace, runner, cwd
         own._on_grant, own._keep_rules = lambda rule: None, None
         own._held, own._distrusted = {}, tuple(distrusted)
         return own
@@ -113,7 +113,7 @@ class Authorizer:
         return Hooks(name="permission", before_tool_call=self._before)
 
     async def _before(self, info: TurnInfo, call: ToolCall) -> BeforeToolCallResult | None:
-        judged = judge_call(self._gate, call, self._cwd)
+        judged = judge_call(self._engine, call, self._cwd)
         if judged is None:
             return None
         decision = judged.decision
@@ -145,7 +145,7 @@ class Authorizer:
                 return AnsweredCall(
                     judged=judged, request=None, answer=answer, by="earlier", files=files
                 )
-        stopped = self._guard.stops(info.run_id, judged.call.name, judged.claims)
+        stopped = self._guard.why_stopped(info.run_id, judged.call.name, judged.claims)
         if stopped:
             answer = PermissionAnswer(effect="deny", comment=stopped)
             return AnsweredCall(judged=judged, request=None, answer=answer, by="loop-guard")
@@ -176,7 +176,7 @@ class Authorizer:
     ) -> str:
         """What changed since the call was left to wait: a plugin's doing, or another's; or ""."""
         decided = info.decisions[judged.call.id]
-        waited = self._gate.history.of_call(judged.call.id)
+        waited = self._engine.history.of_call(judged.call.id)
         waited = waited if waited is not None and waited.effect == "defer" else None
         if decided.arguments is None and waited is not None:
             is_same = waited.digest == judged.digest
@@ -198,7 +198,7 @@ class Authorizer:
             changed = describe_changes(answered.files, await files_of(judged), self._cwd)
             if not changed:
                 return answered
-            judged = judge_call(self._gate, judged.call, self._cwd) or judged
+            judged = judge_call(self._engine, judged.call, self._cwd) or judged
             if judged.decision.effect == "deny":
                 changed = judged.decision.reason
                 break
@@ -222,9 +222,9 @@ class Authorizer:
             self._emit_asked(info, judged)
         later = [
             one
-            for one in batch_questions(info, judged, self._gate, self._cwd)
+            for one in batch_questions(info, judged, self._engine, self._cwd)
             if (info.run_id, info.turn, one.call.id) not in self._held
-            and not self._guard.stops(info.run_id, one.call.name, one.claims)
+            and not self._guard.why_stopped(info.run_id, one.call.name, one.claims)
         ]
         questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
         pending = [question]
@@ -252,7 +252,7 @@ class Authorizer:
         can_keep = self._keep_rules is not None
         # First: what changes while the rest is made is not what was shown.
         files = await files_of(judged)
-        request = await request_for(judged, self._gate, self._cwd, can_keep=can_keep)
+        request = await request_for(judged, self._engine, self._cwd, can_keep=can_keep)
         verdict = await verdict_on(request, judged, self._judge)
         if verdict.kind == "deny" and self._judge_effect == "deny":
             words = f"the model that judges calls refused it: {verdict.reason}"
@@ -273,12 +273,12 @@ class Authorizer:
             if answered.by == "answer" and isinstance(self._asker, SupportsForms):
                 reason = answer.comment or "the user said no"
             if answered.by != "loop-guard":
-                self._guard.note_denial(info.run_id, call.name, judged.claims)
+                self._guard.record_denial(info.run_id, call.name, judged.claims)
             return self._refuse(info, judged, answered.by, reason, answered)
         self._report(info, judged, answer.effect, answered.by, reason, answered)
         match answer.effect:
             case "allow":
-                self._guard.note_approval(info.run_id, call.name, judged.claims)
+                self._guard.record_approval(info.run_id, call.name, judged.claims)
                 self._remember(info, answered)
                 self._approve(judged)
                 if answered.shown:
@@ -301,11 +301,11 @@ class Authorizer:
                 info.emit(SystemNotice(f"Allowed for this session only: {words}"))
             else:
                 for rule in rules:
-                    self._gate.add_rule(rule, where)
+                    self._engine.add_rule(rule, where)
                 info.emit(SystemNotice(stored_rules_notice(rules, where)))
                 return
         for rule in rules:
-            self._gate.add_grant(rule)
+            self._engine.add_grant(rule)
             self._on_grant(rule)
         if rules:
             info.emit(SystemNotice(stored_rules_notice(rules)))
@@ -323,11 +323,11 @@ class Authorizer:
             # It was judged by the names of its programs: none may be found in the workspace.
             closed: Sequence[str] = (*self._workspace.roots, *self._distrusted)
             if decision.is_read_only:
-                closed = closed_folders(closed, self._gate.home)
+                closed = closed_folders(closed, self._engine.home)
             path = search_path(os.environ.get("PATH", os.defpath), closed)
             environment = {**GIT_HARDENING, "PATH": path}
         permits: set[Permit] = {"git"} if decision.changes_git else set()
-        if self._gate.opens_network:
+        if self._engine.opens_network:
             permits.add("network")
         self._runner.prepare(
             call_id, environment, frozenset(permits), is_read_only=decision.is_read_only
@@ -367,7 +367,7 @@ class Authorizer:
         reason: str,
         answered: AnsweredCall | None = None,
     ) -> None:
-        self._gate.history.note(
+        self._engine.history.record(
             tool=judged.call.name,
             call_id=judged.call.id,
             digest=judged.digest,
@@ -419,17 +419,17 @@ class RefusalLoopGuard:
         self._most = most
         self._runs: dict[str, Counter[Shape]] = {}
 
-    def stops(self, run_id: str, tool: str, claims: Sequence[Claim]) -> str:
+    def why_stopped(self, run_id: str, tool: str, claims: Sequence[Claim]) -> str:
         """Why this need not be asked once more, or ""."""
         count = self._denials(run_id)[tool, tuple(claims)]
         if not self._most or count < self._most:
             return ""
         return f"exactly this was denied {count} times, so nobody is asked again in this run"
 
-    def note_denial(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
+    def record_denial(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
         self._denials(run_id)[tool, tuple(claims)] += 1
 
-    def note_approval(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
+    def record_approval(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
         self._denials(run_id).pop((tool, tuple(claims)), None)
 
     def _denials(self, run_id: str) -> Counter[Shape]:

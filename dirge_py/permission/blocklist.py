@@ -28,6 +28,8 @@ _NEVER_REMOVED = SYSTEM_FOLDERS | word_set(
 _DISK_TOOLS = word_set(
     "fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs badblocks"
 )
+_MAKERS = ("mkfs.", "newfs")
+"""What the programs that make a file system begin with."""
 _LOOKS = {
     "fdisk": ("-l", "--list", "-x"), "sfdisk": ("-l", "--list", "-d", "--dump", "-J"),
     "gdisk": ("-l",), "sgdisk": ("-p", "--print", "-i"), "parted": ("-l", "--list", "print"),
@@ -77,20 +79,20 @@ class CommandFolders:
 
 def why_destructive(
     commands: Sequence[Sequence[str]],
-    ground: CommandFolders,
+    where: CommandFolders,
     listed: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]] = (),
 ) -> str:
     """Why these commands of one line must not run, or "".
 
     `listed` are those of them that get as arguments what other commands give out, with these.
     """
-    found = (_of_one(words, ground) for words in commands if words)
+    found = (_of_one(words, where) for words in commands if words)
     why = next(filter(None, found), "")
-    lists = (_of_a_list(words, listers, ground) for words, listers in listed)
+    lists = (_of_a_list(words, listers, where) for words, listers in listed)
     return why or next(filter(None, lists), "") or _of_a_listed_device(commands)
 
 
-def dangerous_if_empty(commands: Sequence[Sequence[str]], ground: CommandFolders) -> str:
+def dangerous_if_empty(commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
     """What would be everything if a variable in it were empty (`rm -rf $X/`), or ""."""
     for words in commands:
         if _base(words) not in REMOVERS | _CHANGES_ALL | {"mv"}:
@@ -99,14 +101,16 @@ def dangerous_if_empty(commands: Sequence[Sequence[str]], ground: CommandFolders
             if not _UNSURE.search(word) or _NEVER_EMPTY.search(word):
                 continue
             emptied = _UNSURE.sub("", word)
-            if emptied.startswith(("/", "~")) and _is_all(emptied, ground):
+            if emptied.startswith(("/", "~")) and _is_all(emptied, where):
                 return word
     return ""
 
 
 def dangerous_tails(words: Sequence[str]) -> list[Sequence[str]]:
     """What follows each name that could be fatal, in text that cannot be taken apart."""
-    starts = (at for at, word in enumerate(words) if _is_fatal(word.rsplit("/", 1)[-1]))
+    fatal = REMOVERS | _DISK_TOOLS | {"dd", "find", "mkfs"}
+    names = (word.rsplit("/", 1)[-1] for word in words)
+    starts = (at for at, name in enumerate(names) if name in fatal or name.startswith(_MAKERS))
     found = (tuple(words[at : at + _REACH]) for at in starts)
     # Equal ones count once, so a text that only repeats itself costs next to nothing.
     return list(dict.fromkeys(itertools.islice(found, _MAX_STARTS)))
@@ -118,79 +122,74 @@ def is_device(path: str) -> bool:
     return normal.startswith("/dev/") and not _SOUND.fullmatch(normal)
 
 
-def _is_fatal(name: str) -> bool:
-    known = name in REMOVERS or name in _DISK_TOOLS or name in ("dd", "find", "mkfs")
-    return known or name.startswith(("mkfs.", "newfs"))
-
-
 def _base(words: Sequence[str]) -> str:
     return words[0].rsplit("/", 1)[-1] if words else ""
 
 
-def _of_one(words: Sequence[str], ground: CommandFolders) -> str:
+def _of_one(words: Sequence[str], where: CommandFolders) -> str:
     name = _base(words)
     operands = [word for word in words[1:] if word and not word.startswith("-")]
-    told = f"`{name}` on {{}}"
+    template = f"`{name}` on {{}}"
     if name in REMOVERS or name in _CHANGES_ALL:
-        return _change_of_all(name, words, operands, ground)
+        return _change_of_all(name, words, operands, where)
     if name == "dd":
         values = [word.partition("=")[2] for word in operands if word.startswith("of=")]
         return next((f"`dd` on the device {one}" for one in values if is_device(one)), "")
-    if name in _DISK_TOOLS or name == "mkfs" or name.startswith(("mkfs.", "newfs")):
-        return "" if _only_looks(name, words) else _first(told, operands, ground, devices=True)
+    if name in _DISK_TOOLS or name == "mkfs" or name.startswith(_MAKERS):
+        return "" if _only_looks(name, words) else _first(template, operands, where, devices=True)
     if name in _ERASES and not set(_ERASES[name]).isdisjoint(words):
-        return _first(told, operands, ground, devices=True)
+        return _first(template, operands, where, devices=True)
     if name == "mv":
         has_target = any(word.startswith(("-t", "--target-directory")) for word in words)
         moved = operands if has_target else operands[:-1]
-        return _first(told, moved, ground) or _device(told, operands)
+        return _first(template, moved, where) or _device(template, operands)
     if name in _WRITES_TO_LAST:
-        return _device(told, operands if name == "tee" else operands[-1:])
+        return _device(template, operands if name == "tee" else operands[-1:])
     if name == "find" and _deletes_all(words):
-        return _first("`find` that deletes on {}", find_starts(words), ground)
+        return _first("`find` that deletes on {}", find_starts(words), where)
     if name == "rsync" and any(word.startswith("--del") for word in words):
-        return _first("`rsync --delete` on {}", operands[-1:], ground)
+        return _first("`rsync --delete` on {}", operands[-1:], where)
     if name in _PACKERS and any(map(_PACKERS[name].fullmatch, words)):
-        return _first(f"`{name}` that removes {{}}", operands, _with_options_folder(words, ground))
+        return _first(f"`{name}` that removes {{}}", operands, _with_options_folder(words, where))
     if name == "git" and "clean" in operands:
-        return _git_clean(words, ground)
+        return _git_clean(words, where)
     return ""
 
 
-def _with_options_folder(words: Sequence[str], ground: CommandFolders) -> CommandFolders:
-    """The ground with the folders that `-C` leads to."""
+def _with_options_folder(words: Sequence[str], where: CommandFolders) -> CommandFolders:
+    """The where with the folders that `-C` leads to."""
     named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in ("-C", "--directory")]
-    homed = [HOME_SIGN.sub(lambda _: ground.home, one, count=1) for one in named]
-    entered = [os.path.join(folder, one) for one in homed for folder in ground.folders]
-    return replace(ground, folders=[*ground.folders, *entered])
+    homed = [HOME_SIGN.sub(lambda _: where.home, one, count=1) for one in named]
+    entered = [os.path.join(folder, one) for one in homed for folder in where.folders]
+    return replace(where, folders=[*where.folders, *entered])
 
 
-def _git_clean(words: Sequence[str], ground: CommandFolders) -> str:
+def _git_clean(words: Sequence[str], where: CommandFolders) -> str:
     at = words.index("clean")
     options = [word for word in words[at + 1 :] if word.startswith("-")]
     is_forced = any(re.fullmatch(r"-[A-Za-z]*f[A-Za-z]*|--force", word) for word in options)
     is_dry = any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*|--dry-run", word) for word in options)
     # Where nobody knows the folder, it is the repository that it is meant for.
-    is_guess = {"/", ground.home} <= set(ground.folders)
+    is_guess = {"/", where.home} <= set(where.folders)
     if not is_forced or is_dry or is_guess:
         return ""
     operands = [word for word in words[at + 1 :] if not word.startswith("-")]
-    return _first("`git clean` of {}", operands or ["."], _with_options_folder(words[:at], ground))
+    return _first("`git clean` of {}", operands or ["."], _with_options_folder(words[:at], where))
 
 
 def _first(
-    told: str, operands: Sequence[str], ground: CommandFolders, *, devices: bool = False
+    template: str, operands: Sequence[str], where: CommandFolders, *, devices: bool = False
 ) -> str:
-    bad = (word for word in operands if (devices and is_device(word)) or _is_all(word, ground))
-    return next((told.format(word) for word in bad), "")
+    bad = (word for word in operands if (devices and is_device(word)) or _is_all(word, where))
+    return next((template.format(word) for word in bad), "")
 
 
-def _device(told: str, operands: Sequence[str]) -> str:
-    return next((told.format(word) for word in operands if is_device(word)), "")
+def _device(template: str, operands: Sequence[str]) -> str:
+    return next((template.format(word) for word in operands if is_device(word)), "")
 
 
 def _change_of_all(
-    name: str, words: Sequence[str], operands: Sequence[str], ground: CommandFolders
+    name: str, words: Sequence[str], operands: Sequence[str], where: CommandFolders
 ) -> str:
     if "--no-preserve-root" in words:
         return "`--no-preserve-root`"
@@ -198,7 +197,7 @@ def _change_of_all(
     is_deep = any(re.fullmatch(r"-[A-Za-z]*R[A-Za-z]*|--recursive", word) for word in words)
     if not removes and not is_deep:
         return ""
-    return _first(f"`{name}` on {{}}", operands, ground, devices=removes)
+    return _first(f"`{name}` on {{}}", operands, where, devices=removes)
 
 
 def _only_looks(name: str, words: Sequence[str]) -> bool:
@@ -229,7 +228,7 @@ _LISTED = re.compile(r"\$\(\)|`|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}")
 
 
 def _of_a_list(
-    words: Sequence[str], listers: Sequence[Sequence[str]], ground: CommandFolders
+    words: Sequence[str], listers: Sequence[Sequence[str]], where: CommandFolders
 ) -> str:
     """A removal of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
     if _base(words) in ("xargs", "parallel"):
@@ -241,7 +240,7 @@ def _of_a_list(
         if name not in _LISTERS or (name == "find" and not _deletes_all((*lister, "-delete"))):
             continue
         starts = find_starts(lister) if name == "find" else lister[1:]
-        found = _first("a removal of all in {}", starts, ground)
+        found = _first("a removal of all in {}", starts, where)
         if found:
             return found
     return ""
@@ -254,19 +253,19 @@ def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
         for words in commands
     ):
         return ""
-    told = (word for words in commands if _base(words) != "dd" for word in words[1:])
-    return next((f"`dd` on the device {one}" for one in told if is_device(one)), "")
+    operands = (word for words in commands if _base(words) != "dd" for word in words[1:])
+    return next((f"`dd` on the device {one}" for one in operands if is_device(one)), "")
 
 
-def _is_all(operand: str, ground: CommandFolders) -> bool:
+def _is_all(operand: str, where: CommandFolders) -> bool:
     """Whether `operand` is one of the folders that must stay, or all that is in one."""
     # A function, so that a backslash in the home folder's name is no group reference.
     target = (
-        HOME_SIGN.sub(lambda _: ground.home, operand, count=1) if operand[:1] in "~$" else operand
+        HOME_SIGN.sub(lambda _: where.home, operand, count=1) if operand[:1] in "~$" else operand
     )
     target = _HERE_SIGN.sub(".", "/root" + target[5:] if target.startswith("~root") else target)
-    paths = (_past_proc(os.path.join(at, target), at) for at in ground.folders)
-    return any(_must_stay(path, ground) for path in dict.fromkeys(paths))
+    paths = (_past_proc(os.path.join(at, target), at) for at in where.folders)
+    return any(_must_stay(path, where) for path in dict.fromkeys(paths))
 
 
 def _past_proc(path: str, cwd: str) -> str:
@@ -280,14 +279,14 @@ def _past_proc(path: str, cwd: str) -> str:
     return os.path.normpath(path)
 
 
-def _must_stay(path: str, ground: CommandFolders) -> bool:
+def _must_stay(path: str, where: CommandFolders) -> bool:
     names = [name for name in path.split("/") if name]
     while names and _ANY_NAME.fullmatch(names[-1]):
         names.pop()
     normal = "/" + "/".join(names)
-    kept = (*upwards(ground.home), *_NEVER_REMOVED)
+    kept = (*upwards(where.home), *_NEVER_REMOVED)
     # What lies within another part of the workspace is its own, although it is above this one.
-    above = (takewhile(lambda one: one not in ground.roots, upwards(r)[1:]) for r in ground.roots)
+    above = (takewhile(lambda one: one not in where.roots, upwards(r)[1:]) for r in where.roots)
     if normal == "/" or normal in kept or any(normal in folders for folders in above):
         return True
     return bool(GLOB.search(normal)) and any(_fits(names, one) for one in kept)

@@ -75,7 +75,7 @@ class RemovalGuesses:
             for value in re.sub(r"['\"\\]", "", inner).split()[:_MOST_TEXTS]:
                 self._hold(name, value)
 
-    def note(self, words: SplitCommand) -> None:
+    def record(self, words: SplitCommand) -> None:
         """Take what this command hands on."""
         if UNRUN in words:
             for text in unmarked_words(words)[:_MOST_TEXTS]:
@@ -214,9 +214,9 @@ def _twice(text: str, read: Callable[["_ScanState"], None]) -> CommandScan:
     state = _ScanState(variables, RemovalGuesses(text))
     read(state)
     if variables.is_late:
-        state = _ScanState(variables, state.flows)
+        state = _ScanState(variables, state.guesses)
         read(state)
-    return state.reading()
+    return state.result()
 
 
 def raw_words(text: str) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ class _ScanState:
 
     variables: ShellVariables
     """What the variables of the command line hold where the scan is now."""
-    flows: RemovalGuesses
+    guesses: RemovalGuesses
     """What the commands hand to variables, parameters and input."""
     commands: _FoundCommands = field(default_factory=_FoundCommands)
     """The commands found so far."""
@@ -294,7 +294,7 @@ class _ScanState:
     _read: dict[Hashable, int] = field(default_factory=dict)
     """What was read in which circumstances, with the lowest depth at which it was."""
 
-    def wants(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
+    def should_read(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
         """Whether this is still to be read: nobody did so before, and there is room for it.
 
         Launchers within launchers reach the same words in many ways. What was read in the same
@@ -308,17 +308,17 @@ class _ScanState:
         self._read[key] = depth
         self.work_left -= 1 + len(what) // (128 if isinstance(what, str) else 24)
         if self.work_left < 0 or depth > MAX_DEPTH:
-            self.give_up(is_guess=is_guess and self.work_left >= 0)
+            self.leave_unread(is_guess=is_guess and self.work_left >= 0)
             return False
         return True
 
-    def give_up(self, *, is_guess: bool) -> None:
+    def leave_unread(self, *, is_guess: bool) -> None:
         """Leave something unread: it may run anything, unless it is perhaps no command at all."""
         self.is_torn = True
         if not is_guess:
             self.commands.may_run_anything()
 
-    def reading(self) -> CommandScan:
+    def result(self) -> CommandScan:
         return CommandScan(
             commands=tuple(self.commands.every),
             run=tuple(self.commands.run),
@@ -332,7 +332,7 @@ class _ScanState:
             listed=tuple(self.commands.listed),
             emptied=tuple(self.commands.emptied.items()),
             spelled=tuple(
-                dict.fromkeys(islice(self.flows.spelled(self.commands.run), _MOST_SPELLED))
+                dict.fromkeys(islice(self.guesses.spelled(self.commands.run), _MOST_SPELLED))
             ),
         )
 
@@ -342,7 +342,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
     if len(text) > MAX_BYTES:
         state.is_torn = True
         return
-    if not state.wants(text, depth, is_guess=is_guess):
+    if not state.should_read(text, depth, is_guess=is_guess):
         return
     commands, splitter = state.commands, CommandSplitter(_without_ifs(text))
     # Brackets nested beyond Python's own stack are nothing a person would write.
@@ -360,7 +360,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
             budget -= len(words)
             if budget >= 0:
                 before = (*outer, *commands.order[starts[splitter.pipelines[at]] :])
-                state.variables.note(words)
+                state.variables.record(words)
                 # A variable may hold what any substitution gave.
                 references = (one for word in words for one in REFERENCE.findall(word))
                 held = commands.substituted if any(map(variable_of, references)) else ()
@@ -383,9 +383,9 @@ def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool 
     if len(state.commands.every) > MAX_COMMANDS:
         state.is_torn = True
         return
-    if not state.wants(words, depth, is_guess=is_guess):
+    if not state.should_read(words, depth, is_guess=is_guess):
         return
-    state.flows.note(words)
+    state.guesses.record(words)
     is_fed, is_unrun = FED in words, UNRUN in words
     words = tuple(word for word in words if word not in (FED, UNRUN))
     if words and words[0].startswith(_NAMES_PROGRAMS) and not is_unrun:

@@ -364,7 +364,7 @@ class ShellVariables:
         """Equal as long as every variable holds what it held."""
         return self._is_open, tuple(self._values.items())
 
-    def note(self, words: SplitCommand) -> None:
+    def record(self, words: SplitCommand) -> None:
         """Take the assignments of one command; they hold for those behind it."""
         start = 0
         while start < len(words) and ASSIGNMENT.match(words[start]):
@@ -374,7 +374,7 @@ class ShellVariables:
             self._assign(word, is_known=start == len(words))
         name, rest = (words[start], words[start + 1 :]) if start < len(words) else ("", ())
         if name in ("do", "then", "else", "{", "!", "time", "builtin", "command"):
-            self.note(words[start + 1 :])
+            self.record(words[start + 1 :])
         elif name in _DECLARERS:
             for word in rest:
                 if ASSIGNMENT.match(word):
@@ -460,12 +460,11 @@ class ShellVariables:
     def _hold(self, name: str, texts: Sequence[str]) -> None:
         values = [" ".join(choice) for text in texts for choice in self._choices(text)]
         before = self._values.get(name, ())
-        is_known = before is not None and not any(map(self._is_unknown, values))
+        named = [variable_of(one) for value in values for one in REFERENCE.findall(value)]
+        is_known = before is not None and all(
+            name in _NOT_UNKNOWN and name not in self._values for name in named
+        )
         self._values[name] = tuple(dict.fromkeys((*(before or ()), *values))) if is_known else None
-
-    def _is_unknown(self, value: str) -> bool:
-        names = map(variable_of, REFERENCE.findall(value))
-        return any(name not in _NOT_UNKNOWN or name in self._values for name in names)
 
 
 def _substituted(text: str, reference: str, value: str) -> list[str]:

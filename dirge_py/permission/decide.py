@@ -231,17 +231,15 @@ def _denied(fact: Fact, policy: PolicySet) -> _Vote:
 
 
 def _protected(fact: Fact, policy: PolicySet) -> _Vote:
-    own = _own_settings(fact)
+    # What of dirge's own settings this would change.
+    own = ""
+    if isinstance(fact, CommandFact):
+        own = next((place.own for place in fact.touches if place.own), "")
+    elif isinstance(fact, PathFact) and fact.op == "edit":
+        own = fact.place.own
     if own:
         return _Vote("protected", "ask", own, is_firm=True)
     return _Vote("protected", *_when("ask", _guarded(fact) if policy.mode != "yolo" else ""))
-
-
-def _own_settings(fact: Fact) -> str:
-    """What of dirge's own settings this would change, or ""."""
-    if isinstance(fact, CommandFact):
-        return next((place.own for place in fact.touches if place.own), "")
-    return fact.place.own if isinstance(fact, PathFact) and fact.op == "edit" else ""
 
 
 def _guarded(fact: Fact) -> str:

@@ -189,22 +189,22 @@ class DecisionLog:
     def __init__(self, *, redact: Callable[[str], str] = lambda text: text) -> None:
         self.redact = redact
         self.on_record: Callable[[Mapping[str, Any]], None] = lambda record: None
-        self._kept: deque[PastDecision] = deque(maxlen=KEPT)
+        self._decisions: deque[PastDecision] = deque(maxlen=KEPT)
 
     def __iter__(self) -> Iterator[PastDecision]:
-        return iter(self._kept)
+        return iter(self._decisions)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._decisions)
 
     def get(self, number: int) -> PastDecision | None:
-        return next((one for one in self._kept if one.number == number), None)
+        return next((one for one in self._decisions if one.number == number), None)
 
     def of_call(self, call_id: str) -> PastDecision | None:
         """The newest decision about a call."""
-        return next((one for one in reversed(self._kept) if one.call_id == call_id), None)
+        return next((one for one in reversed(self._decisions) if one.call_id == call_id), None)
 
-    def note(
+    def record(
         self,
         *,
         tool: str,
@@ -220,7 +220,7 @@ class DecisionLog:
     ) -> PastDecision:
         """Keep a decision about `claims` and what came of it; the rest as in `PastDecision`."""
         shown = _telling(decision)
-        number = self._kept[-1].number + 1 if self._kept else 1
+        number = self._decisions[-1].number + 1 if self._decisions else 1
         past = PastDecision(
             number=number,
             call_id=call_id,
@@ -235,13 +235,15 @@ class DecisionLog:
             family=tuple(family) if all(self._told(rule) == rule for rule in family) else (),
             files=None if files is None else dict(files),
         )
-        self._kept.append(past)
+        self._decisions.append(past)
         self.on_record(past.as_record())
         return past
 
     def restore(self, records: Sequence[Any]) -> None:
         """Take back what an earlier process stored; what cannot be read is left out."""
-        self._kept.extend(past for record in records if (past := _restored(record)) is not None)
+        self._decisions.extend(
+            past for record in records if (past := _restored(record)) is not None
+        )
 
     def _may_keep(self, claims: Sequence[Claim]) -> bool:
         """Whether these claims can be kept as they are."""

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
 from dirge_py.permission.decision import ClaimDecision, Decision, DecisionLog
-from dirge_py.permission.facts import ArgvPlan, CallFacts, Fact, NameFact, PathFact, ResolvedPath
+from dirge_py.permission.facts import ArgvPlan, CallFacts, Fact, NameFact, PathFact
 from dirge_py.permission.git.repository import git_dirs_of, git_hazard, hooks_at, is_bare_repository
 from dirge_py.permission.path_resolver import PathResolver
 from dirge_py.permission.patterns import GlobExpander, quoted_path
@@ -33,9 +33,6 @@ from dirge_py.permission.rules import (
 from dirge_py.processes.sandbox.program_folders import program_problem, remembered_closed_folders
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, ShellCommand
-
-if TYPE_CHECKING:
-    from dirge_py.permission.recursive_reads import RecursiveRead
 
 _LOG = logging.getLogger(__name__)
 
@@ -281,46 +278,36 @@ class PermissionEngine:
     def _read(self, command: ShellCommand) -> CallFacts:
         # Imported here: grammar and tables of programs are loaded with the first command.
         from dirge_py.permission.path_mentions import ShellLookups  # noqa: PLC0415
+        from dirge_py.permission.recursive_reads import kept_beneath  # noqa: PLC0415
         from dirge_py.permission.shell import read_command  # noqa: PLC0415
+
+        roots = self._workspace.roots
+        # The git folder of a copy leads to that of the original.
+        originals = [original for _copy, original in self._policy.anchors.copies]
+        search_path = os.environ.get("PATH", os.defpath)
+
+        def look_for_hazards(folder: str) -> str:
+            return git_hazard(folder, (*roots, *originals, *git_dirs_of(originals)))
+
+        def look_for_program(name: str) -> str:
+            return program_problem(name, search_path, remembered_closed_folders(roots, self._home))
 
         # One look at each place: a command names the same ones again and again.
         lookups = ShellLookups(
             place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
             expand=GlobExpander().expand,
-            git_hazard=cache(self._git_hazard),
+            git_hazard=cache(look_for_hazards),
             git_hooks=hooks_at,
-            kept_beneath=cache(self._kept_beneath),
-            program_problem=cache(self._program_problem),
+            kept_beneath=cache(
+                partial(kept_beneath, places=self._places, policy=self._policy, roots=roots)
+            ),
+            program_problem=cache(look_for_program),
             own_paths=(*self._places.state, *self._places.settings),
             home=self._home,
-            roots=tuple(self._workspace.roots),
+            roots=tuple(roots),
         )
         return read_command(command, lookups)
-
-    def _git_hazard(self, folder: str) -> str:
-        # The git folder of a copy leads to that of the original.
-        originals = [original for _copy, original in self._policy.anchors.copies]
-        return git_hazard(folder, (*self._workspace.roots, *originals, *git_dirs_of(originals)))
-
-    def _program_problem(self, name: str) -> str:
-        closed = remembered_closed_folders(self._workspace.roots, self._home)
-        return program_problem(name, os.environ.get("PATH", os.defpath), closed)
-
-    def _kept_beneath(
-        self, search: "RecursiveRead", cwd: str, start: str
-    ) -> Sequence[ResolvedPath] | None:
-        # Imported here: only searches need it.
-        from dirge_py.permission.recursive_reads import kept_beneath  # noqa: PLC0415
-
-        return kept_beneath(
-            search,
-            cwd,
-            start,
-            places=self._places,
-            policy=self._policy,
-            roots=self._workspace.roots,
-        )
 
 
 def suggest_flags(decision: Decision) -> str:

@@ -160,15 +160,16 @@ class IgnoreFiles:
         """The lines of one file, the last one first."""
         if (folder, kind) not in self._lines:
             lines = _lines_of(_place_of(folder, kind))
-            if folder != self._start and self._start.startswith(folder.rstrip("/") + "/"):
-                lines = [line for line in lines if self._counts_from_above(line)]
+            if folder != self._start and is_below(self._start, folder):
+                lines = [
+                    line
+                    for line in lines
+                    if not line.leaves_out
+                    or self._above == "anchored"
+                    or (self._above == "names" and not line.is_anchored)
+                ]
             self._lines[folder, kind] = lines
         return self._lines[folder, kind]
-
-    def _counts_from_above(self, line: IgnoreLine) -> bool:
-        if not line.leaves_out or self._above == "anchored":
-            return True
-        return self._above == "names" and not line.is_anchored
 
 
 def _place_of(folder: str, kind: str) -> str:

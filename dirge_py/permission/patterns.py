@@ -170,7 +170,7 @@ def path_pattern(text: str) -> re.Pattern[str]:
         if component == "**":
             stretches.append("")
         else:
-            stretches[-1] += "/" + _component(component)
+            stretches[-1] += "/" + _wildcards(component, one="[^/]") + r"(?=/|\Z)"
     return re.compile(regex_with_gaps(stretches, "(?:/[^/]+)"), re.DOTALL)
 
 
@@ -253,10 +253,6 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
 
 
 _REST = WordPattern(re.compile(".*", re.DOTALL), is_literal=False, is_rest=True)
-
-
-def _component(text: str) -> str:
-    return _wildcards(text, one="[^/]") + r"(?=/|\Z)"
 
 
 def _wildcards(text: str, *, one: str) -> str:

@@ -469,7 +469,7 @@ def project_root(start: Path, home: Path) -> Path:
 
 def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> ProjectTrust:
     """The project around `cwd`: its acting files read and hashed, none of them parsed or run."""
-    home = _home(environment)
+    home = Path(os.path.realpath(environment.get("HOME") or os.path.expanduser("~")))
     root = project_root(cwd, home)
     try:
         project = _read_project(root, environment)
@@ -604,7 +604,3 @@ def _judged(project: ProjectTrust, record: TrustRecord | None) -> ProjectTrust:
         digest=files_digest((file.path, file.sha256) for file in files),
         offer=offer if is_open else None,
     )
-
-
-def _home(environment: Mapping[str, str]) -> Path:
-    return Path(os.path.realpath(environment.get("HOME") or os.path.expanduser("~")))

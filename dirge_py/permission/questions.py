@@ -188,7 +188,7 @@ class PendingQuestion:
     """Fingerprints of those files by path."""
 
 
-def judge_call(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
+def judge_call(engine: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
     """The decision about a call; None where there is nothing to decide."""
     if call.tool is None or call.problem is not None:
         return None
@@ -196,13 +196,13 @@ def judge_call(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall |
     return JudgedCall(
         call=call,
         claims=claims,
-        decision=gate.decide(claims, cwd, tool=call.name),
+        decision=engine.decide(claims, cwd, tool=call.name),
         digest=call_digest(call.name, claims, call.arguments),
     )
 
 
 def batch_questions(
-    info: TurnInfo, first: JudgedCall, gate: PermissionEngine, cwd: str
+    info: TurnInfo, first: JudgedCall, engine: PermissionEngine, cwd: str
 ) -> Iterator[JudgedCall]:
     """The calls after `first` in its batch that would ask, too, as they stand now.
 
@@ -216,12 +216,12 @@ def batch_questions(
     at = ids.index(first.call.id)
     before = info.calls[:at]
     seen = [(call.name, call.arguments) for call in (*before, first.call)]
-    judged_before = (_judge_quietly(gate, call, cwd) for call in before)
+    judged_before = (_judge_quietly(engine, call, cwd) for call in before)
     edited = {path for judged in judged_before if judged for path in _edited_paths(judged)}
     edited |= _edited_paths(first)
     has_edit = any(claim.op == "edit" for claim in first.claims)
     for call in info.calls[at + 1 :]:
-        judged = _judge_quietly(gate, call, cwd)
+        judged = _judge_quietly(engine, call, cwd)
         if judged is None:
             continue
         paths = _edited_paths(judged)
@@ -274,7 +274,7 @@ async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str
 
 
 async def request_for(
-    judged: JudgedCall, gate: PermissionEngine, cwd: str, *, can_keep: bool
+    judged: JudgedCall, engine: PermissionEngine, cwd: str, *, can_keep: bool
 ) -> PermissionRequest:
     """The question about a call, with all that a person should see.
 
@@ -283,7 +283,7 @@ async def request_for(
     """
     decision = judged.decision
     can_keep = can_keep and bool(decision.grant)
-    exact, wide = preview_rules(gate, judged, cwd, can_keep=can_keep)
+    exact, wide = preview_rules(engine, judged, cwd, can_keep=can_keep)
     return PermissionRequest(
         call_id=judged.call.id,
         tool_name=judged.call.name,
@@ -292,7 +292,7 @@ async def request_for(
         wider=decision.wider,
         grant_reach=exact,
         wider_reach=wide,
-        alike=count_alike(gate.history, decision.wider),
+        alike=count_alike(engine.history, decision.wider),
         can_keep=can_keep,
         suggestion=suggest_flags(decision),
         preview=await preview_of(judged.call),
@@ -368,9 +368,9 @@ def answered_family(answered: AnsweredCall) -> Sequence[str]:
     return answered.judged.decision.wider if answered.by == "answer" and not is_stored else ()
 
 
-def _judge_quietly(gate: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
+def _judge_quietly(engine: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
     try:
-        return judge_call(gate, call, cwd)
+        return judge_call(engine, call, cwd)
     except Exception:
         return None  # it is looked at, and its failure told, when its turn comes
 
@@ -399,7 +399,7 @@ _MOST_STILL = 1
 
 
 def preview_rules(
-    gate: PermissionEngine, judged: JudgedCall, cwd: str, *, can_keep: bool
+    engine: PermissionEngine, judged: JudgedCall, cwd: str, *, can_keep: bool
 ) -> tuple[Reach | None, Reach | None]:
     """What the exact and the wider rules of a call stand for; None for those it does not have.
 
@@ -407,7 +407,7 @@ def preview_rules(
     """
     grant = [parse_rule(text, "allow") for text in judged.decision.grant]
     wider = [parse_rule(text, "allow") for text in judged.decision.wider]
-    earlier = list(_earlier_calls(gate, judged, cwd, (*grant, *wider)))
+    earlier = list(_earlier_calls(engine, judged, cwd, (*grant, *wider)))
 
     def allowed_by(rules: Sequence[Rule]) -> tuple[list[str], list[str]]:
         """The earlier calls that these rules would have allowed, and those that still ask."""
@@ -419,7 +419,7 @@ def preview_rules(
             stored = call.effect(rules=rules) if can_keep else "allow"
             if call.effect(grants=rules) == "allow":
                 also += [_call_text(claims, cwd)] if stored == "allow" else []
-            elif call.effect(grants=(*gate.grants, *rules)) == "ask":
+            elif call.effect(grants=(*engine.grants, *rules)) == "ask":
                 is_alike = _kind(claims[0]) == _kind(judged.claims[0])
                 is_clear = is_alike and (stored == "ask" or not can_keep)
                 still += [_call_text(claims, cwd)] if is_clear else []
@@ -427,7 +427,7 @@ def preview_rules(
 
     exact_also, exact_still = allowed_by(grant)
     wide_also, wide_still = allowed_by(wider)
-    times = sum(past.tried == judged.claims for past in gate.history)
+    times = sum(past.tried == judged.claims for past in engine.history)
     before = f", asked about {'once' if times == 1 else f'{times} times'} before" if times else ""
     # That another command is another one goes without saying, save for those that are much alike.
     alike_still = [call for call in exact_still if call in wide_also]
@@ -454,16 +454,16 @@ def count_alike(log: DecisionLog, family: Sequence[str]) -> int:
 
 
 def _earlier_calls(
-    gate: PermissionEngine, judged: JudgedCall, cwd: str, rules: Sequence[Rule]
+    engine: PermissionEngine, judged: JudgedCall, cwd: str, rules: Sequence[Rule]
 ) -> Iterator[tuple[tuple[Claim, ...], SimulatedCall]]:
     """Other calls that were asked about and that the rules could be about, the newest first."""
     seen = {judged.claims}
     simulated = 0
-    for past in reversed(tuple(gate.history)):
+    for past in reversed(tuple(engine.history)):
         if past.tried in seen or not _could_match(past.tried, rules):
             continue
         seen.add(past.tried)
-        call = gate.simulate(past.tried, cwd, tool=past.tool)
+        call = engine.simulate(past.tried, cwd, tool=past.tool)
         if call is not None:
             yield past.tried, call
         simulated += 1

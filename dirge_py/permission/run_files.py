@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
 from dirge_py.files.stamps import fingerprint, short_digest, version_text
-from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.paths import is_below_any, upwards
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command
@@ -193,11 +193,10 @@ class _Look:
     def _upwards(self) -> Iterator[str]:
         """The folders, and those above them within the repository."""
         for folder in self._folders:
-            for _ in range(_MOST_LEVELS):
-                yield folder
-                if os.path.lexists(os.path.join(folder, ".git")) or folder in ("/", self._home):
+            for at in upwards(folder)[:_MOST_LEVELS]:
+                yield at
+                if os.path.lexists(os.path.join(at, ".git")) or at in ("/", self._home):
                     break
-                folder = os.path.dirname(folder)
 
 
 def _tools(words: Sequence[str]) -> Sequence[str]:

@@ -169,6 +169,12 @@ class _Walk:
         fed = [*loose.targets, *loose.sources]
         stored = files_in_git_objects(loose.commands, self._reals())
         places = self._mentioned([*_all_words(loose.commands), *fed, *stored]) if refusal else ()
+        is_grantable = (
+            not self._folders.is_moved
+            and not any(word.has_glob for word in part.words)
+            and not any(map(runs_inline_code, loose.commands))
+            and all(place.inside and not place.protected for place in places)
+        )
         touched: tuple[ResolvedPath, ...] = ()
         if refusal:
             arguments = [*_arguments(loose.commands), *fed]
@@ -183,8 +189,8 @@ class _Walk:
             refusal=refusal,
             may_run=_as_words(loose.commands),
             raw_words=tuple(map(Word, raw_words(part.text))) if loose.is_torn else (),
-            forbidden=_destruction(loose, part.text, self._ground(), self._listers(part)),
-            collapses=dangerous_if_empty(loose.run, self._ground()) if refusal else "",
+            forbidden=_destruction(loose, part.text, self._command_folders(), self._listers(part)),
+            collapses=dangerous_if_empty(loose.run, self._command_folders()) if refusal else "",
             unresolved=UnresolvedParts(
                 commands=_open(loose, self._folders.possible, self._lookups),
                 reads=() if listed is not None else unresolved_paths(loose.open, ()),
@@ -193,8 +199,7 @@ class _Walk:
             is_build=is_build(part.argv),
             is_moved=self._folders.is_moved,
             changes_git=bool(refusal) and any(map(_changes_git, loose.commands)),
-            is_grantable=self._is_grantable(part, loose.commands)
-            and all(place.inside and not place.protected for place in places),
+            is_grantable=is_grantable,
             reads=(*places, *kept),
             touches=touched,
         )
@@ -243,7 +248,7 @@ class _Walk:
         self._is_reread = True
         return scan_command(self._command.text)
 
-    def _ground(self) -> CommandFolders:
+    def _command_folders(self) -> CommandFolders:
         home, roots = self._lookups.home, self._lookups.roots
         return CommandFolders(folders=self._folders.possible, home=home, roots=roots)
 
@@ -266,11 +271,6 @@ class _Walk:
         folders = (self._real(one) for one in self._folders.possible)
         told = next(filter(None, (self._lookups.git_hooks(one, words) for one in folders)), "")
         return f"; {told}" if told else ""
-
-    def _is_grantable(self, part: Part, may_run: Iterable[tuple[str, ...]]) -> bool:
-        if any(word.has_glob for word in part.words) or self._folders.is_moved:
-            return False
-        return not any(runs_inline_code(words) for words in may_run)
 
     def _git_refusal(self, judgement: ProgramJudgement) -> str:
         if not judgement.uses_git:
@@ -367,7 +367,7 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
     """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
     loose = scan_command(command.text)
     raw = raw_words(command.text)
-    ground = CommandFolders(folders=[command.cwd], home=lookups.home, roots=lookups.roots)
+    where = CommandFolders(folders=[command.cwd], home=lookups.home, roots=lookups.roots)
     folders = folders_entered(loose.commands, [command.cwd], lookups.home)
     named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
     reals = [lookups.place(folder).real for folder in folders]
@@ -384,8 +384,8 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
         refusal=f"dirge can't analyze it: {reason}" + (f"; {hooks}" if hooks else ""),
         may_run=_as_words(loose.commands),
         raw_words=tuple(map(Word, raw)),
-        forbidden=_destruction(loose, command.text, ground),
-        collapses=dangerous_if_empty(loose.run, replace(ground, folders=tuple(folders))),
+        forbidden=_destruction(loose, command.text, where),
+        collapses=dangerous_if_empty(loose.run, replace(where, folders=tuple(folders))),
         unresolved=UnresolvedParts(
             commands=_open(loose, reals, lookups),
             reads=unresolved_paths(loose.open, loose.open_sources),
@@ -409,7 +409,7 @@ def _changes_git(words: Sequence[str]) -> bool:
 
 
 def _destruction(
-    loose: CommandScan, text: str, ground: CommandFolders, listers: Sequence[Sequence[str]] = ()
+    loose: CommandScan, text: str, where: CommandFolders, listers: Sequence[Sequence[str]] = ()
 ) -> str:
     # What only stands in text is run where a shell gets its commands from somewhere.
     is_run = any(words[0] == ANYTHING for words in loose.open)
@@ -423,9 +423,9 @@ def _destruction(
     listed += [(one, fed_by) for one in known if fed_by]
     if loose.is_torn:
         commands += dangerous_tails(raw_words(text))
-    entered = folders_entered(loose.run, list(ground.folders), ground.home)
-    ground = replace(ground, folders=tuple(entered))
-    why = why_destructive(commands, ground, listed) + _by_empty(loose, commands, ground)
+    entered = folders_entered(loose.run, list(where.folders), where.home)
+    where = replace(where, folders=tuple(entered))
+    why = why_destructive(commands, where, listed) + _by_empty(loose, commands, where)
     device = next(filter(is_device, loose.targets), "")
     if loose.is_bomb:
         return "it is a fork bomb: it would start processes until the machine stands still"
@@ -435,12 +435,12 @@ def _destruction(
     return f"it would destroy {destroyed}: {why}" if why else ""
 
 
-def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], ground: CommandFolders) -> str:
+def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
     """What to add to the reason where a command destroys only because a variable is empty."""
     emptied = dict(loose.emptied)
-    if not emptied or why_destructive([one for one in commands if one not in emptied], ground):
+    if not emptied or why_destructive([one for one in commands if one not in emptied], where):
         return ""
-    names = next((names for one, names in loose.emptied if why_destructive([one], ground)), ())
+    names = next((names for one, names in loose.emptied if why_destructive([one], where)), ())
     if not names:
         return ""
     verb, sets = ("counts", "sets it") if len(names) == 1 else ("count", "sets them")

@@ -18,11 +18,7 @@ from dirge_py.config.sources import Origin, RequestedModel
 from dirge_py.context.hooks import ContextParts, summarise_with
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    Pictures,
-    RunDeps,
-    WorkEnvironment,
-)
+from dirge_py.conversation.deps import Pictures, RunDeps, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
@@ -62,13 +58,7 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import UsageReported
 from dirge_py.types.extensions import Extension, RunContext, Section
 from dirge_py.types.hooks import Hooks
-from dirge_py.types.llm import (
-    LlmContext,
-    ModelOption,
-    StreamFn,
-    StreamOptions,
-    ThinkingLevel,
-)
+from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
 
@@ -297,7 +287,7 @@ class _ProgramBuilder(ConversationBuilder):
         """
         plan, recorder = self.plan, self.recorder
         authorizer = Authorizer(
-            gate=self.gate,
+            engine=self.gate,
             asker=as_asker(plan.permission.asker),
             workspace=self.workspace,
             runner=self.runner,

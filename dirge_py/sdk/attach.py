@@ -45,7 +45,7 @@ class GuardedAttacher:
             )
             (answer,) = await self.asker.permission([request])
             effect, policy = ("allow" if answer.effect == "allow" else "deny"), "answer"
-        self.gate.history.note(
+        self.gate.history.record(
             tool="attach",
             call_id="",
             decision=decision,

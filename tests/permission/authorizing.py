@@ -57,7 +57,7 @@ class Desk:
         self.events: list[LoopEvent] = []
         self._count = 0
         self.authorizer = Authorizer(
-            gate=self.gate,
+            engine=self.gate,
             asker=self.person,
             workspace=project.workspace,
             runner=self.runner,

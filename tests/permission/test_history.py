@@ -15,7 +15,7 @@ from .conftest import Project, deny
 def note(log: DecisionLog, project: Project, command: str, call_id: str = "c") -> None:
     claims = [project.execute(command)]
     decision = project.gate(deny("execute:rm *")).decide(claims)
-    log.note(
+    log.record(
         tool="bash",
         call_id=call_id,
         digest=call_digest("bash", claims),
@@ -48,7 +48,7 @@ def test_a_decision_is_told_with_every_vote_that_was_cast(project: Project) -> N
 def test_why_it_was_asked_is_not_told_as_why_it_was_allowed(project: Project) -> None:
     log, claims = DecisionLog(), [project.execute("make")]
     asked = project.gate().decide(claims)
-    past = log.note(
+    past = log.record(
         tool="bash",
         call_id="c",
         decision=asked,

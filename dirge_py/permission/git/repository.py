@@ -226,7 +226,8 @@ def _index(
     if one.is_entered or not os.path.isfile(f"{one.work_tree}/.gitmodules"):
         return None
     said = [*modules, *((key, value) for _, key, value in values)]
-    ignoring = [value for key, value in said if _is_ignore(key)]
+    # What overrides `diff.ignoreSubmodules` for one submodule.
+    ignoring = [v for k, v in said if k.startswith("submodule.") and k.endswith(".ignore")]
     return found or Index() if all(value in _NOT_ENTERED for value in ignoring) else None
 
 
@@ -236,11 +237,6 @@ def _read_index(
     named = (value for _, key, value in values if key.lower() == "extensions.objectformat")
     hash_bytes = _HASH_BYTES[next(named, "sha1").lower()]
     return read_index(one.git_dir, hash_bytes=hash_bytes, wants_files=wants_files)
-
-
-def _is_ignore(key: str) -> bool:
-    """Whether it overrides `diff.ignoreSubmodules` for one submodule."""
-    return key.startswith("submodule.") and key.endswith(".ignore")
 
 
 def _submodules(work_tree: str, paths: Iterable[str]) -> Iterator[_Repository]:
