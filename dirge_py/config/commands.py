@@ -141,7 +141,7 @@ def _provider_line(config: Config, alias: str) -> str:
     except ConfigError as error:
         return f"provider {alias}{kind}: {entry.type}, {error}"
     key = f"key from {key_place(config, alias)}" if access.api_key else "no key needed"
-    return f"provider {alias}{kind}: {entry.type}, {access.base_url or 'usual address'}, {key}"
+    return f"provider {alias}{kind}: {entry.type}, {access.base_url or 'no address'}, {key}"
 
 
 def _model_problems(config: Config) -> Iterator[ConfigError]:

@@ -29,7 +29,7 @@ class Service:
     """The wire format it speaks."""
     label: str
     """How people know it."""
-    base_url: str | None = None
+    base_url: str
     """Its usual address."""
     key_env: tuple[str, ...] = ()
     """Variables that usually hold its key, best first."""

@@ -1,43 +1,121 @@
-"""What all HTTP providers share: choosing the key, encoding the request, streaming the answer.
+"""What all HTTP providers share: the key, the sendable history, the encoded request, the answer.
 
-A wire format is an `ApiFormat`; `make_stream_fn` makes it a `StreamFn`. `JsonCache` keeps what was
-encoded for the last request, `retry_without` repeats a call without what a service refused.
+A wire format is an `ApiFormat`; `make_stream_fn` makes a `StreamFn` of it.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
-from dirge_py.config.services import check_base_url
+from dirge_py.config.services import SERVICE_OF, check_base_url
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelProfile
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.errors import Endpoint, endpoint_of
+from dirge_py.providers.client import HttpClient, request_headers
+from dirge_py.providers.errors import endpoint_of
 from dirge_py.providers.http_stream import Framing, StreamRequest, stream_response
-from dirge_py.providers.http_types import request_headers
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import StreamParser
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError
+from dirge_py.types.history import WireFormat, normalize_history
 from dirge_py.types.llm import (
     LlmContext,
     StreamError,
     StreamEvent,
     StreamFn,
     StreamOptions,
+    ToolSpec,
     closing,
 )
-from dirge_py.types.messages import AssistantMessage, CustomMessage
+from dirge_py.types.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    CompactionBlock,
+    CustomMessage,
+    Message,
+    SystemMessage,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 V = TypeVar("V")
 R = TypeVar("R")
+SendableMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+
+def filter_blocks(
+    messages: Sequence[Message], keep: Callable[[AssistantBlock], bool]
+) -> list[Message]:
+    """`messages` with the blocks of answers that `keep` accepts; the same objects if all are."""
+    filtered: list[Message] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            content = tuple(filter(keep, message.content))
+            message = message if content == message.content else replace(message, content=content)
+        filtered.append(message)
+    return filtered
+
+
+def drop_foreign_blocks(messages: Sequence[Message], alias: str, model: str = "") -> list[Message]:
+    """`messages` without the sealed blocks of other services; the same objects otherwise.
+
+    A signature, hidden thinking and compacted history mean something only to the service that made
+    them; any other service refuses the whole request. `AssistantMessage.model` (`alias/id`) names
+    the service; an empty one counts as `alias`. With `model` the blocks of the service's other
+    models are dropped as well: behind a router each model is a service of its own.
+    """
+    sendable: list[Message] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            made_by, has_alias, made_with = message.model.partition("/")
+            if has_alias and (made_by != alias or model not in ("", made_with)):
+                [message] = filter_blocks(
+                    [message], lambda block: not isinstance(block, ThinkingBlock | CompactionBlock)
+                )
+        sendable.append(message)
+    return sendable
+
+
+def sendable_history(
+    messages: Sequence[Message], *, unsigned: bool = False, call_id_chars: int | None = None
+) -> list[SendableMessage]:
+    """`messages` as a service accepts them; equal input gives equal output.
+
+    Messages that need no change are the same objects. `unsigned` keeps thinking without a
+    signature; `call_id_chars` is the length of every call id.
+    """
+    wire = WireFormat(unsigned_thinking=unsigned, call_id_chars=call_id_chars)
+    normalized = normalize_history(messages, result_chars=None, wire=wire).messages
+    # System messages became user messages, and custom ones were left out.
+    return [m for m in normalized if not isinstance(m, SystemMessage | CustomMessage)]
+
+
+def call_arguments(call: ToolCallBlock) -> Mapping[str, Any]:
+    """The arguments of a call as an object; text that could not be parsed is wrapped in one."""
+    return call.arguments if isinstance(call.arguments, dict) else {"unparsed": call.arguments}
+
+
+def function_tool(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as Chat Completions describes it."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": dict(tool.parameters),
+        },
+    }
 
 
 class JsonCache:
-    """Results by the object they were made of, kept from one request to the next.
+    """What was encoded for the last request, by the object it was made of.
 
-    Objects are told apart by identity, so they must be ones that never change. A history that is
-    sent again, and a little longer, is what this is for; what is not asked for again is forgotten.
+    Objects are told apart by identity, so they must never change. What a request doesn't use is
+    forgotten with the next one.
     """
 
     def __init__(self) -> None:
@@ -45,15 +123,15 @@ class JsonCache:
         self._now: dict[int, tuple[object, Any]] = {}
 
     def begin_request(self) -> None:
-        """Forget what the last request did not ask for."""
+        """Forget what the last request did not use."""
         self._before, self._now = self._now, {}
 
     def of(self, value: V, make: Callable[[V], R]) -> R:
-        """`make(value)`, as it was made for the last request if it was."""
+        """`make(value)`, or what it returned for the last request."""
         key = id(value)
-        kept = self._before.get(key)
-        # An id names one object only while that lives: so both are kept, and looked at.
-        entry = kept if kept is not None and kept[0] is value else (value, make(value))
+        known = self._before.get(key)
+        # An id belongs to one object only while that object exists, so the object is kept as well.
+        entry = known if known is not None and known[0] is value else (value, make(value))
         self._now[key] = entry
         result: R = entry[1]
         return result
@@ -69,75 +147,68 @@ _DEFAULT_HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One model call as a wire format sees it."""
+    """What a wire format knows of one model call."""
 
     context: LlmContext
     """The system prompt, the messages and the tools."""
     options: StreamOptions
-    """The model, the limits and the headers of this call."""
+    """How the call is made: limits, thinking, headers."""
     settings: ProviderSettings
-    """Those of the provider."""
+    """The settings of the provider."""
     base_url: str
-    """Without a slash at its end."""
+    """The address of the service, without a slash at its end."""
     model: str
     """The service's own id of the model."""
     json_cache: JsonCache
-    """What was encoded for the last request; lasts from one call to the next."""
+    """What was encoded for the provider's last request."""
 
     @property
     def profile(self) -> ModelProfile:
-        """What is known of the model."""
+        """The capabilities and limits of the model."""
         return self.settings.profile(self.model)
 
     @property
     def key(self) -> str | None:
-        """The key of this call, else the provider's."""
+        """The key of this call, else the provider's key."""
         return (self.options.api_key or self.settings.api_key or "").strip() or None
 
     @property
     def max_output_tokens(self) -> int | None:
-        """What the call asks for, else what the settings do."""
+        """The limit of this call, else the limit of the settings."""
         return self.options.max_output_tokens or self.settings.max_output_tokens
 
-    def used_ids(self) -> frozenset[str]:
-        """The ids of every tool call in history."""
-        return frozenset(
-            call.id
-            for message in self.context.messages
-            if isinstance(message, AssistantMessage)
-            for call in message.calls
-        )
+    def own_messages(self, model: str = "") -> list[Message]:
+        """The messages without the sealed blocks of other services (`drop_foreign_blocks`)."""
+        return drop_foreign_blocks(self.context.messages, self.settings.alias, model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiFormat:
-    """One wire format: its addresses, headers, requests and answers."""
+    """A wire format: addresses, headers, requests and answers."""
 
-    default_base_url: str
-    """Where the format's own service is."""
+    name: str
+    """Its name, which is also that of its own service in config/services.toml."""
     path: Callable[[ModelCall], str]
-    """What follows the base URL."""
+    """The path behind the base URL."""
     history: str = "messages"
-    """The member of the body with the messages: what was sent before is not encoded again."""
+    """The member of the body that holds the messages, which are encoded only once."""
     framing: Framing = "events"
-    """Server-sent events, or a JSON object a line."""
-    key_env: tuple[str, ...]
-    """The variables that may hold the key, best first."""
+    """Server-sent events, or one JSON object per line."""
     headers: Callable[[ModelCall], Mapping[str, str]]
-    """Those of the format; they hold the key, if there is one."""
+    """The headers of a request, with the key if there is one."""
     body: Callable[[ModelCall], Mapping[str, Any]]
-    """The JSON of the request."""
-    parser: Callable[[ModelCall], StreamParser]
-    """A new parser for the answer."""
+    """The JSON of a request."""
+    parser: Callable[[frozenset[str], str], StreamParser]
+    """Makes a parser of the ids of the calls in history and the start of new ids."""
 
 
 def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: HttpClient) -> StreamFn:
     """The stream function of one configured service.
 
     Raises:
-        ConfigError: its address would not do.
+        ConfigError: its address is not acceptable.
     """
-    base_url = (settings.base_url or api_format.default_base_url).rstrip("/")
+    base_url = (settings.base_url or SERVICE_OF[api_format.name].base_url).rstrip("/")
     check_base_url(base_url, settings.allow_insecure)
     json_cache = JsonCache()
 
@@ -154,14 +225,16 @@ def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: Http
         )
         try:
             request = _stream_request(api_format, call)
-            parser = api_format.parser(call)
+            parser = api_format.parser(_call_ids(context.messages), secrets.token_hex(6))
         except DirgeError as error:
-            yield StreamError(_as_provider_error(error))
+            if not isinstance(error, ProviderError):
+                error = ProviderError(error.message, kind="invalid_request", hint=error.hint)
+            yield StreamError(error)
             return
         except Exception as error:
-            # A stream never raises: what cannot be written down ends the turn, not the program.
-            words = f"The request to {settings.alias} cannot be built: {error!r}."
-            yield StreamError(ProviderError(words, kind="invalid_request"))
+            # A stream never raises: what cannot be encoded ends the turn, not the program.
+            message = f"The request to {settings.alias} cannot be built: {error!r}."
+            yield StreamError(ProviderError(message, kind="invalid_request"))
             return
         async for event in stream_response(http, request, parser, signal):
             yield event
@@ -169,17 +242,23 @@ def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: Http
     return stream
 
 
+def _call_ids(messages: Sequence[Message]) -> frozenset[str]:
+    answers = (message for message in messages if isinstance(message, AssistantMessage))
+    return frozenset(call.id for message in answers for call in message.calls)
+
+
 def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
-    settings, options = call.settings, call.options
+    settings, options, service = call.settings, call.options, SERVICE_OF[api_format.name]
     if all(isinstance(message, CustomMessage) for message in call.context.messages):
         raise ProviderError("There is no message to send.", kind="invalid_request")
     url = call.base_url + api_format.path(call)
-    at = endpoint_of(settings, url=url, model=call.model, key=call.key, key_env=api_format.key_env)
-    if call.key is None and call.base_url == api_format.default_base_url:
-        raise _missing_key_error(at)
+    endpoint = endpoint_of(settings, url=url, model=call.model, key=call.key)
+    if call.key is None and call.base_url == service.base_url and not service.local:
+        message = f"There is no API key for {endpoint.alias}."
+        raise ProviderError(message, kind="auth", hint=endpoint.key_hint)
     call.json_cache.begin_request()
     return StreamRequest(
-        endpoint=at,
+        endpoint=endpoint,
         headers=request_headers(
             _DEFAULT_HEADERS, api_format.headers(call), settings.headers, options.headers
         ),
@@ -191,13 +270,13 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
 
 
 def _encode_body(body: Mapping[str, Any], history: str, json_cache: JsonCache) -> bytes:
-    """The request's JSON. Messages that come again, the same objects, are not written again."""
-    messages = "[" + ",".join(json_cache.of(each, _json) for each in body[history]) + "]"
+    """The request's JSON; messages that the last request held are not encoded again."""
+    messages = "[" + ",".join(json_cache.of(message, _json) for message in body[history]) + "]"
     members = (
         f"{_json(name)}:{messages if name == history else _json(value)}"
         for name, value in body.items()
     )
-    # Half of a surrogate pair, from a file with odd bytes, is no UTF-8: it becomes a question mark.
+    # Half a surrogate pair, from a file with odd bytes, is not UTF-8: it becomes a question mark.
     return ("{" + ",".join(members) + "}").encode("utf-8", errors="replace")
 
 
@@ -205,25 +284,14 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _missing_key_error(at: Endpoint) -> ProviderError:
-    return ProviderError(f"There is no API key for {at.alias}.", kind="auth", hint=at.key_hint)
-
-
-def _as_provider_error(error: DirgeError) -> ProviderError:
-    if isinstance(error, ProviderError):
-        return error
-    return ProviderError(error.message, kind="invalid_request", hint=error.hint)
-
-
 LearnFromError: TypeAlias = Callable[[ProviderError, LlmContext, StreamOptions], bool]
-"""Whether an error names something that was sent, need not be, and is left out from now on."""
-
+"""Whether an error names an optional part of the request, which is left out from now on."""
 
 _MAX_RETRIES = 2
 
 
 def retry_without(inner: StreamFn, learn: LearnFromError) -> StreamFn:
-    """`inner`, called once more when its error teaches something, a few times at most."""
+    """`inner`, called again after each error from which `learn` learns, at most twice."""
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal

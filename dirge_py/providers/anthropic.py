@@ -1,23 +1,29 @@
-"""Anthropic's Messages API, and services that speak it: the provider and its requests.
+"""Anthropic's Messages API, and services that speak it: requests and answers.
 
-In a request the roles alternate, thinking goes back unread, and the beginning that later requests
-share is marked for the cache: at most four marks, each behind what stays as it is. A later request
-finds the longest marked beginning that it shares, but looks back no further than some twenty blocks
-from each of its own marks.
+In a request the roles alternate, thinking goes back unchanged, and the prefix that later requests
+share is marked for the cache: at most four marks, each behind content that doesn't change. A later
+request finds the longest marked prefix it shares, but looks back only about twenty blocks from each
+of its own marks. An answer is a sequence of blocks that open, grow and close.
 """
 
 import re
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
-from dirge_py.providers.anthropic_stream import AnthropicParser
-from dirge_py.providers.catalog import ModelProfile
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
+from dirge_py.providers.adapter import (
+    ApiFormat,
+    ModelCall,
+    SendableMessage,
+    call_arguments,
+    filter_blocks,
+    make_stream_fn,
+    sendable_history,
+)
+from dirge_py.providers.catalog import ModelProfile, thinking_budget, thinking_effort
+from dirge_py.providers.errors import declined_error
 from dirge_py.providers.media import (
     Asset,
     AssetEncoder,
@@ -28,16 +34,30 @@ from dirge_py.providers.media import (
     with_tool_media,
 )
 from dirge_py.providers.registry import Provider
-from dirge_py.providers.settings import ProviderSettings
-from dirge_py.providers.thinking import thinking_budget, thinking_effort
+from dirge_py.providers.stream_parser import (
+    ServiceError,
+    StreamParser,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+)
 from dirge_py.types.llm import (
+    CompactionDone,
     LlmContext,
     NamedTool,
-    StreamFn,
-    StreamOptions,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamStart,
     SystemText,
+    TextDelta,
     ThinkingBudgets,
+    ThinkingDelta,
+    ThinkingEnd,
     ThinkingLevel,
+    ToolCallDelta,
+    ToolCallEnd,
     ToolChoice,
     ToolSpec,
 )
@@ -46,49 +66,33 @@ from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     ImageBlock,
-    Message,
+    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
+    Usage,
     UserMessage,
 )
 
 Blocks = list[dict[str, Any]]
-MAX_CACHE_MARKS = 4
+_MAX_CACHE_MARKS = 4
 
 
-def mark_cached(
+def _mark_cached(
     *, tools: Blocks, system: Blocks, messages: Sequence[Blocks], cache_ttl: str | None
 ) -> None:
-    """Mark the last tool, every part of the system prompt, and user messages from the last one on.
+    """Mark the last tool, every part of the system prompt, and the last two stable user messages.
 
-    `messages` are the contents of the user messages up to the last that the next request will hold
-    as well. Of them as many are marked as there are marks left: the one before the last lies where
-    the last request was marked, however much the turn added.
+    `messages` are the contents of the user messages that the next request will hold as well. The
+    one before the last is where the last request was marked, however much the turn added.
     """
-    kept = {"type": "ephemeral"} if cache_ttl in {None, "5m"} else _cache_control(cache_ttl)
-    for _, block in zip(
-        range(MAX_CACHE_MARKS), _cached_blocks(tools, system, messages), strict=False
-    ):
-        block["cache_control"] = kept
+    ttl = {} if cache_ttl in {None, "5m"} else {"ttl": cache_ttl}
+    last_blocks = [block for content in reversed(messages[-2:]) for block in content[-1:]]
+    for block in [*tools[-1:], *system, *last_blocks][:_MAX_CACHE_MARKS]:
+        block["cache_control"] = {"type": "ephemeral", **ttl}
 
 
-def _cache_control(cache_ttl: str | None) -> dict[str, Any]:
-    return {"type": "ephemeral", "ttl": cache_ttl}
-
-
-def _cached_blocks(
-    tools: Blocks, system: Blocks, messages: Sequence[Blocks]
-) -> Iterator[dict[str, Any]]:
-    yield from tools[-1:]
-    yield from system
-    for content in reversed(messages[-2:]):
-        yield from content[-1:]
-
-
-BASE_URL = "https://api.anthropic.com"
-KEY_ENV = ("ANTHROPIC_API_KEY",)
 _HISTORY_EDITS: Mapping[str, str] = {
     "context-management-2025-06-27": "clear_tool_uses_20250919",
     "compact-2026-01-12": "compact_20260112",
@@ -106,22 +110,6 @@ def _headers(call: ModelCall) -> Mapping[str, str]:
     return headers
 
 
-def _body(call: ModelCall) -> Mapping[str, Any]:
-    messages = drop_foreign_blocks(call.context.messages, call.settings.alias)
-    body = messages_request(
-        replace(call.context, messages=messages),
-        call.options,
-        model=call.model,
-        profile=call.profile,
-        max_output_tokens=call.max_output_tokens,
-        cache_ttl=call.settings.cache_ttl,
-    )
-    edits = _history_edits(call.settings.headers, call.options.headers)
-    if edits:
-        body["context_management"] = {"edits": edits}
-    return body
-
-
 def _history_edits(*headers: Mapping[str, str]) -> list[Mapping[str, str]]:
     """What the person asks the service to do to history, by naming its betas."""
     named = [
@@ -135,10 +123,6 @@ def _history_edits(*headers: Mapping[str, str]) -> list[Mapping[str, str]]:
     ]
 
 
-def _parser(call: ModelCall) -> AnthropicParser:
-    return AnthropicParser(call.used_ids(), secrets.token_hex(6))
-
-
 _LEAST_BUDGET = 1024
 _REPLY_TOKENS = 32_000
 _UNKNOWN_MODEL_REPLY_TOKENS = 8192
@@ -146,30 +130,20 @@ _UNKNOWN_MODEL_REPLY_TOKENS = 8192
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
-def messages_request(
-    context: LlmContext,
-    options: StreamOptions,
-    *,
-    model: str,
-    profile: ModelProfile,
-    max_output_tokens: int | None,
-    cache_ttl: str | None = None,
-) -> dict[str, Any]:
-    """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for the cache.
-
-    `cache_ttl` is `5m` or `1h`; None leaves it to the service.
-    """
-    history = sendable_history([_readable(message) for message in context.messages])
+def messages_request(call: ModelCall) -> dict[str, Any]:
+    """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for the cache."""
+    context, options, profile = call.context, call.options, call.profile
+    history = sendable_history(filter_blocks(call.own_messages(), _is_readable))
     choice = _choice(options.tool_choice, profile) if context.tools else None
     is_forced = choice is not None and choice["type"] in {"any", "tool"}
     level = options.thinking_level
     if is_forced or (not profile.adaptive_thinking and not _can_think(history)):
         level = "off"
     elif level == "off" and profile.thinks_always:
-        # As little as it lets itself be told to; and what it thinks is heard.
+        # As little as possible, but shown: it can't be turned off.
         level = "minimal"
-    body: dict[str, Any] = {"model": model, "stream": True}
-    reply_tokens = max_output_tokens or _reply_tokens(profile)
+    body: dict[str, Any] = {"model": call.model, "stream": True}
+    reply_tokens = call.max_output_tokens or _reply_tokens(profile)
     body |= _thinking(level, options.thinking_budgets, profile, reply_tokens)
     tools = _tools(context.tools)
     if tools:
@@ -183,13 +157,18 @@ def messages_request(
     thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
     written = _Messages(assets, with_thinking=thinks)
     body["messages"] = written.of(history)
-    mark_cached(tools=tools, system=system, messages=written.stable, cache_ttl=cache_ttl)
+    _mark_cached(
+        tools=tools, system=system, messages=written.stable, cache_ttl=call.settings.cache_ttl
+    )
     if options.response_schema is not None:
         shape = {"type": "json_schema", "schema": close_objects(options.response_schema.schema)}
         body["output_config"] = {**body.get("output_config", {}), "format": shape}
     user_id = options.metadata.get("user_id")
     if isinstance(user_id, str):
         body["metadata"] = {"user_id": user_id}
+    edits = _history_edits(call.settings.headers, options.headers)
+    if edits:
+        body["context_management"] = {"edits": edits}
     return body
 
 
@@ -244,20 +223,13 @@ def _thinking(
     return {"max_tokens": max_tokens, "thinking": {"type": "enabled", "budget_tokens": tokens}}
 
 
-def _readable(message: Message) -> Message:
-    """The message without what this service did not sign or fold."""
-    if not isinstance(message, AssistantMessage):
-        return message
-    content = tuple(block for block in message.content if not _is_foreign(block))
-    return message if content == message.content else replace(message, content=content)
-
-
-def _is_foreign(block: AssistantBlock) -> bool:
+def _is_readable(block: AssistantBlock) -> bool:
+    """Whether this service signed or compacted the block, or it is neither."""
     if isinstance(block, CompactionBlock):
-        return "content" not in block.data
+        return "content" in block.data
     if not isinstance(block, ThinkingBlock):
-        return False
-    return not _SIGNATURE.fullmatch(block.redacted or block.signature or "")
+        return True
+    return bool(_SIGNATURE.fullmatch(block.redacted or block.signature or ""))
 
 
 def _can_think(history: Sequence[SendableMessage]) -> bool:
@@ -396,10 +368,7 @@ def _block(block: AssistantBlock) -> dict[str, Any]:
         case CompactionBlock():
             return dict(block.data)
         case ToolCallBlock():
-            arguments = block.arguments
-            if not isinstance(arguments, dict):
-                # What did not parse is wrapped: only an object is accepted here.
-                arguments = {"unparsed": arguments}
+            arguments = call_arguments(block)
             return {"type": "tool_use", "id": block.id, "name": block.name, "input": arguments}
 
 
@@ -441,22 +410,210 @@ def _close_if_schema(schema: Any) -> Any:
     return close_objects(schema) if isinstance(schema, Mapping) else schema
 
 
-_FORMAT = ApiFormat(
-    default_base_url=BASE_URL,
-    path=lambda call: "/v1/messages",
-    key_env=KEY_ENV,
-    headers=_headers,
-    body=_body,
-    parser=_parser,
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "toolUse",
+    "compaction": "compaction",
+    "pause_turn": "pause_turn",
+}
+
+
+@dataclass(slots=True)
+class _Block:
+    kind: str
+    signature: str = ""
+    redacted: str = ""
+    input: Any = None
+    has_pieces: bool = False
+    compaction: dict[str, Any] = field(default_factory=dict)
+
+
+class AnthropicParser(StreamParser):
+    """Reads an answer. Events are told apart by the `type` in their JSON: not all send names."""
+
+    id_prefix = "toolu_"
+    is_settled = False
+
+    def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
+        super().__init__(taken, new_id)
+        self._blocks: dict[Any, _Block] = {}
+        self._has_calls = False
+        self._stop = ""
+        self._stop_details: Mapping[str, Any] = {}
+        self._usage: dict[str, int] = {}
+        self._iterations: list[Mapping[str, Any]] = []
+
+    @property
+    def call_is_open(self) -> bool:
+        return any(block.kind == "tool_use" for block in self._blocks.values())
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        index = payload.get("index")
+        match as_text(payload.get("type")) or name:
+            case "content_block_delta":
+                return self._grown(index, as_object(payload.get("delta")))
+            case "content_block_start":
+                return self._opened(index, as_object(payload.get("content_block")))
+            case "content_block_stop":
+                return self._closed(index)
+            case "message_start":
+                message = as_object(payload.get("message"))
+                self._count(message.get("usage"))
+                return [StreamStart(as_text(message.get("model")))]
+            case "message_delta":
+                self._count(payload.get("usage"))
+                delta = as_object(payload.get("delta"))
+                self._stop = as_text(delta.get("stop_reason"))
+                self._stop_details = as_object(delta.get("stop_details"))
+                self.is_settled = self.is_settled or bool(self._stop)
+                return ()
+            case "message_stop":
+                self.is_settled = True
+                return self.finish()
+            case "error":
+                raise ServiceError(payload)
+            case _:
+                if payload.get("error"):
+                    raise ServiceError(payload)
+                return ()
+
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if payload.get("type") != "message":
+            raise ServiceError(payload)
+        events = [*self.event("message_start", {"message": payload})]
+        for index, block in enumerate(as_objects(payload.get("content"))):
+            events += self._opened(index, block)
+            if as_text(block.get("signature")):
+                self._blocks[index].signature = block["signature"]
+            events += self._closed(index)
+        self._stop = as_text(payload.get("stop_reason"))
+        self._stop_details = as_object(payload.get("stop_details"))
+        self.is_settled = True
+        return events
+
+    def _last_events(self) -> Sequence[StreamEvent]:
+        ends = [event for index in list(self._blocks) for event in self._closed(index)]
+        if self._stop == "refusal":
+            why = as_text(self._stop_details.get("explanation"))
+            return [*ends, StreamError(declined_error(why))]
+        reason = _STOP_REASONS.get(self._stop, "stop")
+        if self._has_calls and reason == "stop":
+            reason = "toolUse"
+        return [*ends, StreamDone(stop_reason=reason, usage=self._total())]
+
+    def _opened(self, index: Any, raw: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        block = _Block(kind=as_text(raw.get("type")))
+        self._blocks[index] = block
+        match block.kind:
+            case "text":
+                return self._grown(index, {"type": "text_delta", "text": raw.get("text")})
+            case "thinking":
+                thinking = {"type": "thinking_delta", "thinking": raw.get("thinking")}
+                return self._grown(index, thinking)
+            case "redacted_thinking":
+                block.redacted = as_text(raw.get("data"))
+            case "compaction":
+                block.compaction = dict(raw)
+            case "tool_use":
+                self.has_content = self._has_calls = True
+                block.input = raw.get("input")
+                call_id, name = self._ids.free(as_text(raw.get("id"))), as_text(raw.get("name"))
+                return [ToolCallDelta(key=str(index), id=call_id, name=name)]
+        return ()
+
+    def _grown(self, index: Any, delta: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        match delta.get("type"):
+            case "text_delta":
+                text = as_text(delta.get("text"))
+                self.has_content = self.has_content or bool(text)
+                return [TextDelta(text)] if text else ()
+            case "thinking_delta":
+                thinking = as_text(delta.get("thinking"))
+                self.has_content = self.has_content or bool(thinking)
+                return [ThinkingDelta(thinking)] if thinking else ()
+            case "input_json_delta":
+                piece, block = as_text(delta.get("partial_json")), self._blocks.get(index)
+                # The input of a tool that the service runs itself streams, too.
+                if not piece or block is None or block.kind != "tool_use":
+                    return ()
+                block.has_pieces = True
+                return [ToolCallDelta(key=str(index), arguments=piece)]
+            case "signature_delta":
+                if index in self._blocks:
+                    self._blocks[index].signature = as_text(delta.get("signature"))
+            case "compaction_delta":
+                if index in self._blocks:
+                    _fold_in(self._blocks[index].compaction, delta)
+        return ()
+
+    def _closed(self, index: Any) -> Sequence[StreamEvent]:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return ()
+        match block.kind:
+            case "thinking":
+                return [ThinkingEnd(signature=block.signature or None)]
+            case "redacted_thinking":
+                return [ThinkingEnd(redacted=block.redacted or None)]
+            case "compaction":
+                text = as_text(block.compaction.get("content"))
+                return [CompactionDone(data=block.compaction, text=text)]
+            case "tool_use":
+                # `input` is empty where pieces follow; services that stream none give it whole.
+                whole = None if block.has_pieces else as_object(block.input)
+                return [ToolCallEnd(key=str(index), arguments=whole)]
+        return ()
+
+    def _count(self, usage: Any) -> None:
+        """Keep the newest figure of each kind: later events repeat, correct or leave them out."""
+        counted = as_object(usage)
+        self._usage |= {
+            name: as_count(counted[name]) for name in _COUNTS if counted.get(name) is not None
+        }
+        self._iterations = as_objects(counted.get("iterations")) or self._iterations
+
+    def _total(self) -> Usage | None:
+        if not self._usage:
+            return None
+        # A service that compacted on the way called its model several times: its own sum leaves
+        # the compaction out, which is paid for, too.
+        return sum(map(_usage, self._iterations or [self._usage]), Usage())
+
+
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
 )
 
 
-def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    return make_stream_fn(_FORMAT, settings, http)
+def _usage(counted: Mapping[str, Any]) -> Usage:
+    fresh, output, read, write = (as_count(counted.get(name)) for name in _COUNTS)
+    return Usage(input=fresh + read + write, output=output, cache_read=read, cache_write=write)
+
+
+def _fold_in(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a piece of a compaction: its text grows, everything else is taken as it comes last."""
+    for name, value in delta.items():
+        before = block.get(name)
+        if name == "content" and isinstance(before, str) and isinstance(value, str):
+            block[name] = before + value
+        elif name != "type":
+            block[name] = value
 
 
 PROVIDER = Provider(
     name="anthropic",
-    make=_make,
-    default_base_url=BASE_URL,
+    make=partial(
+        make_stream_fn,
+        ApiFormat(
+            name="anthropic",
+            path=lambda call: "/v1/messages",
+            headers=_headers,
+            body=messages_request,
+            parser=AnthropicParser,
+        ),
+    ),
 )

@@ -2,13 +2,14 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 from dirge_py.types.messages import Usage
 
 ASSUMED_WINDOW_TOKENS = 128_000
@@ -177,3 +178,37 @@ def _tables() -> Mapping[str, str]:
 def _profile(values: Mapping[str, Any]) -> ModelProfile:
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return ModelProfile(**fields)
+
+
+USUAL_EFFORTS = ("low", "medium", "high")
+"""The efforts that every service with efforts knows."""
+
+
+def thinking_budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
+    """The thinking tokens of `level`: from `budgets`, else from thinking.toml; 0 for `off`."""
+    if level == "off":
+        return 0
+    chosen: Mapping[ThinkingLevel, int | None] = {
+        "minimal": budgets.minimal,
+        "low": budgets.low,
+        "medium": budgets.medium,
+        "high": budgets.high,
+        "xhigh": budgets.high,
+    }
+    tokens: int = chosen[level] or _thinking_table()["budget"][level]
+    return tokens
+
+
+def thinking_effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | None:
+    """The effort to ask for, of those that the model knows (`ModelProfile.efforts`).
+
+    None for `known` means the usual three. The result is None where no effort should be sent, as
+    for `off` with a model that doesn't know `none`.
+    """
+    known = USUAL_EFFORTS if known is None else known
+    return next((word for word in _thinking_table()["effort"][level] if word in known), None)
+
+
+@cache
+def _thinking_table() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("thinking.toml").read_text("utf-8"))

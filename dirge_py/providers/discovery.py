@@ -25,21 +25,21 @@ from dirge_py.config.services import (
 )
 from dirge_py.config.sources import LocalServer
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.error_classifier import HTML_PAGE
+from dirge_py.providers.client import (
+    FetchedResponse,
+    HttpClient,
+    TransportError,
+    bearer_header,
+    request_headers,
+)
 from dirge_py.providers.errors import (
+    HTML_PAGE,
     Endpoint,
     connection_error,
     endpoint_of,
     status_error,
     unreadable_error,
     web_page_error,
-)
-from dirge_py.providers.http_types import (
-    FetchedResponse,
-    TransportError,
-    bearer_header,
-    request_headers,
 )
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
@@ -232,7 +232,7 @@ async def list_models(
     path = listing.path.removeprefix(f"/{version}") if wire == "gemini" else listing.path
     url = base_url + path
     key = (settings.api_key or "").strip()
-    at = endpoint_of(settings, url=url, model="", key=key, key_env=())
+    at = endpoint_of(settings, url=url, model="", key=key)
     headers = request_headers(
         {"accept": "application/json"}, listing.headers(key) if key else {}, settings.headers
     )

@@ -1,11 +1,11 @@
-"""Texts as vectors. Off unless asked for: nothing here is used by a conversation.
+"""Texts as vectors, for `dirge embed`. Conversations don't use them.
 
-    provider = make_embedding_provider("openai", settings, http)
-    found = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
-    found.embeddings    # one vector for each text, in their order
+    provider = EmbeddingProvider("openai", settings, http)
+    answer = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
+    answer.embeddings    # one vector for each text, in their order
 
 `configured_embeddings` takes the provider from the settings, `retry_embedding` repeats a request
-whose error may pass.
+after an error that may pass.
 """
 
 import asyncio
@@ -15,45 +15,46 @@ import random as randomness
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.access import has_access, key_place, provider_access
 from dirge_py.config.models import main_model
 from dirge_py.config.schema import Config, all_entries, entry_of
-from dirge_py.config.services import check_base_url, wire_of
+from dirge_py.config.services import SERVICE_OF, check_base_url, wire_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers import errors
-from dirge_py.providers.client import HttpClient
+from dirge_py.providers.client import HttpClient, TransportError, bearer_header, request_headers
 from dirge_py.providers.errors import Endpoint, endpoint_of
-from dirge_py.providers.http_types import TransportError, bearer_header, request_headers
-from dirge_py.providers.ollama_stream import explain_error
+from dirge_py.providers.ollama import explain_error
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
-from dirge_py.providers.stream_parser import as_object, as_objects
+from dirge_py.providers.stream_parser import as_object, as_objects, parse_json
 from dirge_py.types.errors import ConfigError, ProviderError
+
+MAX_INPUTS = 2048
+"""The most texts of one request; more texts take several requests."""
+_MAX_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingFormat:
-    """One way to ask. `members` are sent along; `vectors` and `tokens` read an answer.
+    """How services of one wire format make embeddings."""
 
-    `tokens` are those of the prompt and all, None where they are not told. `explain_error` gets an
-    error, the model and the base URL, and gives the error with what its service's owner can do.
-    """
-
-    default_base_url: str
     path: str
+    """The path behind the base URL."""
     default_model: str
-    key_env: tuple[str, ...]
+    """The model that is used when none is named."""
     members: Mapping[str, Any]
+    """Further members of the request."""
     vectors: Callable[[Mapping[str, Any]], Sequence[Any]]
+    """The vectors in an answer."""
     tokens: Callable[[Mapping[str, Any]], tuple[int | None, int | None]]
-    explain_error: Callable[[ProviderError, str, str], ProviderError]
+    """The tokens of the input and all tokens, as an answer counts them; None if it doesn't."""
 
 
 def _by_index(payload: Mapping[str, Any]) -> Sequence[Any]:
-    """In the order of the texts, which is not always the order they come in."""
+    """The vectors in the order of the texts, which isn't always the order they come in."""
     rows = as_objects(payload.get("data"))
     numbers = [row.get("index") for row in rows]
     if all(isinstance(number, int) for number in numbers):
@@ -82,132 +83,108 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _explain_for_ollama(error: ProviderError, model: str, base_url: str) -> ProviderError:
-    return explain_error(error, model=model, is_at_home=base_url == _OLLAMA.default_base_url)
-
-
 _OPENAI = EmbeddingFormat(
-    default_base_url="https://api.openai.com/v1",
     path="/embeddings",
     default_model="text-embedding-3-small",
-    key_env=("OPENAI_API_KEY",),
     members={"encoding_format": "float"},
     vectors=_by_index,
     tokens=_openai_tokens,
-    explain_error=lambda error, model, base_url: error,
-)
-_OLLAMA = EmbeddingFormat(
-    default_base_url="http://127.0.0.1:11434",
-    path="/api/embed",
-    default_model="nomic-embed-text",
-    key_env=("OLLAMA_API_KEY",),
-    # Unasked, the server embeds the beginning of a long text and tells nobody.
-    members={"truncate": False},
-    vectors=_in_order,
-    tokens=_ollama_tokens,
-    explain_error=_explain_for_ollama,
 )
 EMBEDDING_FORMATS: Mapping[str, EmbeddingFormat] = {
     "openai": _OPENAI,
     "openai-responses": _OPENAI,
-    "ollama": _OLLAMA,
+    "ollama": EmbeddingFormat(
+        path="/api/embed",
+        default_model="nomic-embed-text",
+        # By default the server silently embeds only the beginning of a long text.
+        members={"truncate": False},
+        vectors=_in_order,
+        tokens=_ollama_tokens,
+    ),
 }
-"""By the format that a service speaks."""
-
-
-MAX_INPUTS = 2048
-"""Texts of one request; more are sent in several."""
-_MAX_BYTES = 512 * 1024 * 1024
+"""The formats by the wire format that a service speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingRequest:
-    """What to embed. An empty `model` is the service's usual one; `extra` goes into the body."""
+    """What to embed."""
 
     input: Sequence[str]
+    """The texts."""
     model: str = ""
+    """The service's id of the model; empty: the usual one."""
     dimensions: int | None = None
+    """The length of the vectors; None: the model's own."""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the request's body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingUsage:
-    """Tokens, None where the service does not count them."""
+    """The tokens of a request."""
 
     prompt_tokens: int | None = None
+    """The tokens of the texts; None if the service doesn't count them."""
     total_tokens: int | None = None
+    """All tokens; None if the service doesn't count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embeddings:
-    """One vector for each text, in the order of the texts, all equally long."""
+    """The answer to an `EmbeddingRequest`."""
 
     embeddings: tuple[tuple[float, ...], ...]
+    """One vector for each text, in the order of the texts, all of one length."""
     model: str
+    """The model, as the service names it."""
     usage: EmbeddingUsage = field(default_factory=EmbeddingUsage)
-
-
-class EmbeddingProvider(Protocol):
-    """Whatever turns texts into vectors."""
-
-    async def embed(self, request: EmbeddingRequest) -> Embeddings:
-        """The vectors of `request.input`.
-
-        Raises:
-            ProviderError: there is nothing to embed, the service refused (see `is_retryable`), or
-                what it sent is not one vector for each text.
-        """
+    """The tokens of all requests."""
 
 
 EmbeddingAttempt: TypeAlias = Callable[[], Awaitable[Embeddings]]
-"""One exchange with the service; may be made again."""
+"""Makes one request; may be called again."""
 
 
 async def _once(attempt: EmbeddingAttempt) -> Embeddings:
     return await attempt()
 
 
-def make_embedding_provider(
-    wire: str,
-    settings: ProviderSettings,
-    http: HttpClient,
-    *,
-    each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = _once,
-) -> EmbeddingProvider:
-    """The embeddings of a configured service that speaks `wire`. `each` makes one exchange.
-
-    Raises:
-        ConfigError: services that speak this have none, or its address would not do.
-    """
-    known = EMBEDDING_FORMATS.get(wire)
-    if known is None:
-        raise ConfigError(
-            f"`{settings.alias}` ({settings.type}) has no embeddings.",
-            hint=f"Services that speak {' or '.join(EMBEDDING_FORMATS)} have.",
-        )
-    base_url = (settings.base_url or known.default_base_url).rstrip("/")
-    check_base_url(base_url, settings.allow_insecure)
-    return _HttpEmbeddings(known, settings, base_url, http, each)
-
-
-class _HttpEmbeddings:
-    """An `EmbeddingProvider`, in as many requests as the texts need."""
+class EmbeddingProvider:
+    """The embeddings of a configured service, in as many requests as the texts need."""
 
     def __init__(
         self,
-        api_format: EmbeddingFormat,
+        wire: str,
         settings: ProviderSettings,
-        base_url: str,
         http: HttpClient,
-        each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
+        *,
+        each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = _once,
     ) -> None:
-        self._format = api_format
+        """`wire` is the wire format of the service; `each` makes one request, and may repeat it.
+
+        Raises:
+            ConfigError: the wire format has no embeddings, or the address is not acceptable.
+        """
+        if wire not in EMBEDDING_FORMATS:
+            raise ConfigError(
+                f"`{settings.alias}` ({settings.type}) has no embeddings.",
+                hint=f"Services that speak {' or '.join(EMBEDDING_FORMATS)} have.",
+            )
+        self._format = EMBEDDING_FORMATS[wire]
         self._settings = settings
-        self._base_url = base_url
+        self._base_url = (settings.base_url or SERVICE_OF[wire].base_url).rstrip("/")
         self._http = http
         self._each = each
+        self._is_ollama = wire == "ollama"
+        check_base_url(self._base_url, settings.allow_insecure)
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """The vectors of `request.input`.
+
+        Raises:
+            ProviderError: there is nothing to embed, the service refused (see `is_retryable`), or
+                its answer is not one vector for each text.
+        """
         if not request.input:
             raise ProviderError("There is no text to embed.", kind="invalid_request")
         batches = []
@@ -223,7 +200,6 @@ class _HttpEmbeddings:
             url=self._base_url + self._format.path,
             model=model,
             key=self._settings.api_key,
-            key_env=self._format.key_env,
         )
         try:
             answer = await self._http.fetch(
@@ -242,13 +218,20 @@ class _HttpEmbeddings:
             waited = f"no answer within {self._settings.timeouts.establish_s:g} s"
             raise errors.timeout_error(at, waited, "establish") from None
         except TransportError as error:
-            failed = errors.connection_error(at, error.kind, str(error))
-            raise self._format.explain_error(failed, model, self._base_url) from error
+            raise self._explained(
+                errors.connection_error(at, error.kind, str(error)), model
+            ) from error
         text = answer.body.decode("utf-8-sig", errors="replace")
         if answer.status != 200:
-            refused = errors.status_error(at, answer.status, answer.headers, text)
-            raise self._format.explain_error(refused, model, self._base_url)
+            raise self._explained(
+                errors.status_error(at, answer.status, answer.headers, text), model
+            )
         return _parse_embeddings(self._format, at, text, request)
+
+    def _explained(self, error: ProviderError, model: str) -> ProviderError:
+        if not self._is_ollama:
+            return error
+        return explain_error(error, model=model, base_url=self._base_url)
 
     def _body(self, request: EmbeddingRequest, model: str) -> Mapping[str, Any]:
         body = {"model": model, **self._format.members}
@@ -264,10 +247,7 @@ def _parse_embeddings(
 ) -> Embeddings:
     if text.lstrip().startswith("<"):
         raise errors.web_page_error(at, text)
-    try:
-        payload = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise errors.unreadable_error(at, "it is no JSON", text[:500], "establish") from error
+    payload = parse_json(text)
     if not isinstance(payload, dict):
         raise errors.unreadable_error(at, "it is no JSON object", text[:500], "establish")
     if payload.get("error"):
@@ -291,7 +271,7 @@ def _parse_embeddings(
 
 
 def _invalid_answer(vectors: Sequence[Any], request: EmbeddingRequest) -> str:
-    """Why these are not the vectors that were asked for; empty if they are."""
+    """What is wrong with the vectors; empty if nothing is."""
     if len(vectors) != len(request.input):
         return f"{len(vectors)} came for {len(request.input)} texts"
     if not all(isinstance(vector, list) and vector for vector in vectors):
@@ -341,7 +321,7 @@ def configured_embeddings(
     alias: str | None = None,
     each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
 ) -> EmbeddingProvider:
-    """The embeddings of the provider `alias`; None: of the one that does the work.
+    """The embeddings of the provider `alias`, by default that of the main model.
 
     Raises:
         ConfigError: there is no such provider, or it has none; the hint names those that have.
@@ -349,48 +329,41 @@ def configured_embeddings(
     chosen = alias or main_model(config).alias
     wire = wire_of(entry_of(config, chosen).type)
     if wire not in EMBEDDING_FORMATS:
-        able = _providers_with_embeddings(config)
+        able = [
+            name
+            for name, entry in all_entries(config).items()
+            if wire_of(entry.type) in EMBEDDING_FORMATS and has_access(config, name)
+        ]
         raise ConfigError(
             f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings.",
             hint=f"Ask one with `--provider`: {', '.join(able)}."
             if able
             else f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}.",
         )
-    return make_embedding_provider(wire, _settings(config, chosen), http, each=each)
-
-
-def split_model_name(config: Config, model: str) -> tuple[str | None, str]:
-    """`alias/id` as the two of them, where there is such a provider; else no alias, and the id."""
-    alias, _, model_id = model.partition("/")
-    is_known = alias in config.providers or (
-        alias in all_entries(config) and has_access(config, alias)
-    )
-    return (alias, model_id) if model_id and is_known else (None, model)
-
-
-def _providers_with_embeddings(config: Config) -> list[str]:
-    return [
-        alias
-        for alias, entry in all_entries(config).items()
-        if wire_of(entry.type) in EMBEDDING_FORMATS and has_access(config, alias)
-    ]
-
-
-def _settings(config: Config, alias: str) -> ProviderSettings:
-    access = provider_access(config, alias, is_main=True)
+    access = provider_access(config, chosen, is_main=True)
     redactor = Redactor()
     redactor.add(access.api_key)
-    return ProviderSettings(
-        alias=alias,
+    settings = ProviderSettings(
+        alias=chosen,
         type=access.type,
         base_url=access.base_url or "",
         api_key=access.api_key,
-        key_place=key_place(config, alias),
+        key_place=key_place(config, chosen),
         headers=access.headers,
         allow_insecure=access.allow_insecure,
         timeouts=StreamTimeouts(establish_s=config.timeouts.establish_s),
         redact=redactor.redact,
     )
+    return EmbeddingProvider(wire, settings, http, each=each)
+
+
+def split_model_name(config: Config, model: str) -> tuple[str | None, str]:
+    """`alias/id` in two parts if there is such a provider; else None and `model`."""
+    alias, _, model_id = model.partition("/")
+    is_known = alias in config.providers or (
+        alias in all_entries(config) and has_access(config, alias)
+    )
+    return (alias, model_id) if model_id and is_known else (None, model)
 
 
 async def retry_embedding(
@@ -401,10 +374,10 @@ async def retry_embedding(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> Embeddings:
-    """`attempt`, made again after an error that may pass, as model calls are; `notice` is told.
+    """The result of `attempt`, which is retried as model calls are; `notice` gets a line for each.
 
     Raises:
-        ProviderError: the last one, or one that does not pass.
+        ProviderError: the last error, or one that doesn't pass.
     """
     rules = policy or RETRY_POLICY
     retry = 0

@@ -1,6 +1,9 @@
-"""The `ProviderError` for each thing that can go wrong: what happened, where, and what to do.
+"""The `ProviderError` for each failure: what happened, where, and what to do.
 
-An `Endpoint` says which service was asked, and keeps its key out of the words.
+`classify_text` finds the kind of a failure in a service's own words. The order of its patterns
+matters: the first kind that matches wins. A missing key is not a rate limit even if the text says
+"too many", a cap that resets tomorrow isn't worth a retry, and "server error" inside an HTML page
+says less than the status in front of it.
 """
 
 import json
@@ -8,18 +11,12 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from dirge_py.config.services import SERVICE_OF
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.error_classifier import (
-    CONTEXT_LENGTH,
-    HTML_PAGE,
-    NO_CREDIT,
-    PER_MINUTE,
-    classify_text,
-    retry_after_s,
-)
 from dirge_py.providers.settings import ProviderSettings, Redact
 from dirge_py.types.errors import ErrorKind, ProviderError
 
@@ -29,7 +26,7 @@ _MIN_SECRET_CHARS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One request's address, and the words that errors need of it. The key is in no repr."""
+    """The address of one request, and what error messages say about it. No repr shows the key."""
 
     alias: str
     """The provider's name in the settings."""
@@ -38,41 +35,41 @@ class Endpoint:
     model: str
     """The service's own id of the model; empty where none is asked."""
     key_hint: str
-    """How to give a key, as a sentence."""
+    """How to give the service a key, as a sentence."""
     api_key: str = field(default="", repr=False)
-    """Removed from everything the service says; empty where there is none."""
+    """The key, which is removed from everything the service says; empty for none."""
     redact: Redact = field(repr=False)
-    """Removes every other secret."""
+    """Removes all other secrets."""
 
     @property
     def host(self) -> str:
         return urlsplit(self.url).netloc
 
     def redacted(self, text: str) -> str:
-        """A service's words as they may be kept and shown: without the key, at most 2 kB."""
+        """`text` as it may be stored and shown: without secrets, at most 2 kB."""
         if len(self.api_key) >= _MIN_SECRET_CHARS:
             text = text.replace(self.api_key, "[key]")
         text = self.redact(text)
         return text if len(text) <= RAW_CHARS else text[: RAW_CHARS - 2] + " …"
 
     def one_line(self, text: str, limit: int = 300) -> str:
-        """`redacted`, on one line and short enough for a sentence."""
+        """`text` without secrets, on one line of at most `limit` characters."""
         line = re.sub(r"\s+", " ", self.redacted(text)).strip().rstrip(".")
         return line if len(line) <= limit else line[: limit - 2] + " …"
 
 
-def endpoint_of(
-    settings: ProviderSettings, *, url: str, model: str, key: str | None, key_env: tuple[str, ...]
-) -> Endpoint:
+def endpoint_of(settings: ProviderSettings, *, url: str, model: str, key: str | None) -> Endpoint:
     """The address of one request made with `settings`."""
-    variable = key_env[0] if key_env else f"{settings.alias.upper().replace('-', '_')}_API_KEY"
+    service = SERVICE_OF.get(settings.type)
+    places = [*(service.key_env[:1] if service else ())]
+    places.append(f"`api_key_env` of `[providers.{settings.alias}]`")
     return Endpoint(
         alias=settings.alias,
         url=url,
         model=model,
         key_hint=f"Check {settings.key_place}."
         if settings.key_place
-        else f"Set {variable}, or `api_key_env` of `[providers.{settings.alias}]`.",
+        else f"Set {', or '.join(places)}.",
         api_key=key or "",
         redact=settings.redact,
     )
@@ -83,12 +80,12 @@ ANOTHER_MODEL = "choose another model with `/model` or `--model`"
 ASK_DIFFERENTLY = f"Ask differently, or {ANOTHER_MODEL}."
 _HALF_A_DAY_S = 12 * 3600.0
 LONGEST_WAIT_S = 300.0
-"""A limit that asks for a longer wait than this is a cap: nobody waits an hour for a retry."""
+"""A limit that asks for a longer wait than this counts as a usage cap."""
 _TRANSIENT_CLIENT_ERRORS: Mapping[int, ErrorKind] = {408: "network", 409: "server", 425: "server"}
 
 
 def error_words(body: Any) -> tuple[str, str]:
-    """The message and the code in an error body, in any of the shapes services use."""
+    """The message and the codes in an error body, in any of the shapes that services use."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
@@ -109,7 +106,7 @@ def error_words(body: Any) -> tuple[str, str]:
 def status_error(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: str
 ) -> ProviderError:
-    """An answer that is no answer."""
+    """The error for an answer whose status isn't 200."""
     try:
         words, code = error_words(json.loads(body))
     except (ValueError, RecursionError):
@@ -132,7 +129,7 @@ def status_error(
 
 
 def body_error(endpoint: Endpoint, body: Any, phase: Phase) -> ProviderError:
-    """An error the service reports inside an answer that began well."""
+    """The error that a service reports inside an answer with status 200."""
     message, code = error_words(body)
     raw = json.dumps(body)[:4096]
     error = body.get("error") if isinstance(body, dict) else None
@@ -149,7 +146,7 @@ def body_error(endpoint: Endpoint, body: Any, phase: Phase) -> ProviderError:
 def connection_error(
     endpoint: Endpoint, kind: str, detail: str, phase: Phase = "establish"
 ) -> ProviderError:
-    """No connection, or one that broke."""
+    """The error for a connection that can't be made, or broke."""
     host = endpoint.host
     what, hint = {
         "refused": (f"No connection to {endpoint.url}", "Is the service running there?"),
@@ -169,7 +166,7 @@ def connection_error(
 
 
 def timeout_error(endpoint: Endpoint, what: str, phase: Phase) -> ProviderError:
-    """A silence that lasted too long; `what` says which."""
+    """The error for a service that was silent for too long; `what` says when."""
     return ProviderError(
         f"{endpoint.alias} ({endpoint.host}) timed out: {what}.",
         kind="network",
@@ -179,7 +176,7 @@ def timeout_error(endpoint: Endpoint, what: str, phase: Phase) -> ProviderError:
 
 
 def web_page_error(endpoint: Endpoint, body: str) -> ProviderError:
-    """HTML where an answer was due."""
+    """The error for HTML in place of an answer."""
     return ProviderError(
         f"{endpoint.alias}: a web page came from {endpoint.host} instead of an answer.",
         kind="proxy_page",
@@ -189,7 +186,7 @@ def web_page_error(endpoint: Endpoint, body: str) -> ProviderError:
 
 
 def unreadable_error(endpoint: Endpoint, why: str, raw: str, phase: Phase) -> ProviderError:
-    """Something came that is not what was agreed on."""
+    """The error for an answer that doesn't follow the wire format."""
     return ProviderError(
         f"{endpoint.alias} ({endpoint.host}) sent an answer that cannot be read: {why}.",
         kind="network",
@@ -200,7 +197,7 @@ def unreadable_error(endpoint: Endpoint, why: str, raw: str, phase: Phase) -> Pr
 
 
 def declined_error(why: str) -> ProviderError:
-    """The model, or a filter behind it, said no; `why` in its own words, if it gave any."""
+    """The error for a refusal by the model or a filter; `why` is the service's text, if any."""
     return ProviderError(
         f"The model declined to answer: {why.strip() or 'the service filtered its answer'}",
         kind="refused",
@@ -210,7 +207,7 @@ def declined_error(why: str) -> ProviderError:
 
 
 def aborted_error(phase: Phase = "stream") -> ProviderError:
-    """The person, or the harness, stopped it."""
+    """The error for a call that was aborted."""
     return ProviderError("Stopped.", kind="aborted", phase=phase)
 
 
@@ -291,8 +288,8 @@ _HEADLINES: Mapping[ErrorKind, _Headline] = {
         # Google names the seconds to the next try also where the day's quota is gone.
         _wait_hint(wait if (wait or 0.0) > LONGEST_WAIT_S else None),
     ),
-    "rate_limit": lambda at, wait: (f"{at.alias} asks for a pause", _wait_hint(wait)),
-    "server": lambda at, _: (f"{at.alias} has a problem of its own", "Try again later."),
+    "rate_limit": lambda at, wait: (f"{at.alias}: rate limited", _wait_hint(wait)),
+    "server": lambda at, _: (f"{at.alias}: server error", "Try again later."),
     "context_length": lambda at, _: (
         f"The conversation is too long for {at.model}",
         "`/compact` shortens it.",
@@ -316,3 +313,165 @@ def _wait_hint(wait_s: float | None) -> str:
     when = time.strftime(shape, time.localtime(min(time.time() + wait_s, 4e9)))
     wait = f"{wait_s:.0f} s" if wait_s < 120 else f"{min(wait_s, 1e9) / 60:.0f} min"
     return f"It asks to wait {wait} (until {when})."
+
+
+class ErrorPattern:
+    """Regular expressions for one kind of error; `re` compiles and caches them on first use."""
+
+    def __init__(self, *alternatives: str) -> None:
+        self.pattern = "|".join(alternatives)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return re.search(self.pattern, text, re.IGNORECASE)
+
+
+NO_CREDIT = ErrorPattern(
+    r"insufficient[_ ](?:quota|credits?|funds|balance)",
+    r"(?:credit )?balance is (?:too low|insufficient)",
+    r"check your plan and billing",
+    r"billing (?:hard )?(?:limit|quota)",
+    r"payment required",
+    r"\barrearage\b",
+)
+_AUTH = ErrorPattern(
+    NO_CREDIT.pattern,
+    r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?40[13]\b",
+    r"\b40[13] (?:unauthorized|forbidden)",
+    r"\bunauthori[sz]ed\b",
+    r"\bforbidden\b",
+    r"(?:invalid|incorrect|missing|wrong|expired|revoked|no) (?:\w+[- ])?(?:x-)?api[- _]?key",
+    r"api[- _]?key (?:is |was )?(?:not valid|invalid|missing|required|expired)",
+    r"authentication[_ ](?:error|failed|required)",
+    r"permission[_ ]denied|permission_error",
+    r"(?:invalid|expired) (?:access |auth |bearer )?token",
+)
+PER_MINUTE = ErrorPattern(r"per[- ](?:second|minute|min)\b", r"\b[rt]pm\b", r"requests?/min")
+_CAP = ErrorPattern(
+    r"usage[_ -](?:limit|cap)",
+    r"(?:daily|weekly|monthly|5[- ]hour|per[- ]day|spend(?:ing)?) (?:\w+ )?(?:limit|cap|quota)",
+    r"(?:limit|quota|cap) (?:for|of) (?:today|the (?:day|week|month)|this (?:week|month))",
+    r"quota (?:was |has been |is )?(?:exceeded|exhausted|reached)",
+    r"exceeded (?:your|the) .{0,40}quota",
+    r"(?:tokens|requests) per day",
+    r"[\"']?code[\"']?\W{1,4}1308\b",
+)
+_RATE = ErrorPattern(
+    r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?(?:429|529)\b",
+    r"\b429\b.{0,20}too many",
+    r"rate[-_ ]?limit",
+    r"too many requests",
+    r"resource[_ ](?:has been )?exhausted",
+    r"\boverloaded(?:_error)?\b",
+    r"throttl(?:ed|ing)",
+    r"quota",
+)
+_SERVER = ErrorPattern(
+    r"(?:status|code|error|http(?:/[\d.]+)?)\W{0,3}(?:code\W{0,3})?5\d\d\b",
+    r"\b5\d\d (?:internal server error|bad gateway|service unavailable|gateway time-?out)",
+    r"internal[_ ]server[_ ]error",
+    r"service (?:is )?(?:temporarily )?unavailable",
+    r"gateway time-?out",
+    r"\bapi_error\b",
+)
+CONTEXT_LENGTH = ErrorPattern(
+    r"context[_ ]length[_ ]exceeded",
+    r"maximum context length",
+    r"context (?:window|length|size|limit).{0,60}(?:exceed|too (?:long|large|small)|overflow|full)",
+    r"exceed(?:s|ed|ing)?\b.{0,60}context (?:window|length|size|limit)",
+    r"(?:prompt|input|request) (?:is )?too long",
+    r"input (?:token count|length).{0,60}exceeds",
+    r"(?:prompt|input) (?:contains|has) .{0,60}tokens.{0,60}(?:limit|maximum)",
+    r"too many (?:input )?tokens",
+    r"tokens? (?:exceeds?|in (?:your )?(?:prompt|request) exceeds?)",
+    r"reduce the length of the (?:messages|prompt|input)",
+    r"(?:maximum|max) (?:prompt|input) (?:length|tokens)",
+    r"request_too_large|request (?:entity )?too large",
+    r"model_context_window_exceeded|context_window_exceeded",
+    r"input tokens exceed",
+    r"larger than the maximum .{0,30}tokens",
+)
+HTML_PAGE = ErrorPattern(r"<!doctype html", r"<html[\s>]", r"\bbad gateway\b", r"\bcloudflare\b")
+_NETWORK = ErrorPattern(
+    r"connection (?:was )?(?:refused|reset|aborted)",
+    r"connection closed (?:before|by (?:the )?(?:peer|remote|server))",
+    r"broken pipe",
+    r"\bdns\b|name (?:or service )?not known|name resolution",
+    r"\b(?:ssl|tls)\b",
+    r"tim(?:ed|e)[- ]?out",
+    r"\bserver error\b|\bserver_error\b",
+    r"error sending request|connect error|connection error|network (?:error|is unreachable)",
+    r"error decoding|decod(?:e|ing) (?:failure|error)|unexpected (?:eof|end of (?:file|stream))",
+    r"(?:incomplete|peer closed).{0,30}(?:read|body|chunk|connection)",
+    r"no route to host|host is unreachable",
+)
+
+
+def classify_text(text: str) -> ErrorKind:
+    """The kind of error that `text` describes; `other` if no pattern matches.
+
+    A quota per minute is always a rate limit. A full context comes after server errors, because a
+    server error may quote the prompt.
+    """
+    if _AUTH.search(text):
+        return "auth"
+    if _CAP.search(text) and not PER_MINUTE.search(text):
+        return "usage_cap"
+    ordered: tuple[tuple[ErrorPattern, ErrorKind], ...] = (
+        (_RATE, "rate_limit"),
+        (_SERVER, "server"),
+        (CONTEXT_LENGTH, "context_length"),
+        (HTML_PAGE, "proxy_page"),
+        (_NETWORK, "network"),
+    )
+    return next((kind for wordings, kind in ordered if wordings.search(text)), "other")
+
+
+# Longer runs of digits than this are nonsense; a float holds these without overflow.
+_NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)\d*"
+_SEPARATOR = r"[\"']?\s*[:=]?\s*[\"']?"
+
+_WAITS_IN_TEXT: tuple[tuple[str, float], ...] = (
+    (r"retry[-_ ]after[-_ ]ms" + _SEPARATOR + _NUMBER, 0.001),
+    (r"retry[-_ ]after(?:[-_ ]seconds)?" + _SEPARATOR + _NUMBER, 1.0),
+    (r"retry[-_]?delay" + _SEPARATOR + _NUMBER + r"s", 1.0),
+    (r"try again in " + _NUMBER + r"\s*ms", 0.001),
+    (r"try again in " + _NUMBER + r"\s*s", 1.0),
+    (r"try again in " + _NUMBER + r"\s*m(?:in|\d|\b)", 60.0),
+)
+_DATE_IN_TEXT = (
+    r"retry[-_ ]after" + _SEPARATOR + r"([a-z]{3,9}, \d{1,2}[ -][a-z]{3}[ -]\d{2,4} [\d:]{8} gmt)"
+)
+
+
+def retry_after_s(headers: Mapping[str, str], text: str, *, now: float) -> float | None:
+    """Seconds to wait, or None if the service doesn't say. `now` is Unix time, for dates.
+
+    Headers win over text, milliseconds over seconds; a date in the past means 0. The names in
+    `headers` are in lower case, or found in any case.
+    """
+    in_header = _seconds(headers.get("retry-after-ms"))
+    if in_header is not None:
+        return in_header / 1000
+    if (value := headers.get("retry-after")) is not None:
+        seconds = _seconds(value)
+        wait_s = seconds if seconds is not None else _seconds_until(value, now)
+        if wait_s is not None:
+            return wait_s
+    for pattern, unit_s in _WAITS_IN_TEXT:
+        match = re.search(pattern, text, re.I)
+        if match:
+            return float(match[1]) * unit_s
+    date = re.search(_DATE_IN_TEXT, text, re.I)
+    return _seconds_until(date[1], now) if date else None
+
+
+def _seconds(text: str | None) -> float | None:
+    match = re.fullmatch(r"\s*" + _NUMBER + r"\s*s?\s*", text or "")
+    return float(match[1]) if match else None
+
+
+def _seconds_until(date: str, now: float) -> float | None:
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - now)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

@@ -1,21 +1,25 @@
-"""Google's Gemini through the interface of its API keys (`generateContent`): provider and requests.
+"""Google's Gemini through `generateContent`, the interface of its API keys: provider and requests.
 
 In a request the roles alternate, thought signatures stand where they came, tools have Gemini's kind
 of schema (`gemini_schema.py`), and each family of models has its own form of a thinking level.
 """
 
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers import thinking
-from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
-from dirge_py.providers.catalog import ModelProfile
-from dirge_py.providers.client import HttpClient
+from dirge_py.providers.adapter import (
+    ApiFormat,
+    ModelCall,
+    call_arguments,
+    make_stream_fn,
+    sendable_history,
+)
+from dirge_py.providers.catalog import ModelProfile, thinking_budget
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
 from dirge_py.providers.gemini_stream import (
     MADE_UP_ID,
@@ -24,18 +28,9 @@ from dirge_py.providers.gemini_stream import (
     Signatures,
     unpack_signatures,
 )
-from dirge_py.providers.history import drop_foreign_blocks, sendable_history
 from dirge_py.providers.media import Asset, ToolMedia, asset_encoder, result_texts, with_tool_media
 from dirge_py.providers.registry import Provider
-from dirge_py.providers.settings import ProviderSettings
-from dirge_py.types.llm import (
-    NamedTool,
-    StreamFn,
-    ThinkingBudgets,
-    ThinkingLevel,
-    ToolChoice,
-    ToolSpec,
-)
+from dirge_py.types.llm import NamedTool, ThinkingBudgets, ThinkingLevel, ToolChoice, ToolSpec
 from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
@@ -58,13 +53,8 @@ def content_request(call: ModelCall) -> dict[str, Any]:
     if context.system_prompt.strip():
         body["systemInstruction"] = {"parts": [{"text": context.system_prompt}]}
     if context.tools:
-        body["tools"] = [
-            {
-                "functionDeclarations": [
-                    call.json_cache.of(tool, _declared) for tool in context.tools
-                ]
-            }
-        ]
+        declarations = [call.json_cache.of(tool, _declaration) for tool in context.tools]
+        body["tools"] = [{"functionDeclarations": declarations}]
         if options.tool_choice != "auto":
             body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
     body["contents"] = _Contents(call).written()
@@ -74,7 +64,7 @@ def content_request(call: ModelCall) -> dict[str, Any]:
     return body
 
 
-def _declared(tool: ToolSpec) -> dict[str, Any]:
+def _declaration(tool: ToolSpec) -> dict[str, Any]:
     declared: dict[str, Any] = {"name": tool.name, "description": tool.description}
     parameters = parameters_schema(tool.parameters)
     return declared if parameters is None else {**declared, "parameters": parameters}
@@ -87,7 +77,7 @@ def _calling(choice: ToolChoice) -> dict[str, Any]:
 
 
 def _generation(call: ModelCall) -> dict[str, Any]:
-    """How to answer. The limit covers thinking, too, so what thinking may take comes on top."""
+    """How to answer. The limit covers thinking as well, so the thinking budget is added."""
     options, family = call.options, family_of(call.model)
     config, budget = thinking_config(
         call.model, call.profile, options.thinking_level, options.thinking_budgets
@@ -100,7 +90,7 @@ def _generation(call: ModelCall) -> dict[str, Any]:
             config["thinkingBudget"] = most // 2
     if config:
         generation["thinkingConfig"] = config
-    # Models before the third generation refuse a schema while tools are offered.
+    # Models before the third generation refuse a schema together with tools.
     takes_both = family is not None and family.has_levels
     if options.response_schema is not None and (takes_both or not call.context.tools):
         generation["responseMimeType"] = "application/json"
@@ -112,9 +102,7 @@ class _Contents:
     """`contents` under construction."""
 
     def __init__(self, call: ModelCall) -> None:
-        self._history = sendable_history(
-            drop_foreign_blocks(call.context.messages, call.settings.alias)
-        )
+        self._history = sendable_history(call.own_messages())
         self._alias = call.settings.alias
         family = family_of(call.model)
         self._family: GeminiFamily | str = family or call.model
@@ -123,12 +111,12 @@ class _Contents:
         self._assets = assets if family is None else replace(assets, reads_documents=True)
         self._contents: list[dict[str, Any]] = []
         self._named: set[str] = set()
-        """The ids of calls that the service gave: only these it wants back."""
+        """Call ids that the service itself gave: it accepts only these."""
 
     def written(self) -> list[dict[str, Any]]:
-        """All of it. Results that follow each other, and what follows them, are one content.
+        """All contents. Results that follow each other, and what follows them, are one content.
 
-        What results show stands behind the last of them: the service counts results to calls.
+        The assets of results stand behind the last result: the service counts results per call.
         """
         for entry in with_tool_media(self._history):
             match entry:
@@ -178,7 +166,7 @@ class _Contents:
 
     def _answered(self, message: AssistantMessage) -> list[Part]:
         is_own = self._is_kin(message.model)
-        answered = _CallResults(is_own=is_own, wants_signatures=self._wants_signatures)
+        answered = _AnswerParts(is_own=is_own, wants_signatures=self._wants_signatures)
         for block in message.content:
             match block:
                 case TextBlock():
@@ -191,19 +179,19 @@ class _Contents:
                         self._named.add(block.id)
                     answered.call(block, is_named=is_named)
                 case _:
-                    pass  # what another service folded
+                    pass  # compacted by another service
         return answered.parts
 
     def _is_kin(self, model: str) -> bool:
-        """Whether `alias/id` is the model asked now, or one so close that both read the same."""
+        """Whether `alias/id` is the model of this call, or one of its family."""
         whose, is_told, name = model.partition("/")
         if not is_told:
             return True
         return whose == self._alias and (family_of(name) or name) == self._family
 
 
-class _CallResults:
-    """The parts of one answer as they came: each signature on the part it came on."""
+class _AnswerParts:
+    """The parts of one answer, each signature on the part it came on."""
 
     def __init__(self, *, is_own: bool, wants_signatures: bool) -> None:
         self.parts: list[Part] = []
@@ -217,7 +205,7 @@ class _CallResults:
         self.parts.append({"text": text})
 
     def thinking(self, block: ThinkingBlock) -> None:
-        """Put signatures back. Where what they were on was cut since, they mean nothing."""
+        """Put signatures back, unless the text they belong to was cut since."""
         self._for_call = ""
         seal = unpack_signatures(block.signature) if self._is_own else None
         if seal is None:
@@ -234,13 +222,9 @@ class _CallResults:
             self.parts[-1:] = _split(self.parts[-1]["text"], seal)
 
     def call(self, block: ToolCallBlock, *, is_named: bool) -> None:
-        """Of calls made at once only the first is signed, and only that one has to be."""
-        arguments = block.arguments
-        if not isinstance(arguments, Mapping):
-            # What did not parse is wrapped: only an object is accepted here.
-            arguments = {"unparsed": arguments}
+        """Add a call. Of parallel calls only the first is signed, and needs to be."""
         named = {"id": block.id} if is_named else {}
-        part: Part = {"functionCall": {**named, "name": block.name, "args": arguments}}
+        part: Part = {"functionCall": {**named, "name": block.name, "args": call_arguments(block)}}
         signature = self._for_call
         if not (signature or self._has_calls) and self._wants_signatures:
             signature = SKIP_VALIDATION
@@ -260,14 +244,12 @@ def _split(text: str, seal: Signatures) -> list[Part]:
     return parts
 
 
-BASE_URL = "https://generativelanguage.googleapis.com"
-KEY_ENV = ("GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GOOGLE_API_KEY")
 _COLLECTIONS = ("models", "tunedModels")
 _VERSIONS = ("/v1beta", "/v1", "/v1alpha")
 
 
 def _path(call: ModelCall) -> str:
-    # People copy either: the host, or the address with the version behind it.
+    # A base URL may hold the version, or not.
     version = "" if call.base_url.endswith(_VERSIONS) else "/v1beta"
     collection, _, name = call.model.partition("/")
     if collection not in _COLLECTIONS or not name:
@@ -279,14 +261,10 @@ def _headers(call: ModelCall) -> Mapping[str, str]:
     return {"x-goog-api-key": call.key} if call.key else {}
 
 
-def _parser(call: ModelCall) -> GeminiParser:
-    return GeminiParser(call.used_ids(), secrets.token_hex(6))
-
-
 _ID = re.compile(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
 _NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
 _LATEST = (3, 99)
-"""What an id without a number is (`gemini-flash-latest`): newer than all we know."""
+"""The version of an id without one (`gemini-flash-latest`): newer than all known ones."""
 _FIRST_WITH_LEVELS = (3, 0)
 _LAST_FLASH_WITH_MINIMAL = (3, 6)
 _BUDGETS: Mapping[str, tuple[int, int]] = {
@@ -300,22 +278,24 @@ _ALWAYS_THINKS = "pro"
 
 @dataclass(frozen=True, slots=True)
 class GeminiFamily:
-    """Models that are alike: `gemini-2.5-flash` and its previews, say.
+    """Models that are alike, such as `gemini-2.5-flash` and its previews.
 
-    What one of them sealed (a thought signature), another can open.
+    They accept each other's thought signatures.
     """
 
     generation: tuple[int, int]
+    """The major and minor version."""
     tier: str
+    """The size: `pro`, `flash`, `flash-lite`."""
 
     @property
     def has_levels(self) -> bool:
-        """Whether thinking is asked for with a word, is never off, and its signatures are due."""
+        """Whether thinking has levels, can't be turned off, and needs its signatures back."""
         return self.generation >= _FIRST_WITH_LEVELS
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The levels it knows, least first."""
+        """The thinking levels the family knows, lowest first."""
         if self.tier == "pro" and self.generation == _FIRST_WITH_LEVELS:
             return ("low", "high")
         if self.tier != "pro" and self.generation <= _LAST_FLASH_WITH_MINIMAL:
@@ -336,10 +316,9 @@ def family_of(model: str) -> GeminiFamily | None:
 def thinking_config(
     model: str, profile: ModelProfile, level: ThinkingLevel, budgets: ThinkingBudgets
 ) -> tuple[dict[str, Any], int]:
-    """`thinkingConfig`, empty where nothing should be said, and the tokens thinking may take.
+    """The `thinkingConfig`, empty where none should be sent, and the thinking tokens it allows.
 
-    These models think unless told not to, so `off` says it: no tokens, or as few as the model lets
-    itself be held to.
+    These models think by default, so `off` asks for none, or for as few tokens as the model allows.
     """
     family = family_of(model)
     if not profile.thinking or _NO_THINKER.search(model.lower()):
@@ -354,12 +333,12 @@ def _with_level(
 ) -> tuple[dict[str, Any], int]:
     least, most = family.words[0], family.words[-1]
     if level == "off":
-        return {"thinkingLevel": least.upper()}, thinking.thinking_budget("minimal", budgets)
-    # `medium` where there is none means thinking as such, which these do best at their most.
+        return {"thinkingLevel": least.upper()}, thinking_budget("minimal", budgets)
+    # A level that is missing counts as the highest.
     fallback = least if level == "minimal" else most
     word = level if level in family.words else fallback
     config = {"includeThoughts": True, "thinkingLevel": word.upper()}
-    return config, thinking.thinking_budget(level, budgets)
+    return config, thinking_budget(level, budgets)
 
 
 def _with_budget(
@@ -371,27 +350,21 @@ def _with_budget(
     if level == "off":
         tokens = least if tier == _ALWAYS_THINKS else 0
         return {"thinkingBudget": tokens}, tokens
-    tokens = max(least, min(most, thinking.thinking_budget(level, budgets)))
+    tokens = max(least, min(most, thinking_budget(level, budgets)))
     return {"includeThoughts": True, "thinkingBudget": tokens}, tokens
-
-
-_FORMAT = ApiFormat(
-    default_base_url=BASE_URL,
-    path=_path,
-    history="contents",
-    key_env=KEY_ENV,
-    headers=_headers,
-    body=content_request,
-    parser=_parser,
-)
-
-
-def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    return make_stream_fn(_FORMAT, settings, http)
 
 
 PROVIDER = Provider(
     name="gemini",
-    make=_make,
-    default_base_url=BASE_URL,
+    make=partial(
+        make_stream_fn,
+        ApiFormat(
+            name="gemini",
+            path=_path,
+            history="contents",
+            headers=_headers,
+            body=content_request,
+            parser=GeminiParser,
+        ),
+    ),
 )

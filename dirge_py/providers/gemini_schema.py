@@ -9,34 +9,7 @@ calls tools whose arguments it was never told.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-KEYWORDS = frozenset(
-    {
-        "type",
-        "format",
-        "description",
-        "nullable",
-        "enum",
-        "items",
-        "minItems",
-        "maxItems",
-        "minimum",
-        "maximum",
-        "properties",
-        "required",
-        "propertyOrdering",
-        "anyOf",
-    }
-)
-"""Every keyword that a converted schema may hold."""
-
-_TYPES = {
-    "string": "STRING",
-    "number": "NUMBER",
-    "integer": "INTEGER",
-    "boolean": "BOOLEAN",
-    "array": "ARRAY",
-    "object": "OBJECT",
-}
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
 _FORMATS = {
     "STRING": frozenset({"date-time"}),
     "NUMBER": frozenset({"float", "double"}),
@@ -152,7 +125,7 @@ class _Converter:
         return converted[0] if len(converted) == 1 else {"anyOf": converted}
 
     def _typed(self, raw: Mapping[str, Any], name: str, depth: int) -> Schema:
-        converted: Schema = {"type": _TYPES[name]}
+        converted: Schema = {"type": name.upper()}
         description = raw.get("description")
         if isinstance(description, str) and description.strip():
             converted["description"] = description

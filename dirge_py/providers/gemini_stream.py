@@ -1,11 +1,11 @@
 """The answer of Gemini's `generateContent`: parts of text, thought and calls, in chunks.
 
-Also where thought signatures are kept between two requests. Gemini signs what it thought with a
+Also how thought signatures are stored between two requests. Gemini signs its thinking with a
 `thoughtSignature` on a part of its answer: a call, a piece of text, a thought. It wants each back
-on the very part it came on. Blocks have no place for that, so a `ThinkingBlock` carries it in its
+on the same part. Blocks have no member for that, so a `ThinkingBlock` carries it in its
 `signature`: directly before the call it belongs to, directly behind the text it belongs to, and in
-the thought itself. The marker in front tells it from what other services sign; no other service
-gets one (`history.drop_foreign_blocks`).
+the thought itself. A marker tells it from the signatures of other services, which never get one
+(`adapter.drop_foreign_blocks`).
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from typing import Any, Literal
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.errors import ASK_DIFFERENTLY, Phase, declined_error
 from dirge_py.providers.stream_parser import (
-    CallIdAllocator,
     ServiceError,
+    StreamParser,
     as_count,
     as_object,
     as_objects,
@@ -30,7 +30,6 @@ from dirge_py.types.llm import (
     StreamDone,
     StreamError,
     StreamEvent,
-    StreamStart,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -129,7 +128,7 @@ def _entered(place: Any, step: str | int, new: Any) -> Any:
 
 
 MADE_UP_ID = "unnamed_"
-"""What the ids begin with that we gave to calls which came without one."""
+"""What the made-up ids of calls without an id begin with."""
 _TOO_LONG = frozenset({"MAX_TOKENS", "CONTINUATION"})
 _COUNTS = (
     "promptTokenCount",
@@ -148,18 +147,13 @@ class _OpenCall:
     arguments: PartialArguments
 
 
-class GeminiParser:
-    """A `StreamParser`. `taken` are call ids of history: calls without an id, or with one of these,
-    get a new one.
+class GeminiParser(StreamParser):
+    """Reads an answer. It ends with the stream: chunks may follow the one with the reason."""
 
-    The end of the stream is the end of the answer: chunks may follow the one with the reason.
-    """
+    id_prefix = MADE_UP_ID
 
-    def __init__(self, taken: frozenset[str], new_id: str) -> None:
-        self.is_done = False
-        self.has_content = False
-        self._ids = CallIdAllocator(taken, f"{MADE_UP_ID}{new_id}")
-        self._is_started = False
+    def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
+        super().__init__(taken, new_id)
         self._finish = ""
         self._finish_words = ""
         self._blocked = ""
@@ -182,9 +176,7 @@ class GeminiParser:
         if payload.get("error") or name == "error":
             raise ServiceError(payload)
         events: list[StreamEvent] = []
-        if not self._is_started:
-            self._is_started = True
-            events.append(StreamStart(as_text(payload.get("modelVersion"))))
+        self._start(payload.get("modelVersion"), events)
         counted = as_object(payload.get("usageMetadata"))
         self._counts |= {name: as_count(counted[name]) for name in _COUNTS if name in counted}
         feedback = as_object(payload.get("promptFeedback"))
@@ -207,10 +199,7 @@ class GeminiParser:
         self._finish = self._finish or "STOP"
         return events
 
-    def finish(self) -> Sequence[StreamEvent]:
-        if self.is_done or not self.is_settled:
-            return ()
-        self.is_done = True
+    def _last_events(self) -> Sequence[StreamEvent]:
         events: list[StreamEvent] = []
         self._end_run(events)
         self._end_call(events, is_whole=self._finish not in _TOO_LONG)
@@ -220,12 +209,10 @@ class GeminiParser:
         error = finish_reason_error(self._finish, self._finish_words, phase)
         if error is not None:
             return [*events, StreamError(error)]
-        return [*events, StreamDone(stop_reason=self._stop_reason(), usage=self._usage())]
-
-    def _stop_reason(self) -> StopReason:
+        reason: StopReason = "toolUse" if self._calls else "stop"
         if self._finish in _TOO_LONG:
-            return "length"
-        return "toolUse" if self._calls else "stop"
+            reason = "length"
+        return [*events, StreamDone(stop_reason=reason, usage=self._usage())]
 
     def _usage(self) -> Usage | None:
         if not self._counts:
@@ -283,9 +270,11 @@ class GeminiParser:
             if signature:
                 kept = pack_signatures("call", 0, [SignedPiece(0, 0, signature)])
                 events.append(ThinkingEnd(signature=kept))
-            self._open_call = self._new_call(name, given_id, as_object(raw.get("args")))
+            arguments = PartialArguments(as_object(raw.get("args")))
+            call = _OpenCall(str(self._calls), self._ids.free(given_id), name, arguments)
+            self._open_call = call
+            self._calls += 1
             self.has_content = True
-            call = self._open_call
             events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
         assert self._open_call is not None
         for partial in as_objects(raw.get("partialArgs")):
@@ -298,11 +287,6 @@ class GeminiParser:
         if call is None or "args" in raw:
             return False
         return name in ("", call.name) and given_id in ("", call.id)
-
-    def _new_call(self, name: str, given_id: str, whole: Mapping[str, Any]) -> _OpenCall:
-        call = _OpenCall(str(self._calls), self._ids.free(given_id), name, PartialArguments(whole))
-        self._calls += 1
-        return call
 
     def _end_call(self, events: list[StreamEvent], *, is_whole: bool = True) -> None:
         call = self._open_call
@@ -347,7 +331,7 @@ _BROKEN: Mapping[str, tuple[ErrorKind, str]] = {
 
 
 def prompt_blocked_error(reason: str, words: str) -> ProviderError:
-    """The prompt was not let through to the model."""
+    """The error for a prompt that the service blocked."""
     why = _REFUSED.get(reason, f"it gives the reason {reason[:40]}")
     return ProviderError(
         f"The service did not let the prompt through to the model: {_reason(why, words)}.",
@@ -358,7 +342,7 @@ def prompt_blocked_error(reason: str, words: str) -> ProviderError:
 
 
 def finish_reason_error(reason: str, words: str, phase: Phase) -> ProviderError | None:
-    """The error that a `finishReason` is; None for one that is no error."""
+    """The error for a `finishReason`; None if the reason isn't an error."""
     if reason in _REFUSED:
         return declined_error(f"{_reason(_REFUSED[reason], words)}.")
     if reason not in _BROKEN:

@@ -16,9 +16,8 @@ from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
-from dirge_py.providers.client import HttpClient
+from dirge_py.providers.client import HttpClient, TransportError
 from dirge_py.providers.errors import Endpoint
-from dirge_py.providers.http_types import TransportError
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
 from dirge_py.providers.stream_parser import ServiceError, StreamParser

@@ -1,18 +1,18 @@
-"""Pictures and documents, from the session's assets to the base64 that services take.
+"""Images and documents in a request: from the session's assets to the base64 that services take.
 
-What tool results show comes behind the last of them, as most results hold only text: between two
-results nothing else may stand.
+The images and documents of tool results come behind the last result, because many services accept
+only text in results, and nothing else between two of them.
 """
 
 import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers.adapter import SendableMessage
 from dirge_py.providers.catalog import ModelProfile
-from dirge_py.providers.history import SendableMessage
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, ToolResultMessage
 
 _ASSET_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -24,20 +24,19 @@ Asset: TypeAlias = ImageBlock | DocumentBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetEncoder:
-    """The assets in `folder` (None: there are none), for a model that sees and reads them, or not.
-
-    A model that sees no pictures refuses the whole request for one that another was shown.
-    """
+    """Encodes assets for a model. One that sees no pictures refuses a request that holds one."""
 
     folder: str | None
+    """The folder with the assets; None for none."""
     sees_pictures: bool
+    """Whether the model accepts images."""
     reads_documents: bool
+    """Whether the model accepts documents."""
 
     def encoded(self, asset: Asset) -> str | None:
-        """The bytes in base64, None when they cannot be read or sent: then say `missing`.
+        """The bytes in base64; None if they can't be read or sent (`missing` says so).
 
-        An asset id is looked at before it touches the file system: it came out of a stored
-        transcript.
+        The asset id comes out of a stored transcript, so it is checked before it becomes a path.
         """
         if self.folder is None or not self._is_sendable(asset):
             return None
@@ -52,7 +51,7 @@ class AssetEncoder:
             return None
 
     def missing(self, asset: Asset) -> str:
-        """What a model reads in place of something that cannot be sent."""
+        """The text that a model reads in place of an asset that can't be sent."""
         if isinstance(asset, ImageBlock):
             why = "it can no longer be read" if self.sees_pictures else "you cannot see pictures"
             return f"[A picture ({asset.media_type}) was here; {why}.]"
@@ -68,17 +67,21 @@ class AssetEncoder:
 
 
 def asset_encoder(profile: ModelProfile, folder: str | None) -> AssetEncoder:
-    """The assets as a model of this profile takes them: if it sees pictures, also documents."""
+    """The encoder for a model with this profile; one that sees pictures reads documents as well."""
     return AssetEncoder(
         folder=folder,
-        # One that nobody told of is left to say so itself.
+        # An unknown model gets the picture, and may refuse it.
         sees_pictures=profile.sees_pictures is not False,
         reads_documents=bool(profile.images),
     )
 
 
-def kind_of(asset: Asset) -> str:
-    """`picture` or `document`, for words about it."""
+def is_text(blocks: Sequence[TextBlock | Asset]) -> bool:
+    """Whether `blocks` hold no assets."""
+    return all(isinstance(block, TextBlock) for block in blocks)
+
+
+def _kind(asset: Asset) -> str:
     return "picture" if isinstance(asset, ImageBlock) else "document"
 
 
@@ -87,11 +90,12 @@ class ToolMedia:
     """The assets of the tool results in front of it, in their order."""
 
     assets: tuple[Asset, ...]
+    """The images and documents."""
 
     @property
     def title(self) -> TextBlock:
-        """What is said of them where they are a message of their own."""
-        kinds = " and ".join(f"{kind}s" for kind in dict.fromkeys(map(kind_of, self.assets)))
+        """The text before the assets, where they are a message of their own."""
+        kinds = " and ".join(f"{kind}s" for kind in dict.fromkeys(map(_kind, self.assets)))
         return TextBlock(f"The {kinds} of the tool results above:")
 
 
@@ -99,7 +103,7 @@ HistoryEntry: TypeAlias = SendableMessage | ToolMedia
 
 
 def with_tool_media(history: Iterable[SendableMessage]) -> Iterator[HistoryEntry]:
-    """`history`, and behind each run of tool results what they show, if they show anything."""
+    """`history`, with the assets of each run of tool results behind it."""
     later: list[Asset] = []
     for message in history:
         if isinstance(message, ToolResultMessage):
@@ -113,9 +117,9 @@ def with_tool_media(history: Iterable[SendableMessage]) -> Iterator[HistoryEntry
 
 
 def result_texts(result: ToolResultMessage) -> list[str]:
-    """What a result says, never nothing; a word in place of each thing that follows."""
+    """The texts of a result, at least one; a note stands in for each asset."""
     texts = [
-        b.text if isinstance(b, TextBlock) else f"[The {kind_of(b)} follows the results.]"
+        b.text if isinstance(b, TextBlock) else f"[The {_kind(b)} follows the results.]"
         for b in result.content
     ]
     return [text for text in texts if text.strip()] or ["(no output)"]

@@ -173,7 +173,7 @@ class ModelDirectory:
         return ProviderSettings(
             alias=alias,
             type=access.type,
-            base_url=access.base_url or find_provider(wire_of(access.type)).default_base_url,
+            base_url=access.base_url or "",
             api_key=access.api_key,
             key_place=key_place(self._config, alias),
             headers=access.headers,

@@ -1,49 +1,73 @@
-"""Ollama's own interface, at home, on a server or in its cloud: the provider and its requests.
+"""Ollama's own interface, on this machine, a server or in its cloud: requests, answers and errors.
 
-Calls have whole arguments, pictures stand beside the text.
+Calls have whole arguments, and images stand beside the text. An answer has one JSON object per
+line, and the last line has the counts.
 """
 
+import json
 import re
-import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn, retry_without
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
-from dirge_py.providers.http_types import bearer_header
+from dirge_py.config.services import SERVICE_OF
+from dirge_py.providers.adapter import (
+    ApiFormat,
+    ModelCall,
+    SendableMessage,
+    call_arguments,
+    function_tool,
+    make_stream_fn,
+    retry_without,
+    sendable_history,
+)
+from dirge_py.providers.catalog import thinking_effort
+from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.media import (
     Asset,
     AssetEncoder,
     ToolMedia,
     asset_encoder,
+    is_text,
     result_texts,
     with_tool_media,
 )
-from dirge_py.providers.ollama_stream import OllamaParser, explain_error, is_thinking_refusal
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
-from dirge_py.providers.thinking import thinking_effort
+from dirge_py.providers.stream_parser import (
+    ServiceError,
+    StreamParser,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+)
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.errors import ProviderError
+from dirge_py.types.errors import ErrorKind, ProviderError
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
+    StreamDone,
     StreamError,
     StreamEvent,
     StreamFn,
     StreamOptions,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
     ThinkingLevel,
+    ToolCallDelta,
+    ToolCallEnd,
     ToolSpec,
     closing,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
+    StopReason,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     ToolResultMessage,
+    Usage,
     UserMessage,
     joined_text,
 )
@@ -54,25 +78,29 @@ _SECONDS = re.compile(r"-?\d+")
 def chat_request(call: ModelCall) -> dict[str, Any]:
     """The request's JSON.
 
-    A prompt that does not fit is to be refused (`truncate`), and an answer that does not fit is to
-    end (`shift`): unasked, the server drops what is oldest and tells nobody. Servers older than
-    these two members read over them.
+    `truncate` and `shift` make the server refuse a prompt that doesn't fit and end an answer that
+    doesn't fit. By default it drops the oldest messages silently. Older servers ignore both.
     """
     options = call.options
     assets = replace(asset_encoder(call.profile, call.context.asset_dir), reads_documents=False)
     body: dict[str, Any] = {"model": call.model, "messages": _messages(call, assets)}
     tools = _offered(call.context.tools, options)
     if tools:
-        body["tools"] = [_tool(tool) for tool in tools]
+        body["tools"] = [function_tool(tool) for tool in tools]
     body |= {"stream": True, "truncate": False, "shift": False}
     body |= _think(options.thinking_level, call.model)
     if options.response_schema is not None:
         body["format"] = dict(options.response_schema.schema)
-    if call.settings.keep_alive is not None:
-        body["keep_alive"] = _duration(call.settings.keep_alive)
-    limits = _limits(call)
-    if limits:
-        body["options"] = limits
+    keep_alive = call.settings.keep_alive
+    if keep_alive is not None:
+        # The server takes seconds as a number; a string needs a unit, except `0`.
+        is_number = _SECONDS.fullmatch(keep_alive) and keep_alive != "0"
+        body["keep_alive"] = int(keep_alive) if is_number else keep_alive
+    # By default the server uses a few thousand tokens. An unknown window is not guessed: one that
+    # is too large would not fit into memory.
+    limits = {"num_ctx": call.profile.window_tokens, "num_predict": call.max_output_tokens}
+    if set(limits.values()) != {None}:
+        body["options"] = {name: value for name, value in limits.items() if value is not None}
     return body
 
 
@@ -97,57 +125,22 @@ def _think(level: ThinkingLevel, model: str) -> Mapping[str, Any]:
     return {"think": level != "off"}
 
 
-def _limits(call: ModelCall) -> Mapping[str, int]:
-    """How much may go in and come out. The server serves a few thousand tokens where none says.
-
-    A window that nobody told of is not made up: one too large would not fit into memory.
-    """
-    limits = {}
-    if call.profile.window_tokens is not None:
-        limits["num_ctx"] = call.profile.window_tokens
-    if call.max_output_tokens is not None:
-        limits["num_predict"] = call.max_output_tokens
-    return limits
-
-
-def _duration(keep_alive: str) -> str | int:
-    """Seconds are a number to the server; in a string it wants a unit, except behind 0."""
-    is_number = _SECONDS.fullmatch(keep_alive) and keep_alive != "0"
-    return int(keep_alive) if is_number else keep_alive
-
-
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": dict(tool.parameters),
-        },
-    }
-
-
 def _messages(call: ModelCall, assets: AssetEncoder) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if call.context.system_prompt.strip():
         messages.append({"role": "system", "content": call.context.system_prompt})
-    history = drop_foreign_blocks(call.context.messages, call.settings.alias)
-    for entry in with_tool_media(sendable_history(history, unsigned=True)):
+    for entry in with_tool_media(sendable_history(call.own_messages(), unsigned=True)):
         match entry:
             case AssistantMessage() if not (entry.text or entry.calls):
-                pass  # nothing but what another service folded
+                pass  # it holds nothing but what another service compacted
             case ToolMedia():
                 messages.append(_with_pictures([entry.title, *entry.assets], assets))
-            case UserMessage() if not _is_text(entry):
-                # Read anew: an asset's file may be gone by now, and is too large to keep.
+            case UserMessage() if not is_text(entry.content):
+                # Not cached: an asset's file may be gone by now, and is too large to keep.
                 messages.append(_with_pictures(entry.content, assets))
             case _:
                 messages.append(call.json_cache.of(entry, _message))
     return messages
-
-
-def _is_text(message: UserMessage) -> bool:
-    return all(isinstance(block, TextBlock) for block in message.content)
 
 
 def _message(message: SendableMessage) -> dict[str, Any]:
@@ -171,15 +164,13 @@ def _assistant(message: AssistantMessage) -> dict[str, Any]:
     thinking = "".join(b.text for b in message.content if isinstance(b, ThinkingBlock))
     if thinking:
         written["thinking"] = thinking
-    calls = [_call(call) for call in message.calls]
+    calls = [
+        {"id": call.id, "function": {"name": call.name, "arguments": call_arguments(call)}}
+        for call in message.calls
+    ]
     if calls:
         written["tool_calls"] = calls
     return written
-
-
-def _call(call: ToolCallBlock) -> dict[str, Any]:
-    arguments = call.arguments if isinstance(call.arguments, dict) else {"unparsed": call.arguments}
-    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
 
 
 def _with_pictures(blocks: Sequence[TextBlock | Asset], assets: AssetEncoder) -> dict[str, Any]:
@@ -198,20 +189,191 @@ def _with_pictures(blocks: Sequence[TextBlock | Asset], assets: AssetEncoder) ->
     return written
 
 
-BASE_URL = "http://127.0.0.1:11434"
-KEY_ENV = ("OLLAMA_API_KEY",)
+_NOTHING_SAID = frozenset({"load", "unload"})
 
 
-def _headers(call: ModelCall) -> Mapping[str, str]:
-    return {"accept": "application/x-ndjson", **bearer_header(call.key)}
+class OllamaParser(StreamParser):
+    """Reads an answer. Calls mostly come without an id."""
+
+    call_is_open = False
+
+    def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
+        super().__init__(taken, new_id)
+        self._is_thinking = False
+        self._finish = ""
+        self._usage: Usage | None = None
+        self._calls: list[tuple[str, str, str]] = []
+        """The calls as the server wrote them: id, name, arguments."""
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._finish)
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if payload.get("error"):
+            raise ServiceError(payload)
+        events: list[StreamEvent] = []
+        self._start(payload.get("model"), events)
+        self._message(as_object(payload.get("message")), events)
+        if payload.get("done") is True:
+            self._finish = as_text(payload.get("done_reason")) or "stop"
+            self._usage = (
+                Usage(
+                    input=as_count(payload.get("prompt_eval_count")),
+                    output=as_count(payload.get("eval_count")),
+                )
+                or None
+            )
+            events += self.finish()
+        return events
+
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if not as_object(payload.get("message")):
+            raise ServiceError(payload)
+        return self.event("", {**payload, "done": True})
+
+    def _last_events(self) -> Sequence[StreamEvent]:
+        if self._finish in _NOTHING_SAID and not self.has_content:
+            # A retry finds the model loaded.
+            error = f"Ollama answered nothing: it {self._finish}ed the model."
+            return [StreamError(ProviderError(error, kind="server", hint="Ask again."))]
+        events: list[StreamEvent] = []
+        self._end_thinking(events)
+        reason: StopReason = "toolUse" if self._calls else "stop"
+        if self._finish == "length":
+            reason = "length"
+        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
+
+    def _message(self, message: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        thinking = as_text(message.get("thinking"))
+        if thinking:
+            self._is_thinking = self.has_content = True
+            events.append(ThinkingDelta(thinking))
+        text = as_text(message.get("content"))
+        if text:
+            self._end_thinking(events)
+            self.has_content = True
+            events.append(TextDelta(text))
+        for call in as_objects(message.get("tool_calls")):
+            self._end_thinking(events)
+            self._call(call, events)
+
+    def _end_thinking(self, events: list[StreamEvent]) -> None:
+        if self._is_thinking:
+            self._is_thinking = False
+            events.append(ThinkingEnd())
+
+    def _call(self, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        function = as_object(raw.get("function"))
+        name, given_id = as_text(function.get("name")), as_text(raw.get("id"))
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):  # proxies send them as text
+            arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+        written = (given_id, name, arguments)
+        if given_id and written in self._calls:
+            return  # the same call once more, on the last line
+        key = str(len(self._calls))
+        self._calls.append(written)
+        self.has_content = True
+        call_id = self._ids.free(given_id)
+        events.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
+        events.append(ToolCallEnd(key=key, id=call_id))
 
 
-def _parser(call: ModelCall) -> OllamaParser:
-    return OllamaParser(call.used_ids(), secrets.token_hex(6))
+_Case = tuple[re.Pattern[str], ErrorKind | None, Callable[[str], str]]
+
+
+def _case(words: str, kind: ErrorKind | None, hint: Callable[[str], str] | str) -> _Case:
+    hint_for = hint if callable(hint) else lambda _, text=hint: text
+    return re.compile(words, re.IGNORECASE), kind, hint_for
+
+
+_NO_MODEL = _case(
+    r"model\b.{0,200}\bnot found",
+    "invalid_request",
+    lambda model: f"`ollama pull {model}` fetches it; `/model` or `--model` chooses another.",
+)
+_CASES: tuple[_Case, ...] = (
+    _NO_MODEL,
+    _case(
+        r"requires more (?:system |gpu )?memory|out of memory|insufficient memory",
+        "invalid_request",
+        lambda model: (
+            "Free memory, choose a smaller model, or a smaller `window_tokens` in "
+            f'[models."{model}"].'
+        ),
+    ),
+    _case(
+        r"does not support (?:tools|chat|completion)",
+        "invalid_request",
+        "dirge works with tools: choose a model that `ollama show` lists as able to use them.",
+    ),
+    _case(
+        r"missing data required for image input|does not support (?:images?|vision)",
+        "invalid_request",
+        "Choose a model that `ollama show` lists as able to see.",
+    ),
+    _case(
+        r"(?:context length|context window|context size)",
+        "context_length",
+        "`/compact` shortens the conversation.",
+    ),
+    _case(
+        r"server busy|maximum pending requests|loading model|runner (?:to start|process has)|"
+        r"model runner has unexpectedly stopped|model failed to load|running the model",
+        "server",
+        "Try again later; the log of `ollama serve` says more.",
+    ),
+)
+# Part of the message: the hint is the loop's, once it has tried to make the request smaller.
+_WINDOW = (
+    ' Ollama serves what `window_tokens` in [models."{model}"] says, else its own few thousand '
+    "tokens."
+)
+_REFUSES_THINKING = re.compile(r"does not support thinking|\bthink value\b", re.IGNORECASE)
+
+
+def explain_error(error: ProviderError, *, model: str, base_url: str) -> ProviderError:
+    """`error` with the kind and the hint that fit Ollama at `base_url`; empty: its usual address.
+
+    The text decides, because servers report most errors with status 500 or inside an answer.
+    """
+    is_usual = base_url.rstrip("/") in {"", SERVICE_OF["ollama"].base_url}
+    if error.status is None and "No connection to" in error.message and is_usual:
+        return _with_hint(error, None, "Is Ollama running? `ollama serve` starts it.")
+    if error.kind in {"auth", "aborted", "rate_limit"}:
+        return error
+    for words, kind, hint in _CASES:
+        if words.search(error.raw):
+            more = _WINDOW.format(model=model) if kind == "context_length" else ""
+            return _with_hint(error, kind, hint(model), more)
+    if error.status == 404:
+        path = "`base_url` is the server's address alone, without `/v1`."
+        return _with_hint(error, None, f"{error.hint} {path}")
+    return error
+
+
+def is_thinking_refusal(error: ProviderError) -> bool:
+    """Whether the model cannot think, or not in the way that was asked for."""
+    return error.status == 400 and bool(_REFUSES_THINKING.search(error.raw))
+
+
+def _with_hint(
+    error: ProviderError, kind: ErrorKind | None, hint: str, more: str = ""
+) -> ProviderError:
+    return ProviderError(
+        error.message + more,
+        kind=kind or error.kind,
+        status=error.status,
+        retry_after_s=error.retry_after_s,
+        raw=error.raw,
+        hint=hint,
+        phase=error.phase,
+    )
 
 
 def _note_thinking_refusals(inner: StreamFn) -> StreamFn:
-    """`inner` for models of which nothing is known: one that refuses to think is not asked to."""
+    """`inner`, which stops asking a model to think once the model refused to."""
     unthinking: set[str] = set()
 
     def stream(
@@ -230,7 +392,7 @@ def _note_thinking_refusals(inner: StreamFn) -> StreamFn:
     return retry_without(stream, learns)
 
 
-def _explain_errors(inner: StreamFn, *, at_home: bool) -> StreamFn:
+def _explain_errors(inner: StreamFn, base_url: str) -> StreamFn:
     """`inner` with errors that say what to do."""
 
     async def stream(
@@ -240,34 +402,25 @@ def _explain_errors(inner: StreamFn, *, at_home: bool) -> StreamFn:
         async with closing(inner(context, options, signal)) as events:
             async for event in events:
                 if isinstance(event, StreamError):
-                    event = StreamError(explain_error(event.error, model=model, is_at_home=at_home))
+                    event = StreamError(explain_error(event.error, model=model, base_url=base_url))
                 yield event
 
     return stream
 
 
 _FORMAT = ApiFormat(
-    # There is an address, but none at which a key is due (see `_make`).
-    default_base_url="",
+    name="ollama",
     path=lambda call: "/api/chat",
     framing="lines",
-    key_env=KEY_ENV,
-    headers=_headers,
+    headers=lambda call: {"accept": "application/x-ndjson", **bearer_header(call.key)},
     body=chat_request,
-    parser=_parser,
+    parser=OllamaParser,
 )
 
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    at = settings if settings.base_url else replace(settings, base_url=BASE_URL)
-    made = make_stream_fn(_FORMAT, at, http)
-    return _explain_errors(
-        _note_thinking_refusals(made), at_home=at.base_url.rstrip("/") == BASE_URL
-    )
+    made = _note_thinking_refusals(make_stream_fn(_FORMAT, settings, http))
+    return _explain_errors(made, settings.base_url)
 
 
-PROVIDER = Provider(
-    name="ollama",
-    make=_make,
-    default_base_url=BASE_URL,
-)
+PROVIDER = Provider(name="ollama", make=_make)

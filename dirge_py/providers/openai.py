@@ -3,29 +3,34 @@
 import hashlib
 import json
 import re
-import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.adapter import ApiFormat, JsonCache, ModelCall, make_stream_fn
-from dirge_py.providers.catalog import ModelProfile
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
-from dirge_py.providers.http_types import bearer_header
+from dirge_py.providers.adapter import (
+    ApiFormat,
+    ModelCall,
+    SendableMessage,
+    call_arguments,
+    function_tool,
+    make_stream_fn,
+    sendable_history,
+)
+from dirge_py.providers.catalog import ModelProfile, thinking_budget, thinking_effort
+from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.media import (
     Asset,
     AssetEncoder,
     ToolMedia,
     asset_encoder,
+    is_text,
     result_texts,
     with_tool_media,
 )
 from dirge_py.providers.openai_stream import OpenAIParser, unpack_details
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, Quirks, merge_bodies
-from dirge_py.providers.thinking import thinking_budget, thinking_effort
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
@@ -33,103 +38,52 @@ from dirge_py.types.llm import (
     StreamFn,
     StreamOptions,
     SystemText,
-    ThinkingBudgets,
     ThinkingLevel,
     ToolChoice,
-    ToolSpec,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     ToolResultMessage,
     UserMessage,
     joined_text,
 )
 
-BASE_URL = "https://api.openai.com/v1"
-KEY_ENV = ("OPENAI_API_KEY",)
-
-
-def _body(call: ModelCall) -> Mapping[str, Any]:
-    return chat_request(
-        call.context,
-        call.options,
-        model=call.model,
-        profile=call.profile,
-        official=is_openai(call.base_url),
-        max_output_tokens=call.max_output_tokens,
-        json_cache=call.json_cache,
-        quirks=call.settings.quirks,
-        alias=call.settings.alias,
-    )
-
-
-def _parser(call: ModelCall) -> OpenAIParser:
-    quirks = call.settings.quirks
-    return OpenAIParser(
-        call.used_ids(),
-        secrets.token_hex(6),
-        keeps_details=quirks.thinking_back == "reasoning_details",
-        tells_cost=quirks.tells_cost,
-    )
-
-
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def is_openai(base_url: str) -> bool:
-    """Whether this is OpenAI itself, which is stricter and newer than those who follow it."""
+    """Whether this is OpenAI itself, which is stricter and newer than compatible services."""
     return urlsplit(base_url).hostname == "api.openai.com"
 
 
-def chat_request(
-    context: LlmContext,
-    options: StreamOptions,
-    *,
-    model: str,
-    profile: ModelProfile,
-    official: bool,
-    max_output_tokens: int | None,
-    json_cache: JsonCache,
-    quirks: Quirks | None = None,
-    alias: str = "",
-) -> dict[str, Any]:
+def chat_request(call: ModelCall) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for caches.
 
-    `memory` gives a message that it knows the very object of the last request.
-
     OpenAI itself wants `max_completion_tokens`; compatible servers know the older `max_tokens`.
-    What else differs between services is in `dialect`.
+    Other differences between services are in `Quirks`.
     """
-    quirks = quirks or Quirks()
+    context, options, profile = call.context, call.options, call.profile
+    quirks, official = call.settings.quirks, is_openai(call.base_url)
     level = _level(options, quirks)
     default_role = "developer" if official and profile.thinking else "system"
-    writer = ChatMessageWriter(
-        alias=alias,
-        model=model,
-        quirks=quirks,
-        assets=asset_encoder(profile, context.asset_dir),
-        json_cache=json_cache,
-    )
-    messages = writer.written(context, quirks.system_role or default_role)
+    messages = _messages(call, quirks.system_role or default_role)
     if options.response_schema is not None:
-        messages += _in_words(options.response_schema, quirks)
-    body: dict[str, Any] = {"model": model, "messages": messages}
+        messages += _schema_message(options.response_schema, quirks)
+    body: dict[str, Any] = {"model": call.model, "messages": messages}
     if context.tools:
-        body["tools"] = [_tool(tool) for tool in context.tools]
+        body["tools"] = [function_tool(tool) for tool in context.tools]
         body |= _choice(options.tool_choice)
     body["stream"] = True
     if official or quirks.cache_key:
         body["prompt_cache_key"] = cache_key(context)
     if quirks.stream_usage:
         body["stream_options"] = {"include_usage": True}
-    if max_output_tokens is not None:
+    if call.max_output_tokens is not None:
         default = "max_completion_tokens" if official else "max_tokens"
-        tokens = _with_room(max_output_tokens, level, options.thinking_budgets, profile)
-        body[quirks.max_tokens_field or default] = tokens
+        body[quirks.max_tokens_field or default] = tokens_with_thinking(call, level)
     if options.response_schema is not None:
         body |= _response_format(options.response_schema, quirks)
     with_tools = bool(context.tools)
@@ -137,7 +91,7 @@ def chat_request(
         body, _thinking(level, profile, quirks, official=official, tools=with_tools)
     )
     for start, members in quirks.body_of.items():
-        if model.startswith(start):
+        if call.model.startswith(start):
             body = merge_bodies(body, members)
     return body
 
@@ -155,40 +109,28 @@ def _thinking(
     if official and not profile.thinking:
         return {}
     if official and tools and not profile.effort_with_tools:
-        # These models think unasked, and refuse tools on this interface unless told not to.
+        # These models think by default, and then refuse tools on this interface.
         return {"reasoning_effort": "none"}
     word = thinking_effort(level, profile.efforts)
     return {} if word is None else {"reasoning_effort": word}
 
 
-def _with_room(
-    tokens: int, level: ThinkingLevel, budgets: ThinkingBudgets, profile: ModelProfile
-) -> int:
-    """The limit with room for thinking, which counts: an answer would not fit behind it else."""
-    if not profile.thinking:
+def tokens_with_thinking(call: ModelCall, level: ThinkingLevel) -> int:
+    """The limit of the answer plus the thinking budget, as services count both together."""
+    tokens = call.max_output_tokens or 0
+    if not call.profile.thinking:
         return tokens
-    with_thinking = tokens + thinking_budget(level, budgets)
-    return min(with_thinking, max(tokens, profile.max_output_tokens or with_thinking))
+    with_thinking = tokens + thinking_budget(level, call.options.thinking_budgets)
+    return min(with_thinking, max(tokens, call.profile.max_output_tokens or with_thinking))
 
 
-def _in_words(wanted: ResponseSchema, quirks: Quirks) -> list[dict[str, Any]]:
-    """The schema for a service that takes none: behind history, where it costs no cache."""
+def _schema_message(wanted: ResponseSchema, quirks: Quirks) -> list[dict[str, Any]]:
+    """The schema as a message behind history, for a service that takes no schema."""
     if quirks.structured in (None, "json_schema"):
         return []
     words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
     schema = json.dumps(wanted.schema, ensure_ascii=False)
     return [{"role": "user", "content": f"{words}\n{schema}"}]
-
-
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": dict(tool.parameters),
-        },
-    }
 
 
 def _choice(choice: ToolChoice) -> dict[str, Any]:
@@ -205,103 +147,95 @@ def _response_format(wanted: ResponseSchema, quirks: Quirks) -> dict[str, Any]:
             return {}
         case "json_object":
             return {"response_format": {"type": "json_object"}}
-    schema = {
+    schema = named_schema(wanted)
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def named_schema(wanted: ResponseSchema) -> dict[str, Any]:
+    """The schema of the answer as OpenAI's interfaces describe it."""
+    return {
         "name": _NOT_NAME_CHARS.sub("_", wanted.name)[:64] or "answer",
         "schema": dict(wanted.schema),
         "strict": fits_strict(wanted.schema),
     }
-    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatMessageWriter:
-    """Writes history for `model` of the service `alias`, whose service has these `quirks`."""
-
-    alias: str
-    model: str
-    quirks: Quirks
-    assets: AssetEncoder
-    json_cache: JsonCache
-
-    def written(self, context: LlmContext, system_role: str) -> list[dict[str, Any]]:
-        """What `json_cache` knows of the last request is the very object it was then."""
-        messages: list[dict[str, Any]] = []
-        if context.system_prompt.strip():
-            messages.append({"role": system_role, "content": context.system_prompt})
-        for entry in with_tool_media(self._history(context)):
-            match entry:
-                case AssistantMessage() if not (entry.text or entry.calls):
-                    pass  # nothing but what another service folded
-                case ToolMedia():
-                    messages.append(self._seen([entry.title, *entry.assets]))
-                case UserMessage() if not _is_text(entry):
-                    # Read anew: an asset's file may be gone by now, and is too large to keep.
-                    messages.append(self._seen(entry.content))
-                case _:
-                    messages.append(self.json_cache.of(entry, self._message))
-        return messages
-
-    def _seen(self, blocks: Sequence[TextBlock | Asset]) -> dict[str, Any]:
-        parts = [_part(b, self.assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
-        return {"role": "user", "content": parts}
-
-    def _history(self, context: LlmContext) -> list[SendableMessage]:
-        back = self.quirks.thinking_back
-        # Details are sealed by whoever made the model.
-        model = self.model if back == "reasoning_details" else ""
-        return sendable_history(
-            drop_foreign_blocks(context.messages, self.alias, model) if back else context.messages,
-            unsigned=back in {"reasoning_content", "reasoning"},
-            call_id_chars=self.quirks.call_id_chars,
-        )
-
-    def _message(self, message: SendableMessage) -> dict[str, Any]:
-        match message:
-            case UserMessage():
-                return {"role": "user", "content": message.text}
-            case AssistantMessage():
-                return self._assistant(message)
-            case ToolResultMessage():
-                return {
-                    "role": "tool",
-                    "tool_call_id": message.tool_call_id,
-                    "content": "\n".join(result_texts(message)),
-                }
-
-    def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
-        text = joined_text(message.content) or None
-        written: dict[str, Any] = {"role": "assistant", "content": text}
-        thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
-        match self.quirks.thinking_back:
-            case "reasoning_content" | "reasoning" as name:
-                thinking = "".join(thought.text for thought in thoughts)
-                # DeepSeek asks for it in every message, also where it is empty.
-                if thinking or name == "reasoning_content":
-                    written[name] = thinking
-            case "reasoning_details" as name:
-                details = [one for thought in thoughts for one in unpack_details(thought.signature)]
-                if details:
-                    written[name] = details
-        calls = [_call(call) for call in message.calls]
-        if calls:
-            written["tool_calls"] = calls
-        return written
+def _messages(call: ModelCall, system_role: str) -> list[dict[str, Any]]:
+    """The messages; those of the last request are the same objects as then."""
+    context, back = call.context, call.settings.quirks.thinking_back
+    assets = asset_encoder(call.profile, context.asset_dir)
+    # Details are sealed by the maker of the model.
+    history = sendable_history(
+        call.own_messages(call.model if back == "reasoning_details" else "")
+        if back
+        else context.messages,
+        unsigned=back in {"reasoning_content", "reasoning"},
+        call_id_chars=call.settings.quirks.call_id_chars,
+    )
+    messages: list[dict[str, Any]] = []
+    if context.system_prompt.strip():
+        messages.append({"role": system_role, "content": context.system_prompt})
+    for entry in with_tool_media(history):
+        match entry:
+            case AssistantMessage() if not (entry.text or entry.calls):
+                pass  # it holds nothing but what another service compacted
+            case ToolMedia():
+                messages.append(_user_parts([entry.title, *entry.assets], assets))
+            case UserMessage() if not is_text(entry.content):
+                # Not cached: an asset's file may be gone by now, and is too large to keep.
+                messages.append(_user_parts(entry.content, assets))
+            case _:
+                write = partial(_message, thinking_back=back)
+                messages.append(call.json_cache.of(entry, write))
+    return messages
 
 
-def _is_text(message: UserMessage) -> bool:
-    return all(isinstance(block, TextBlock) for block in message.content)
+def _user_parts(blocks: Sequence[TextBlock | Asset], assets: AssetEncoder) -> dict[str, Any]:
+    parts = [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
+    return {"role": "user", "content": parts}
 
 
-def _call(call: ToolCallBlock) -> dict[str, Any]:
-    arguments = call.arguments
-    if not isinstance(arguments, dict):
-        # Servers that render prompts from templates parse this; what did not parse is wrapped.
-        arguments = {"unparsed": arguments}
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": json.dumps(arguments, ensure_ascii=False)},
-    }
+def _message(message: SendableMessage, *, thinking_back: str) -> dict[str, Any]:
+    match message:
+        case UserMessage():
+            return {"role": "user", "content": message.text}
+        case AssistantMessage():
+            return _assistant(message, thinking_back)
+        case ToolResultMessage():
+            return {
+                "role": "tool",
+                "tool_call_id": message.tool_call_id,
+                "content": "\n".join(result_texts(message)),
+            }
+
+
+def _assistant(message: AssistantMessage, thinking_back: str) -> dict[str, Any]:
+    text = joined_text(message.content) or None
+    written: dict[str, Any] = {"role": "assistant", "content": text}
+    thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
+    if thinking_back in {"reasoning_content", "reasoning"}:
+        thinking = "".join(thought.text for thought in thoughts)
+        # DeepSeek asks for it in every message, also where it is empty.
+        if thinking or thinking_back == "reasoning_content":
+            written[thinking_back] = thinking
+    elif thinking_back == "reasoning_details":
+        details = [part for thought in thoughts for part in unpack_details(thought.signature)]
+        if details:
+            written[thinking_back] = details
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {
+                "name": call.name,
+                "arguments": json.dumps(call_arguments(call), ensure_ascii=False),
+            },
+        }
+        for call in message.calls
+    ]
+    if calls:
+        written["tool_calls"] = calls
+    return written
 
 
 def _part(block: TextBlock | Asset, assets: AssetEncoder) -> dict[str, Any]:
@@ -364,22 +298,19 @@ def cache_key(context: LlmContext) -> str:
     return hashlib.sha256(beginning).hexdigest()[:32]
 
 
-_FORMAT = ApiFormat(
-    default_base_url=BASE_URL,
-    path=lambda call: "/chat/completions",
-    key_env=KEY_ENV,
-    headers=lambda call: bearer_header(call.key),
-    body=_body,
-    parser=_parser,
-)
-
-
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    return make_stream_fn(_FORMAT, settings, http)
+    chat_format = ApiFormat(
+        name="openai",
+        path=lambda call: "/chat/completions",
+        headers=lambda call: bearer_header(call.key),
+        body=chat_request,
+        parser=partial(
+            OpenAIParser,
+            keeps_details=settings.quirks.thinking_back == "reasoning_details",
+            tells_cost=settings.quirks.tells_cost,
+        ),
+    )
+    return make_stream_fn(chat_format, settings, http)
 
 
-PROVIDER = Provider(
-    name="openai",
-    make=_make,
-    default_base_url=BASE_URL,
-)
+PROVIDER = Provider(name="openai", make=_make)

@@ -1,14 +1,13 @@
 """OpenAI's Responses API, and services that speak it: the provider and its requests.
 
-The service keeps nothing: each request holds the whole conversation, as a list of items.
+The service stores nothing: each request holds the whole conversation, as a list of items.
 """
 
 import dataclasses
 import json
 import re
-import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -18,14 +17,18 @@ from dirge_py.providers.adapter import (
     JsonCache,
     LearnFromError,
     ModelCall,
+    SendableMessage,
+    call_arguments,
+    drop_foreign_blocks,
+    filter_blocks,
     make_stream_fn,
     retry_without,
+    sendable_history,
 )
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, sendable_history
-from dirge_py.providers.http_types import bearer_header
-from dirge_py.providers.media import Asset, AssetEncoder, asset_encoder
-from dirge_py.providers.openai import cache_key, fits_strict, is_openai
+from dirge_py.providers.catalog import thinking_effort
+from dirge_py.providers.client import HttpClient, bearer_header
+from dirge_py.providers.media import Asset, AssetEncoder, asset_encoder, is_text
+from dirge_py.providers.openai import cache_key, is_openai, named_schema, tokens_with_thinking
 from dirge_py.providers.openai_responses_stream import (
     ResponsesParser,
     pack_item,
@@ -34,12 +37,10 @@ from dirge_py.providers.openai_responses_stream import (
 )
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
-from dirge_py.providers.thinking import thinking_budget, thinking_effort
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
-    ResponseSchema,
     StreamFn,
     StreamOptions,
     ToolChoice,
@@ -58,20 +59,17 @@ from dirge_py.types.messages import (
     joined_text,
 )
 
-_NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
 _LEAST_TOKENS = 16
 
 
 @dataclasses.dataclass(slots=True)
 class RefusedParts:
-    """What the service would not take before, so that it is not sent again.
-
-    `summaries` are models whose thoughts it does not tell this account; `seals` are signatures, and
-    the JSON of folded history, that it cannot read any more.
-    """
+    """What the service refused before, so that it isn't sent again."""
 
     summaries: set[str] = field(default_factory=set)
+    """The models for which this account gets no thinking summaries."""
     seals: set[str] = field(default_factory=set)
+    """Signatures, and the JSON of compacted history, that the service can no longer decrypt."""
 
 
 def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
@@ -98,18 +96,19 @@ def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
         body |= _choice(options.tool_choice)
     body |= _reasoning(call, with_summary=call.model not in refused.summaries)
     if call.max_output_tokens is not None:
-        body["max_output_tokens"] = _with_room(call, call.max_output_tokens)
+        tokens = tokens_with_thinking(call, options.thinking_level)
+        body["max_output_tokens"] = max(_LEAST_TOKENS, tokens)
     if options.response_schema is not None:
-        body["text"] = {"format": _format(options.response_schema)}
+        body["text"] = {"format": {"type": "json_schema", **named_schema(options.response_schema)}}
     if is_openai(call.base_url) or call.settings.quirks.cache_key:
         body["prompt_cache_key"] = cache_key(context)
     return body | {"store": False, "stream": True}
 
 
 def _reasoning(call: ModelCall, *, with_summary: bool) -> dict[str, Any]:
-    """How much is thought, that it is told, and that it comes back sealed.
+    """The members for thinking: how much, whether it is shown, and that it comes back encrypted.
 
-    Nothing for a model that does not think: it would refuse each of these.
+    Empty for a model that doesn't think, which would refuse each of them.
     """
     level, profile = call.options.thinking_level, call.profile
     if not profile.thinking and (level == "off" or is_openai(call.base_url)):
@@ -123,22 +122,13 @@ def _reasoning(call: ModelCall, *, with_summary: bool) -> dict[str, Any]:
     return body | {"include": ["reasoning.encrypted_content"]}
 
 
-def _with_room(call: ModelCall, tokens: int) -> int:
-    """The limit with room for thinking, which counts: an answer would not fit behind it else."""
-    profile = call.profile
-    if profile.thinking:
-        more = thinking_budget(call.options.thinking_level, call.options.thinking_budgets)
-        tokens = min(tokens + more, max(tokens, profile.max_output_tokens or tokens + more))
-    return max(_LEAST_TOKENS, tokens)
-
-
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {
         "type": "function",
         "name": tool.name,
         "description": tool.description,
         "parameters": dict(tool.parameters),
-        # The default would hold calls to schemas that few tools have.
+        # Strict, the default, accepts few schemas.
         "strict": False,
     }
 
@@ -151,17 +141,6 @@ def _choice(choice: ToolChoice) -> Mapping[str, Any]:
     return {"tool_choice": choice}
 
 
-def _format(wanted: ResponseSchema) -> Mapping[str, Any]:
-    return {
-        "type": "json_schema",
-        "name": _NOT_NAME_CHARS.sub("_", wanted.name)[:64] or "answer",
-        "schema": dict(wanted.schema),
-        "strict": fits_strict(wanted.schema),
-    }
-
-
-BASE_URL = "https://api.openai.com/v1"
-KEY_ENV = ("OPENAI_API_KEY",)
 _NO_SUMMARIES = re.compile(r"reasoning[._ ]summar", re.IGNORECASE)
 _UNREADABLE = re.compile(
     r"invalid_encrypted_content|encrypted content\b.{0,400}\bcould not be"
@@ -170,15 +149,11 @@ _UNREADABLE = re.compile(
 )
 
 
-def _parser(call: ModelCall) -> ResponsesParser:
-    return ResponsesParser(call.used_ids(), secrets.token_hex(6))
-
-
 def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
-    """Notes in `refused` what a service did not take, so that no session ends at it.
+    """Records in `refused` what a service did not accept, so that the session can continue.
 
-    Accounts that did not prove who they are get no summaries of thoughts, and what one account's
-    models thought cannot be read under the key of another.
+    Accounts without a verified organization get no thinking summaries, and one account can't
+    decrypt the thinking of another.
     """
 
     def learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
@@ -197,41 +172,38 @@ def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputItemWriter:
-    """Writes history for the service `alias`. `unreadable` are seals that it refused before.
-
-    Without `with_thoughts` what models thought stays away: one that does not think refuses it.
-    """
+    """Writes history as the input items of a request."""
 
     alias: str
+    """The service, by its name in the settings."""
     assets: AssetEncoder
+    """Encodes images and documents."""
     json_cache: JsonCache
+    """Items of the last request, which are used again as the same objects."""
     unreadable: Collection[str] = ()
+    """Seals that the service refused before."""
     with_thoughts: bool = True
+    """Whether thinking is sent; a model that doesn't think refuses it."""
 
     def written(self, context: LlmContext) -> list[dict[str, Any]]:
-        """What `memory` knows of the last request are the very objects they were then."""
+        """The items of all messages."""
         items: list[dict[str, Any]] = []
         history = drop_foreign_blocks(context.messages, self.alias)
         if self.unreadable or not self.with_thoughts:
-            history = [self._readable(message) for message in history]
+            history = filter_blocks(
+                history,
+                lambda block: (
+                    _packed_item(block) not in self.unreadable
+                    and (self.with_thoughts or not isinstance(block, ThinkingBlock))
+                ),
+            )
         for message in sendable_history(history):
-            if isinstance(message, AssistantMessage) or _is_text(message.content):
+            if isinstance(message, AssistantMessage) or is_text(message.content):
                 items += self.json_cache.of(message, self._items)
             else:
-                # Read anew: an asset's file may be gone by now, and is too large to keep.
+                # Not cached: an asset's file may be gone by now, and is too large to keep.
                 items += self._items(message)
         return items
-
-    def _readable(self, message: Message) -> Message:
-        if not isinstance(message, AssistantMessage):
-            return message
-        content = tuple(
-            block
-            for block in message.content
-            if _packed_item(block) not in self.unreadable
-            and (self.with_thoughts or not isinstance(block, ThinkingBlock))
-        )
-        return message if content == message.content else replace(message, content=content)
 
     def _items(self, message: SendableMessage) -> list[dict[str, Any]]:
         match message:
@@ -250,7 +222,7 @@ class InputItemWriter:
                 return list(_answer(message))
 
     def _content(self, blocks: Sequence[TextBlock | Asset]) -> str | list[dict[str, Any]]:
-        if _is_text(blocks):
+        if is_text(blocks):
             return joined_text(tuple(blocks))
         return [self._part(b) for b in blocks if not isinstance(b, TextBlock) or b.text]
 
@@ -271,7 +243,7 @@ class InputItemWriter:
 
 
 def packed_items(messages: Sequence[Message], alias: str) -> Iterator[str]:
-    """Every seal that a request with `messages` carries to the service `alias`."""
+    """The seals in `messages` that a request sends to the service `alias`."""
     for message in drop_foreign_blocks(messages, alias):
         if isinstance(message, AssistantMessage):
             yield from filter(None, map(_packed_item, message.content))
@@ -284,7 +256,7 @@ def _packed_item(block: object) -> str | None:
 
 
 def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
-    """The items of one answer. What was thought goes only before what it led to."""
+    """The items of one answer. Thinking is sent only before the item that it led to."""
     thoughts: list[dict[str, Any]] = []
     for block, behind in zip(message.content, (*message.content[1:], None), strict=True):
         match block:
@@ -297,10 +269,15 @@ def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
             case TextBlock():
                 written = {"role": "assistant", "content": block.text, **_phase(behind)}
             case ToolCallBlock():
-                written = _call(block)
+                written = {
+                    "type": "function_call",
+                    "call_id": block.id,
+                    "name": block.name,
+                    "arguments": json.dumps(call_arguments(block), ensure_ascii=False),
+                }
             case CompactionBlock():
                 if not block.data.get("encrypted_content") or "content" in block.data:
-                    continue  # folded by a service that speaks another format
+                    continue  # compacted by a service with another format
                 written = dict(block.data)
         yield from thoughts
         thoughts = []
@@ -312,39 +289,19 @@ def _phase(behind: object) -> dict[str, Any]:
     return {"phase": item["phase"]} if item and item.get("phase") else {}
 
 
-def _call(call: ToolCallBlock) -> dict[str, Any]:
-    # What did not parse is wrapped: only an object is accepted here.
-    arguments = call.arguments if isinstance(call.arguments, dict) else {"unparsed": call.arguments}
-    return {
-        "type": "function_call",
-        "call_id": call.id,
-        "name": call.name,
-        "arguments": json.dumps(arguments, ensure_ascii=False),
-    }
-
-
-def _is_text(blocks: Sequence[TextBlock | Asset]) -> bool:
-    return all(isinstance(block, TextBlock) for block in blocks)
-
-
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
     refused = RefusedParts()
-    wire = ApiFormat(
-        default_base_url=BASE_URL,
+    responses_format = ApiFormat(
+        name="openai-responses",
         path=lambda call: "/responses",
         history="input",
-        key_env=KEY_ENV,
         headers=lambda call: bearer_header(call.key),
         body=partial(responses_request, refused=refused),
-        parser=_parser,
+        parser=ResponsesParser,
     )
     return retry_without(
-        make_stream_fn(wire, settings, http), _note_refusals(settings.alias, refused)
+        make_stream_fn(responses_format, settings, http), _note_refusals(settings.alias, refused)
     )
 
 
-PROVIDER = Provider(
-    name="openai-responses",
-    make=_make,
-    default_base_url=BASE_URL,
-)
+PROVIDER = Provider(name="openai-responses", make=_make)

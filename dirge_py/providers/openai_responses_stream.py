@@ -13,19 +13,19 @@ from typing import Any, TypeAlias
 
 from dirge_py.providers.errors import declined_error
 from dirge_py.providers.stream_parser import (
-    CallIdAllocator,
     ServiceError,
+    StreamParser,
     as_count,
     as_object,
     as_objects,
     as_text,
+    parse_json,
 )
 from dirge_py.types.llm import (
     CompactionDone,
     StreamDone,
     StreamError,
     StreamEvent,
-    StreamStart,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -63,19 +63,15 @@ class _Item:
         return "".join(self.parts.get(part, ()))
 
 
-class ResponsesParser:
-    """A `StreamParser`. Events are told apart by the `type` in their JSON: not all send names.
+class ResponsesParser(StreamParser):
+    """Reads an answer. Events are told apart by the `type` in their JSON: not all send names.
 
-    The same words come as pieces, as a whole part, as a whole item, and in the whole answer, and
-    servers leave out any of these: each time only what is new is handed on. `taken` are call ids of
-    history: a service that reuses one gets a new one.
+    The same text comes as pieces, as a whole part, as a whole item, and in the whole answer, and
+    servers leave out any of these. Each time only the new text is emitted.
     """
 
-    def __init__(self, taken: frozenset[str], new_id: str) -> None:
-        self.is_done = False
-        self.has_content = False
-        self._ids = CallIdAllocator(taken, f"call_{new_id}")
-        self._is_started = False
+    def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
+        super().__init__(taken, new_id)
         self._items: list[_Item] = []
         self._at_index: dict[int | str, _Item] = {}
         self._status = ""
@@ -96,9 +92,8 @@ class ResponsesParser:
         kind = as_text(payload.get("type")) or name
         subject, _, step = kind.rpartition(".")
         response = as_object(payload.get("response"))
-        if not self._is_started and (response or subject) and kind != "response.failed":
-            self._is_started = True
-            events.append(StreamStart(as_text(response.get("model"))))
+        if (response or subject) and kind != "response.failed":
+            self._start(response.get("model"), events)
         if subject in _GROWN:
             self._grown(subject, step, payload, events)
         elif subject == "response.output_item":
@@ -119,27 +114,24 @@ class ResponsesParser:
     def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
         if payload.get("error") or not isinstance(payload.get("output"), list):
             raise ServiceError(payload)
-        self._is_started = True
-        events: list[StreamEvent] = [StreamStart(as_text(payload.get("model")))]
+        events: list[StreamEvent] = []
+        self._start(payload.get("model"), events)
         self._end(payload, events)
         return events
 
-    def finish(self) -> Sequence[StreamEvent]:
-        says_all = self._status or (self.has_content and not self.call_is_open)
-        if self.is_done or not says_all:
-            return ()
-        self.is_done = True
+    def _is_whole(self) -> bool:
+        return self.is_settled or (self.has_content and not self.call_is_open)
+
+    def _last_events(self) -> Sequence[StreamEvent]:
         events: list[StreamEvent] = []
         for item in self._items:
             self._close(item, item.raw, events)
         if self._refusal or self._why_incomplete == "content_filter":
             return [*events, StreamError(declined_error(self._refusal))]
-        return [*events, StreamDone(stop_reason=self._stop_reason(), usage=self._usage)]
-
-    def _stop_reason(self) -> StopReason:
+        reason: StopReason = "toolUse" if any(item.call_id for item in self._items) else "stop"
         if self._status == "incomplete":
-            return "length"
-        return "toolUse" if any(item.call_id for item in self._items) else "stop"
+            reason = "length"
+        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
 
     def _end(self, response: Mapping[str, Any], events: list[StreamEvent]) -> None:
         self._status = as_text(response.get("status")) or "completed"
@@ -235,7 +227,7 @@ class ResponsesParser:
         whole = json.dumps(given) if isinstance(given, dict) else as_text(given)
         self._complete(item, part, whole, events)
         # Where the pieces do not add up to the whole, the whole counts.
-        replaced = _parsed(whole) if whole and item.said(part) != whole else None
+        replaced = parse_json(whole) if whole and item.said(part) != whole else None
         arguments = replaced if isinstance(replaced, dict) else None
         events.append(ToolCallEnd(key=item.key, id=item.call_id, arguments=arguments))
 
@@ -304,13 +296,6 @@ class ResponsesParser:
                 events.append(ToolCallDelta(key=item.key, arguments=text))
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _usage(counted: Mapping[str, Any]) -> Usage | None:
     details = as_object(counted.get("input_tokens_details"))
     used = Usage(
@@ -358,12 +343,7 @@ def pack_item(item: Mapping[str, Any]) -> str:
 
 def unpack_item(signature: str | None) -> Mapping[str, Any] | None:
     """The item that `pack_item` kept; None for another service's signature."""
-    if not signature or not signature.startswith("{"):
-        return None
-    try:
-        item = json.loads(signature)
-    except (ValueError, RecursionError):
-        return None
+    item = parse_json(signature) if signature and signature.startswith("{") else None
     return item if isinstance(item, dict) and item.get("type") in _PACKED_TYPES else None
 
 

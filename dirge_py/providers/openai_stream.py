@@ -1,7 +1,7 @@
-"""The answer of Chat Completions, also as servers write it that only resemble OpenAI's.
+"""The answer of Chat Completions, from OpenAI and from services that only resemble it.
 
-OpenRouter's `reasoning_details`, what a model thought as its maker wants it back, come in pieces
-and go back whole, in order, with every member as it came.
+OpenRouter's `reasoning_details` hold the thinking in the form that the model's maker wants back.
+They come in pieces and go back whole, in order, with every member as it came.
 """
 
 import json
@@ -11,20 +11,20 @@ from typing import Any
 
 from dirge_py.providers.errors import declined_error
 from dirge_py.providers.stream_parser import (
-    CallIdAllocator,
     ServiceError,
+    StreamParser,
     as_amount,
     as_count,
     as_object,
     as_objects,
     as_text,
+    parse_json,
 )
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import (
     StreamDone,
     StreamError,
     StreamEvent,
-    StreamStart,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -56,27 +56,25 @@ class _OpenCall:
     whole: Any = None
 
 
-class OpenAIParser:
-    """A `StreamParser`. `taken` are call ids of history: a service that reuses one gets a new one.
-
-    `keeps_details`: the `reasoning_details` of the answer are kept as signatures of its thinking.
-    `tells_cost`: as in `Quirks`.
-    """
+class OpenAIParser(StreamParser):
+    """Reads an answer of Chat Completions."""
 
     def __init__(
         self,
-        taken: frozenset[str],
-        new_id: str,
+        taken: frozenset[str] = frozenset(),
+        new_id: str = "",
         *,
         keeps_details: bool = False,
         tells_cost: bool = False,
     ) -> None:
-        self.is_done = False
-        self.has_content = False
-        self._ids = CallIdAllocator(taken, f"call_{new_id}")
-        self._is_started = False
+        """`keeps_details`: `reasoning_details` are kept as signatures of the thinking.
+
+        `tells_cost`: as in `Quirks`.
+        """
+        super().__init__(taken, new_id)
         self._is_thinking = False
-        self._details = ReasoningDetails() if keeps_details else None
+        self._details: list[_ReasoningDetail] = []
+        self._keeps_details = keeps_details
         self._tells_cost = tells_cost
         self._finish = ""
         self._refusal = ""
@@ -96,12 +94,12 @@ class OpenAIParser:
         if payload.get("error") or name == "error":
             raise ServiceError(payload)
         events: list[StreamEvent] = []
-        if not self._is_started:
-            self._is_started = True
-            events.append(StreamStart(as_text(payload.get("model"))))
+        self._start(payload.get("model"), events)
         choices = payload.get("choices")
         choice = as_object(choices[0]) if isinstance(choices, list) and choices else {}
-        usage = _told_usage(payload, choice)
+        # Services put the counts in different places.
+        usage = as_object(payload.get("usage")) or as_object(choice.get("usage"))
+        usage = usage or as_object(as_object(payload.get("x_groq")).get("usage"))
         if usage:
             charged_usd = _charged_usd(usage) if self._tells_cost else None
             self._usage = replace(_usage(usage), charged_usd=charged_usd)
@@ -121,22 +119,22 @@ class OpenAIParser:
         self._finish = self._finish or "stop"
         return events
 
-    def finish(self) -> Sequence[StreamEvent]:
-        if self.is_done or not (self._finish or self.has_content):
-            return ()
-        self.is_done = True
+    def _is_whole(self) -> bool:
+        return bool(self._finish or self.has_content)
+
+    def _last_events(self) -> Sequence[StreamEvent]:
         if self._finish in _REFUSED or self._refusal:
             return [StreamError(declined_error(self._refusal))]
         if self._finish in _FAILED:
-            return [StreamError(_stopped_with_an_error())]
-        ends: list[StreamEvent] = []
-        self._end_thinking(ends)
-        ends += [_ended(call) for call in self._calls]
-        return [*ends, StreamDone(stop_reason=self._stop_reason(), usage=self._usage)]
-
-    def _stop_reason(self) -> StopReason:
+            error = "The model stopped with an error."
+            return [StreamError(ProviderError(error, kind="server", phase="stream"))]
+        events: list[StreamEvent] = []
+        self._end_thinking(events)
+        events += [ToolCallEnd(key=c.key, id=c.id, arguments=c.whole) for c in self._calls]
         reason = _STOP_REASONS.get(self._finish, "stop")
-        return "toolUse" if self._calls and reason == "stop" else reason
+        if self._calls and reason == "stop":
+            reason = "toolUse"
+        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
 
     def _delta(self, delta: Mapping[str, Any], events: list[StreamEvent]) -> None:
         text = delta.get("content")
@@ -144,7 +142,12 @@ class OpenAIParser:
             self._text(text, events)
             if len(delta) == 1:
                 return
-        self._think(delta, events)
+        details = as_objects(delta.get("reasoning_details"))
+        # The name differs between services, and some send the same text under two names.
+        thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
+        self._thought(thinking or _readable_text(details), events)
+        if self._keeps_details:
+            self._add_details(details)
         for part in as_objects(text):
             self._part(part, events)
         refusal = as_text(delta.get("refusal"))
@@ -155,22 +158,21 @@ class OpenAIParser:
             self._end_thinking(events)
             self._call(call, position, events)
 
-    def _think(self, delta: Mapping[str, Any], events: list[StreamEvent]) -> None:
-        details = as_objects(delta.get("reasoning_details"))
-        # Services differ in the name, and some send the same under two.
-        thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
-        self._thought(thinking or reasoning_text(details), events)
-        if self._details is not None:
-            self._details.add(details)
+    def _add_details(self, pieces: Sequence[Mapping[str, Any]]) -> None:
+        for piece in pieces:
+            if self._details and self._details[-1].is_continued_by(piece):
+                self._details[-1].grow(piece)
+            else:
+                self._details.append(_ReasoningDetail(piece))
 
     def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
-        """A part of a list of content: Mistral's models think in such."""
+        """Add a part of a list of content; Mistral's models send their thinking in such parts."""
         if part.get("type") != "thinking":
             self._text(as_text(part.get("text")), events)
             return
         inner = part.get("thinking")
-        said = "".join(as_text(each.get("text")) for each in as_objects(inner))
-        self._thought(as_text(inner) or said, events)
+        listed = "".join(as_text(item.get("text")) for item in as_objects(inner))
+        self._thought(as_text(inner) or listed, events)
 
     def _thought(self, text: str, events: list[StreamEvent]) -> None:
         if text:
@@ -178,7 +180,7 @@ class OpenAIParser:
             events.append(ThinkingDelta(text))
 
     def _message(self, message: Mapping[str, Any], events: list[StreamEvent]) -> None:
-        """A whole message: the answer itself, or its repetition behind the deltas."""
+        """Add a whole message: the answer, or its repetition behind the deltas."""
         calls = as_objects(message.get("tool_calls"))
         said = {"refusal": message.get("refusal")} if self.has_content else message
         self._delta({**said, "tool_calls": None}, events)
@@ -192,10 +194,11 @@ class OpenAIParser:
             events.append(TextDelta(text))
 
     def _end_thinking(self, events: list[StreamEvent]) -> None:
-        details = self._details.taken() if self._details is not None else None
-        if self._is_thinking or details:
-            self._is_thinking = False
-            events.append(ThinkingEnd(signature=details))
+        if self._is_thinking or self._details:
+            details = [detail.joined() for detail in self._details]
+            signature = json.dumps(details, ensure_ascii=False) if details else None
+            self._is_thinking, self._details = False, []
+            events.append(ThinkingEnd(signature=signature))
 
     def _call(self, raw: Mapping[str, Any], position: int, events: list[StreamEvent]) -> None:
         function = as_object(raw.get("function"))
@@ -203,7 +206,10 @@ class OpenAIParser:
         arguments = function.get("arguments")
         call = self._known(raw.get("index"), given_id, name)
         if call is None:
-            call = self._new_call(raw.get("index", position), given_id)
+            call = _OpenCall(str(len(self._calls)), self._ids.free(given_id), given_id)
+            self._calls.append(call)
+            self._at_index[raw.get("index", position)] = call
+            self.has_content = True
             events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
         elif name and not call.pieces:
             events.append(ToolCallDelta(key=call.key, name=name))
@@ -215,9 +221,9 @@ class OpenAIParser:
             events.append(ToolCallDelta(key=call.key, arguments=arguments))
 
     def _known(self, index: Any, given_id: str, name: str) -> _OpenCall | None:
-        """The call a piece belongs to, None for a new one.
+        """The call that a piece belongs to; None for a new call.
 
-        Most number their calls; some number all of them 0 and tell them apart by id; some do
+        Most services number their calls. Some number all of them 0 and use ids, and some do
         neither and send each call whole.
         """
         at_index = self._at_index.get(index) if index is not None else None
@@ -231,16 +237,9 @@ class OpenAIParser:
             return self._calls[-1]
         return None
 
-    def _new_call(self, index: Any, given_id: str) -> _OpenCall:
-        call = _OpenCall(str(len(self._calls)), self._ids.free(given_id), given_id)
-        self._calls.append(call)
-        self._at_index[index] = call
-        self.has_content = True
-        return call
-
 
 def _repeats(call: _OpenCall, arguments: str) -> bool:
-    """Whether this is the whole call once more, behind its own pieces."""
+    """Whether `arguments` repeats the whole call behind its pieces."""
     is_as_long = len(arguments) == call.chars
     return is_as_long and "".join(call.pieces) == arguments and _is_whole(call)
 
@@ -248,27 +247,10 @@ def _repeats(call: _OpenCall, arguments: str) -> bool:
 def _is_whole(call: _OpenCall) -> bool:
     if call.whole is not None:
         return True
-    # Looked at first: to read all of it for each of thousands of pieces would take minutes.
+    # A cheap check first: parsing all of it for each of thousands of pieces would take minutes.
     if not (call.pieces and call.pieces[-1].rstrip().endswith("}")):
         return False
-    try:
-        return isinstance(json.loads("".join(call.pieces)), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _ended(call: _OpenCall) -> ToolCallEnd:
-    return ToolCallEnd(key=call.key, id=call.id, arguments=call.whole)
-
-
-def _stopped_with_an_error() -> ProviderError:
-    return ProviderError("The model stopped with an error.", kind="server", phase="stream")
-
-
-def _told_usage(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The counts, from wherever a service puts them; empty where it sent none."""
-    usage = as_object(payload.get("usage")) or as_object(choice.get("usage"))
-    return usage or as_object(as_object(payload.get("x_groq")).get("usage"))
+    return isinstance(parse_json("".join(call.pieces)), dict)
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
@@ -276,7 +258,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     read, written = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
     thought = as_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     if thought and as_count(usage.get("total_tokens")) == read + written + thought:
-        # Some count thinking beside the answer, where most count it in.
+        # Most services count thinking as a part of the answer, some beside it.
         written += thought
     return Usage(
         input=read,
@@ -288,7 +270,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 def _charged_usd(usage: Mapping[str, Any]) -> float | None:
-    """What the call cost. With a key of one's own the bill comes from the model's maker as well."""
+    """The price of the call. With the user's own key the model's maker charges for it as well."""
     charged = as_amount(usage.get("cost"))
     if charged is None or usage.get("is_byok") is not True:
         return charged
@@ -300,7 +282,7 @@ _GROWING = ("text", "summary", "data")
 
 
 class _ReasoningDetail:
-    """One of them, growing."""
+    """A reasoning detail, put together from its pieces."""
 
     def __init__(self, first: Mapping[str, Any]) -> None:
         self._members = dict(first)
@@ -309,7 +291,7 @@ class _ReasoningDetail:
         }
 
     def is_continued_by(self, piece: Mapping[str, Any]) -> bool:
-        # Encrypted ones come whole, and several may stand in a row.
+        # Encrypted details come whole, and several may follow each other.
         here = self._members
         if piece.get("type") != here.get("type") or "data" in piece:
             return False
@@ -329,37 +311,10 @@ class _ReasoningDetail:
         return self._members | {name: "".join(pieces) for name, pieces in self._texts.items()}
 
 
-class ReasoningDetails:
-    """The details of one stretch of thinking, put together from their pieces."""
-
-    def __init__(self) -> None:
-        self._whole: list[_ReasoningDetail] = []
-
-    def add(self, pieces: Sequence[Mapping[str, Any]]) -> None:
-        """Take what one chunk brought."""
-        for piece in pieces:
-            last = self._whole[-1] if self._whole else None
-            if last is not None and last.is_continued_by(piece):
-                last.grow(piece)
-            else:
-                self._whole.append(_ReasoningDetail(piece))
-
-    def taken(self) -> str | None:
-        """All of them as a JSON text, to be kept as a signature; None if there are none."""
-        whole, self._whole = [detail.joined() for detail in self._whole], []
-        return json.dumps(whole, ensure_ascii=False) if whole else None
-
-
-def reasoning_text(pieces: Sequence[Mapping[str, Any]]) -> str:
-    """What a person can read in them."""
+def _readable_text(pieces: Sequence[Mapping[str, Any]]) -> str:
     return "".join(as_text(piece.get("text")) or as_text(piece.get("summary")) for piece in pieces)
 
 
 def unpack_details(signature: str | None) -> list[Mapping[str, Any]]:
-    """The details in a signature that `taken` made; none if it was made by something else."""
-    if not signature or not signature.startswith("["):
-        return []
-    try:
-        return as_objects(json.loads(signature))
-    except (ValueError, RecursionError):
-        return []
+    """The reasoning details in a signature of `OpenAIParser`; none in any other signature."""
+    return as_objects(parse_json(signature)) if signature and signature.startswith("[") else []

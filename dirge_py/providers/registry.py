@@ -27,8 +27,6 @@ class Provider:
     """As in the settings: `openai-responses`."""
     make: Callable[[ProviderSettings, HttpClient], StreamFn]
     """The stream function of one configured service. Raises ConfigError."""
-    default_base_url: str = ""
-    """Empty: there is none."""
 
 
 def provider_names() -> tuple[str, ...]:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn, cast, get_args
 
 from dirge_py.providers import registry
-from dirge_py.providers.client import HttpClient, never_late
-from dirge_py.providers.http_types import (
+from dirge_py.providers.client import (
     FetchedResponse,
+    HttpClient,
     HttpResponse,
     TransportError,
     TransportErrorKind,
+    never_late,
 )
 from dirge_py.providers.recording.file import VERSION
 from dirge_py.providers.registry import Provider

@@ -93,7 +93,7 @@ class ProviderSetup:
 
     def save(self, draft: ProviderDraft) -> str:
         """Store it as the default provider; returns where. Raises ConfigError, FileError."""
-        usual = _usual_url(draft.type)
+        usual = SERVICE_OF[draft.type].base_url
         written = save_provider(
             draft.alias,
             kind=draft.type,
@@ -143,7 +143,7 @@ def _choice_of_service(service: Service) -> ProviderChoice:
         type=service.type,
         label=_OWN if is_own else service.label,
         standing="key" if has_key and (named or not is_own) else "known",
-        base_url=named or ("" if is_own else _usual_url(service.type)),
+        base_url=named or ("" if is_own else service.base_url),
         key_env=service.key_env,
         needs_key=not service.local,
         model="" if is_own else service.default_model or "",
@@ -158,12 +158,6 @@ def _named_url(service: Service) -> str:
     return "" if base_url_problem(url) else url
 
 
-def _usual_url(provider_type: str) -> str:
-    return (
-        SERVICE_OF[provider_type].base_url or find_provider(wire_of(provider_type)).default_base_url
-    )
-
-
 def _settings(draft: ProviderDraft) -> ProviderSettings:
     if draft.base_url:
         check_base_url(draft.base_url, draft.allow_insecure)
@@ -173,7 +167,7 @@ def _settings(draft: ProviderDraft) -> ProviderSettings:
     return ProviderSettings(
         alias=draft.alias,
         type=draft.type,
-        base_url=draft.base_url or _usual_url(draft.type),
+        base_url=draft.base_url or SERVICE_OF[draft.type].base_url,
         allow_insecure=draft.allow_insecure,
         api_key=key or None,
         key_place=draft.key_env or "the key that you typed",

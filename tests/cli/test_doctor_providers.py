@@ -58,7 +58,7 @@ def found(
         (Raw(body="<!doctype html><p>Log in"), "problem", "a web page came", "base_url"),
         (Raw(body='{"status": "fine"}'), "problem", "cannot be read", "`type`"),
         (Raw(status=404), "ok", "answers, and lists no models (404)", ""),
-        (Raw(status=503), "warning", "a problem of its own (503)", "Try again later"),
+        (Raw(status=503), "warning", "server error (503)", "Try again later"),
         (Raw(status=302, headers={"location": "/x"}), "problem", "has moved", "key is not sent"),
     ],
 )

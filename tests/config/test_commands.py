@@ -66,7 +66,7 @@ def test_check_tells_each_providers_state(environment, file):
     assert missing.exit_code == 2
     assert "provider a: openai, no key: set A" in missing.text
     assert found.exit_code == 0
-    assert "provider a: openai, usual address, key from A" in found.text
+    assert "provider a: openai, https://api.openai.com/v1, key from A" in found.text
     assert "sk-1" not in found.text
 
 

@@ -3,9 +3,11 @@
 from contextlib import aclosing
 from typing import Any
 
+from dirge_py.providers.adapter import JsonCache, ModelCall
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
-from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
+from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,
@@ -28,6 +30,34 @@ WHOLE_CALLS = frozenset({"gemini", "ollama"})
 JSON_LINES = frozenset({"ollama"})
 """Those that send a JSON object a line; the others send server-sent events."""
 READ = ToolSpec(name="read", description="Read.", parameters={"type": "object", "properties": {}})
+
+
+def model_call(
+    context: LlmContext,
+    *,
+    model: str = "m",
+    kind: str = "openai",
+    profile: ModelProfile | None = None,
+    base_url: str = "https://service.example/v1",
+    quirks: Quirks | None = None,
+    cache_ttl: str | None = None,
+    **options: Any,
+) -> ModelCall:
+    """A call of the model `work/MODEL`, as its wire format gets it."""
+    return ModelCall(
+        context=context,
+        options=StreamOptions(**options),
+        settings=ProviderSettings(
+            alias="work",
+            type=kind,
+            quirks=quirks or Quirks(),
+            cache_ttl=cache_ttl,
+            profile_of=(lambda _: profile) if profile else None,
+        ),
+        base_url=base_url,
+        model=model,
+        json_cache=JsonCache(),
+    )
 
 
 class Client:

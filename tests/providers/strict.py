@@ -5,6 +5,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+KEYWORDS = frozenset(
+    {
+        *("type", "format", "description", "nullable", "enum", "items", "minItems", "maxItems"),
+        *("minimum", "maximum", "properties", "required", "propertyOrdering", "anyOf"),
+    }
+)
+"""Every keyword of Gemini's `Schema`."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.providers.anthropic import messages_request
-from dirge_py.providers.catalog import ModelProfile, find_model_profile
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
     ResponseSchema,
-    StreamOptions,
     StreamStart,
     SystemText,
     ThinkingBudgets,
@@ -33,7 +32,7 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
+from tests.providers.asking import KEY, READ, calls_of, done_of, model_call, text_of, thinking_of
 from tests.providers.server import Raw, Say
 from tests.security.sizes import size
 
@@ -56,18 +55,16 @@ def body(
     cache_ttl=None,
     **options,
 ):
+    context = LlmContext(
+        system_prompt=system,
+        messages=messages or (user_text("hi"),),
+        tools=tools,
+        asset_dir=asset_dir,
+    )
     return messages_request(
-        LlmContext(
-            system_prompt=system,
-            messages=messages or (user_text("hi"),),
-            tools=tools,
-            asset_dir=asset_dir,
-        ),
-        StreamOptions(**options),
-        model=model,
-        profile=profile or find_model_profile("anthropic", model),
-        max_output_tokens=options.get("max_output_tokens"),
-        cache_ttl=cache_ttl,
+        model_call(
+            context, kind="anthropic", model=model, profile=profile, cache_ttl=cache_ttl, **options
+        )
     )
 
 

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.http_types import HttpResponse, TransportError
+from dirge_py.providers.client import HttpClient, HttpResponse, TransportError
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal

@@ -11,10 +11,10 @@ from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.providers.embeddings import (
     EMBEDDING_FORMATS,
     MAX_INPUTS,
+    EmbeddingProvider,
     EmbeddingRequest,
     Embeddings,
     EmbeddingUsage,
-    make_embedding_provider,
     retry_embedding,
 )
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
@@ -42,7 +42,7 @@ def ask(http, serve):
         service = embed.service = serve(*replies)
         kept = {name: changes.pop(name) for name in ("timeouts", "headers") if name in changes}
         options = {"base_url": service.url(wire), "api_key": KEY, **kept}
-        provider = make_embedding_provider(
+        provider = EmbeddingProvider(
             wire, ProviderSettings(alias="work", type=wire, **options), http
         )
         return await provider.embed(EmbeddingRequest(**{"input": ["a"], **changes}))
@@ -186,13 +186,13 @@ async def test_a_header_that_cannot_be_sent_is_told_without_it(ask):
 
 def test_a_service_without_embeddings_is_a_wrong_setting(http):
     with pytest.raises(ConfigError, match="has no embeddings"):
-        make_embedding_provider("anthropic", ProviderSettings(alias="a", type="anthropic"), http)
+        EmbeddingProvider("anthropic", ProviderSettings(alias="a", type="anthropic"), http)
 
 
 def test_an_address_that_would_show_the_key_is_a_wrong_setting(http):
     far = ProviderSettings(alias="a", type="openai", base_url="http://far.example/v1")
     with pytest.raises(ConfigError, match="unencrypted"):
-        make_embedding_provider("openai", far, http)
+        EmbeddingProvider("openai", far, http)
 
 
 async def test_retries_wait_as_those_of_a_model_call_do():

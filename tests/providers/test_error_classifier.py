@@ -1,6 +1,6 @@
 import pytest
 
-from dirge_py.providers.error_classifier import classify_text
+from dirge_py.providers.errors import classify_text
 
 
 @pytest.mark.parametrize(

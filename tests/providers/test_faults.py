@@ -23,7 +23,7 @@ from tests.providers.wires import wire_of
 KEY_VARIABLES = {
     "anthropic": "ANTHROPIC_API_KEY",
     "gemini": "GEMINI_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
+    "ollama": "`api_key_env` of `[providers.work]`",
     "openai": "OPENAI_API_KEY",
     "openai-responses": "OPENAI_API_KEY",
 }

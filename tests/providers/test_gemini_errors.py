@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dirge_py.providers.error_classifier import classify_text
+from dirge_py.providers.errors import classify_text
 from tests.providers.server import Raw
 
 ADVICE = (

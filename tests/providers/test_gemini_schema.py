@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from dirge_py.providers.gemini_schema import KEYWORDS, parameters_schema, response_schema
+from dirge_py.providers.gemini_schema import parameters_schema, response_schema
+from tests.providers.strict import KEYWORDS
 from tests.security.sizes import size
 
 

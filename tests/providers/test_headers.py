@@ -1,6 +1,6 @@
 import pytest
 
-from dirge_py.providers.http_types import bearer_header, request_headers
+from dirge_py.providers.client import bearer_header, request_headers
 from dirge_py.types.errors import ProviderError
 
 

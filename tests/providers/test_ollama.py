@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dirge_py.config.access import provider_access
 from dirge_py.config.schema import Config
 from dirge_py.providers.catalog import ModelProfile
-from dirge_py.providers.ollama_stream import OllamaParser, explain_error
+from dirge_py.providers.ollama import OllamaParser, explain_error
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
@@ -384,7 +384,7 @@ FAILURES = [
     ),
     (400, "the input length exceeds the context length", "context_length", "/compact"),
     (500, "this model is missing data required for image input", "invalid_request", "see"),
-    (401, "unauthorized", "auth", "OLLAMA_API_KEY"),
+    (401, "unauthorized", "auth", "Set `api_key_env` of `[providers.work]`."),
 ]
 
 
@@ -410,10 +410,10 @@ async def test_errors_inside_an_answer_say_the_same(ollama, words, kind, hint):
 
 async def test_a_server_that_does_not_run_can_be_started(openai):
     error = await openai().error(base_url="http://127.0.0.1:1/v1")
-    told = explain_error(error, model="m", is_at_home=True)
+    told = explain_error(error, model="m", base_url="")
 
     assert told.hint == "Is Ollama running? `ollama serve` starts it."
-    assert explain_error(error, model="m", is_at_home=False) is error
+    assert explain_error(error, model="m", base_url="http://elsewhere:11434") is error
 
 
 VALUES = st.recursive(

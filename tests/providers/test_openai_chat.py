@@ -2,10 +2,8 @@ import json
 
 import pytest
 
-from dirge_py.providers.adapter import JsonCache
-from dirge_py.providers.catalog import find_model_profile
 from dirge_py.providers.openai import chat_request
-from dirge_py.types.llm import LlmContext, StreamOptions, StreamStart, ThinkingEnd, ToolCallEnd
+from dirge_py.types.llm import LlmContext, StreamStart, ThinkingEnd, ToolCallEnd
 from dirge_py.types.messages import (
     AssistantMessage,
     DocumentBlock,
@@ -19,9 +17,10 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
+from tests.providers.asking import KEY, READ, calls_of, done_of, model_call, text_of, thinking_of
 from tests.providers.server import Raw, Say
 
+OPENAI = "https://api.openai.com/v1"
 HELLO = (user_text("hello"),)
 
 
@@ -41,15 +40,9 @@ def piece(arguments="", **call):
 
 
 def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
-    return chat_request(
-        LlmContext(system_prompt="Be brief.", messages=messages, tools=tools),
-        StreamOptions(**options),
-        model=model,
-        profile=find_model_profile("openai", model),
-        official=official,
-        max_output_tokens=options.get("max_output_tokens"),
-        json_cache=JsonCache(),
-    )
+    context = LlmContext(system_prompt="Be brief.", messages=messages, tools=tools)
+    base_url = OPENAI if official else "https://service.example/v1"
+    return chat_request(model_call(context, model=model, base_url=base_url, **options))
 
 
 async def test_a_whole_answer_arrives_in_order(openai):
@@ -316,15 +309,7 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
             SystemMessage(content=(TextBlock("summary"),)),
         ),
     )
-    written = chat_request(
-        context,
-        StreamOptions(),
-        model="m",
-        profile=find_model_profile("openai", "m"),
-        official=False,
-        max_output_tokens=None,
-        json_cache=JsonCache(),
-    )
+    written = chat_request(model_call(context))
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}}
 
     assert written["messages"] == [
@@ -365,15 +350,7 @@ def test_a99_documents_of_results_follow_in_a_user_message(tmp_path):
     )
 
     def shown_to(model):
-        written = chat_request(
-            context,
-            StreamOptions(),
-            model=model,
-            profile=find_model_profile("openai", model),
-            official=True,
-            max_output_tokens=None,
-            json_cache=JsonCache(),
-        )
+        written = chat_request(model_call(context, model=model, base_url=OPENAI))
         return written["messages"][-1]
 
     title = {"type": "text", "text": "The documents of the tool results above:"}

@@ -9,7 +9,6 @@ from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin, RequestedModel
 from dirge_py.lib.redaction import Redactor
-from dirge_py.providers.adapter import JsonCache
 from dirge_py.providers.catalog import ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.providers.openai import cache_key, chat_request
@@ -32,7 +31,7 @@ from dirge_py.types.messages import (
     Usage,
     user_text,
 )
-from tests.providers.asking import READ, done_of, text_of, thinking_of
+from tests.providers.asking import READ, done_of, model_call, text_of, thinking_of
 from tests.providers.server import Raw
 
 QUIRKS = {service.type: Quirks(**service.dialect) for service in SERVICES}
@@ -43,17 +42,12 @@ SCHEMA = ResponseSchema(name="ver dict", schema={"type": "object", "properties":
 
 def sent(service, *messages, model="m", tools=(READ,), profile=None, quirks=None, **options):
     """The body of a request to a known service."""
-    return chat_request(
-        LlmContext(system_prompt="Be brief.", messages=messages or (user_text("hi"),), tools=tools),
-        StreamOptions(**options),
-        model=model,
-        profile=profile or find_model_profile(service, model),
-        official=False,
-        max_output_tokens=options.get("max_output_tokens"),
-        json_cache=JsonCache(),
-        quirks=quirks or QUIRKS[service],
-        alias="work",
+    context = LlmContext(
+        system_prompt="Be brief.", messages=messages or (user_text("hi"),), tools=tools
     )
+    quirks = quirks or QUIRKS[service]
+    call = model_call(context, kind=service, model=model, profile=profile, quirks=quirks, **options)
+    return chat_request(call)
 
 
 def answer(*blocks, model="work/m"):
@@ -290,16 +284,8 @@ def test_requests_with_the_same_beginning_have_one_key_for_the_cache():
 def test_openai_itself_is_given_a_key_for_the_cache_and_those_who_follow_it_are_not():
     asked = LlmContext(system_prompt="Be brief.", messages=(user_text("hi"),))
     bodies = [
-        chat_request(
-            asked,
-            StreamOptions(),
-            model="m",
-            profile=ModelProfile(),
-            official=official,
-            max_output_tokens=None,
-            json_cache=JsonCache(),
-        )
-        for official in (True, False)
+        chat_request(model_call(asked, base_url=base_url))
+        for base_url in ("https://api.openai.com/v1", "https://service.example/v1")
     ]
     assert ["prompt_cache_key" in body for body in bodies] == [True, False]
 

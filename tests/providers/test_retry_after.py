@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dirge_py.providers.error_classifier import retry_after_s
+from dirge_py.providers.errors import retry_after_s
 
 NOW = datetime(2026, 10, 21, 7, 28, tzinfo=UTC).timestamp()
 

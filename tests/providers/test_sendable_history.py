@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.history import drop_foreign_blocks, sendable_history
+from dirge_py.providers.adapter import drop_foreign_blocks, sendable_history
 from dirge_py.types.history import NO_RESULT
 from dirge_py.types.messages import (
     AssistantMessage,

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.guards.limits import Limits, limit_hooks
-from dirge_py.providers.anthropic import messages_request
-from dirge_py.providers.anthropic_stream import AnthropicParser
-from dirge_py.providers.catalog import ModelProfile
+from dirge_py.providers.anthropic import AnthropicParser, messages_request
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.session.codec import decode_message, encode_message
-from dirge_py.types.llm import CompactionDone, LlmContext, StreamFn, StreamOptions
+from dirge_py.types.llm import CompactionDone, LlmContext, StreamFn
 from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
@@ -30,7 +28,7 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.outcomes import Done
 from tests.agent_loop.kit import Tool, ran
-from tests.providers.asking import Client, done_of
+from tests.providers.asking import Client, done_of, model_call
 from tests.providers.server import FakeService, Raw, Say
 from tests.security.sizes import size
 
@@ -158,13 +156,8 @@ def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
     said = AssistantMessage(content=(CompactionBlock(data=done.data, text=done.text),))
     kept = decode_message(json.loads(json.dumps(encode_message(said))))
 
-    written = messages_request(
-        LlmContext(system_prompt="", messages=[user_text("a"), kept]),
-        StreamOptions(),
-        model="m",
-        profile=ModelProfile(),
-        max_output_tokens=None,
-    )
+    context = LlmContext(system_prompt="", messages=[user_text("a"), kept])
+    written = messages_request(model_call(context, kind="anthropic"))
 
     assert json.dumps(written["messages"][1]["content"]) == json.dumps([block])
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.anthropic_stream import AnthropicParser
+from dirge_py.providers.anthropic import AnthropicParser
 from dirge_py.providers.gemini_stream import GeminiParser
-from dirge_py.providers.ollama_stream import OllamaParser
+from dirge_py.providers.ollama import OllamaParser
 from dirge_py.providers.openai_responses_stream import ResponsesParser
 from dirge_py.providers.openai_stream import OpenAIParser
 from dirge_py.providers.settings import StreamTimeouts

@@ -2,7 +2,7 @@ from typing import get_args
 
 import pytest
 
-from dirge_py.providers.thinking import thinking_budget, thinking_effort
+from dirge_py.providers.catalog import thinking_budget, thinking_effort
 from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 
 LEVELS = get_args(ThinkingLevel)

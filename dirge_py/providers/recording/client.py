@@ -10,8 +10,13 @@ from dataclasses import fields
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from dirge_py.providers.client import HttpClient, never_late
-from dirge_py.providers.http_types import FetchedResponse, HttpResponse, TransportError
+from dirge_py.providers.client import (
+    FetchedResponse,
+    HttpClient,
+    HttpResponse,
+    TransportError,
+    never_late,
+)
 from dirge_py.providers.recording.file import HttpRecording
 from dirge_py.providers.recording.redaction import BodyRedactor, Piece
 from dirge_py.providers.settings import ProviderSettings, Quirks, Redact

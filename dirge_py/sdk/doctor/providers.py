@@ -14,7 +14,6 @@ from dirge_py.config.sources import LocalServer
 from dirge_py.lib.nearest import nearest
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
-from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
@@ -193,7 +192,7 @@ def _settings(config: Config, access: ProviderAccess) -> ProviderSettings:
     return ProviderSettings(
         alias=access.alias,
         type=access.type,
-        base_url=access.base_url or find_provider(wire_of(access.type)).default_base_url,
+        base_url=access.base_url or "",
         api_key=access.api_key,
         key_place=key_place(config, access.alias),
         headers=access.headers,

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from dirge_py.providers.gemini_schema import KEYWORDS
 from tests.frontend.print.product import KEY, Product
 from tests.providers.server import Say
-from tests.providers.strict import problems
+from tests.providers.strict import KEYWORDS, problems
 
 
 @pytest.fixture
