@@ -12,7 +12,7 @@ from dirge_py.lib.nearest import nearest
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
 
-_recording = late("dirge_py.providers.recording.file", "HttpRecording")
+_recording = late("dirge_py.providers.recording", "HttpRecording")
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
 CHOICES = ("inspect", "done", "again")

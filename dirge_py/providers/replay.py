@@ -23,7 +23,7 @@ from dirge_py.providers.client import (
     TransportErrorKind,
     never_late,
 )
-from dirge_py.providers.recording.file import VERSION
+from dirge_py.providers.recording import VERSION
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal

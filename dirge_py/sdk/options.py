@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import ProjectTrust
     from dirge_py.permission.rules import Rule
-    from dirge_py.providers.recording.file import HttpRecording
+    from dirge_py.providers.recording import HttpRecording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,19 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
+from tests.house.source import PACKAGE, called, mentioning, modules, name_of, text_of, tree_of, walked
 
 import pytest
 
-from tests.house.source import (
-    PACKAGE,
-    called,
-    mentioning,
-    modules,
-    name_of,
-    text_of,
-    tree_of,
-    walked,
-)
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
@@ -41,7 +32,7 @@ WRITERS = {
     "files/": "the workspace, whole files for everybody, and the log",
     "session/": "journals",
     "extensions/memory/": "MEMORY.md and USER.md",
-    "providers/recording/file.py": "what models were asked and answered, where a person wants it",
+    "providers/recording.py": "what models were asked and answered, where a person wants it",
     "processes/sandbox/": "empty folders that keep a place, and temporary ones, gone at the end",
     "processes/output.py": "output too long for a result",
     "config/": "settings that a person asked to have written, a key that a person typed",

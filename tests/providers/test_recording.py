@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.recording import recording_client
-from dirge_py.providers.recording.file import HttpRecording
-from dirge_py.providers.recording.redaction import BodyRedactor
+from dirge_py.providers.recording import HttpRecording, recording_client
+from dirge_py.providers.recording_redaction import BodyRedactor
 from dirge_py.providers.replay import RecordedExchange
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from dirge_py.config.services import SERVICES, Service
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.recording import recording_client
-from dirge_py.providers.recording.file import HttpRecording
+from dirge_py.providers.recording import HttpRecording, recording_client
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.replay import Cassette, ReplayClient
 from dirge_py.providers.settings import ProviderSettings, Quirks

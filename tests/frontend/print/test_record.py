@@ -107,7 +107,7 @@ def test_a_file_that_exists_is_not_written_over(product: Product) -> None:
     ran = product.run("-p", "--record", "run.jsonl", "x")
 
     assert ran.exit_code == 2
-    assert f"{file}: there is such a file already" in ran.stderr
+    assert f"{file}: this file exists already" in ran.stderr
     assert file.read_text() == "mine"
     assert product.service.requests == []
 
@@ -139,7 +139,7 @@ def test_a_folder_that_cannot_be_written_ends_the_start(
     ran = product.run_apart("-p", "--no-session", "--record", str(file), "x", prefix=nobody)
 
     assert ran.exit_code == 2
-    assert f"{file}: the file cannot be made: Permission denied" in ran.stderr
+    assert f"{file}: the file can't be created: Permission denied" in ran.stderr
     assert product.service.requests == []
 
 
@@ -153,7 +153,7 @@ def test_a_disk_that_gets_full_ends_the_recording_and_not_the_run(product: Produ
 
         assert (ran.exit_code, ran.stdout) == (0, "done\n")
         assert (again.exit_code, os.listdir(folder)) == (2, ["run.jsonl"])
-        assert ran.stderr.count("cannot be written: No space left on device") == 1
+        assert ran.stderr.count("can't be written: No space left on device") == 1
         assert file.stat().st_size <= 8192
 
 

@@ -1,0 +1,397 @@
+"""Recordings of what models were asked and answered; `replay.py` plays them back.
+
+A recording is a file of JSON Lines. The first line is `{"dirge_recording": 1, …}`. Then each
+exchange has a line for its request, one for the head of the response, one for each piece of the
+body and one for its end, all with its number. Lines of simultaneous exchanges alternate.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import ExitStack, aclosing, suppress
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+from dirge_py.lib.version import __version__
+from dirge_py.providers.client import (
+    MAX_BODY_BYTES,
+    FetchedResponse,
+    HttpClient,
+    HttpResponse,
+    TransportError,
+    never_late,
+)
+from dirge_py.providers.recording_redaction import BodyRedactor, Piece
+from dirge_py.providers.settings import ProviderSettings, Quirks, Redact
+from dirge_py.types.errors import ConfigError
+
+VERSION = 1
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+KEY = "[key]"
+_PLAIN_HEADERS = frozenset(
+    {
+        *("accept", "accept-encoding", "anthropic-beta", "anthropic-version", "content-type"),
+        *("http-referer", "openai-beta", "user-agent", "x-title"),
+    }
+)
+"""Request headers that are recorded; all others may hold a key."""
+_PRIVATE_HEADERS = frozenset(
+    {
+        *("anthropic-organization-id", "openai-organization", "openai-project"),
+        *("set-cookie", "set-cookie2"),
+    }
+)
+"""Response headers that are not recorded."""
+_PLAIN_QUERY = frozenset({"alt", "api-version", "beta"})
+_SMALL_BYTES = 65_536
+_WITHOUT_PAUSE_S = 0.004
+
+
+class HttpRecording:
+    """The file with all exchanges of one process. `open` creates it, and may be called again."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """`path` is as the user typed it; the file is not touched yet."""
+        self.path = Path(path)
+        self._fd: int | None = None
+        self._began = 0.0
+        self._exchanges = 0
+        self._notify: Callable[[str], None] = lambda _: None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether exchanges are recorded; a write that fails ends the recording."""
+        return self._fd is not None
+
+    def open(self, notify: Callable[[str], None]) -> str:
+        """Create the file, readable by its owner alone; returns a notice for the user, once.
+
+        `notify` gets a message when the file can't be written any more.
+
+        Raises:
+            ConfigError: the file exists, or can't be created.
+        """
+        if self._began:
+            self._notify = notify
+            return ""
+        self.path = self.path.absolute()
+        try:
+            self._fd = os.open(self.path, _FLAGS, 0o600)
+        except FileExistsError as error:
+            raise ConfigError(
+                f"--record {self.path}: this file exists already.", hint="Choose another name."
+            ) from error
+        except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+            why = getattr(error, "strerror", None) or error
+            raise ConfigError(
+                f"--record {self.path}: the file can't be created: {why}.",
+                hint="Choose a folder that you may write to.",
+            ) from error
+        self._began = time.monotonic()
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._write({"dirge_recording": VERSION, "dirge": __version__, "began": now})
+        if self._fd is None:
+            self._remove()
+            raise ConfigError(
+                f"--record {self.path}: the file can't be written.", hint="Is the disk full?"
+            )
+        self._notify = notify
+        return (
+            f"All requests to model services and their responses are recorded in {self.path}, "
+            "without keys. Check the file before you share it."
+        )
+
+    def forget(self) -> None:
+        """Remove the file if nothing was recorded, so that it can be created again."""
+        if self._fd is not None and not self._exchanges:
+            self._close()
+            self._remove()
+
+    def next_exchange(self) -> int:
+        """The number of the next exchange, from 1."""
+        self._exchanges += 1
+        return self._exchanges
+
+    def seconds(self) -> float:
+        """Seconds since the recording began."""
+        return round(time.monotonic() - self._began, 6)
+
+    def write(self, exchange: int, at: float, members: Mapping[str, Any]) -> None:
+        """Add a line about an exchange. Never raises: the run continues without a recording."""
+        self._write({"exchange": exchange, "at": at, **members})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._fd is None:
+            return
+        try:
+            # ASCII: half a surrogate pair and line separators cannot break a line.
+            rest = memoryview(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError as error:
+            self._close()
+            self._notify(
+                f"The recording {self.path} can't be written: {error.strerror}. "
+                "It ends here; the run continues."
+            )
+
+    def _remove(self) -> None:
+        self._began = 0.0
+        with suppress(OSError):
+            self.path.unlink()
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            with suppress(OSError):
+                os.close(fd)
+
+
+def begin_recording(
+    recording: HttpRecording | None, notify: Callable[[str], None], undo: ExitStack
+) -> tuple[str, ...]:
+    """Create the file, which `undo` removes while it is empty; returns notices for the user.
+
+    Raises:
+        ConfigError: the file exists, or can't be created.
+    """
+    if recording is None:
+        return ()
+    notice = recording.open(notify)
+    undo.callback(recording.forget)
+    return (notice,) if notice else ()
+
+
+def recording_client(
+    client: HttpClient, recording: HttpRecording | None, redact: Redact
+) -> HttpClient:
+    """`client`, which records if there is a recording."""
+    return client if recording is None else RecordingClient(client, recording, redact)
+
+
+class RecordingClient(HttpClient):
+    """An `HttpClient` that records; `of` returns the one for a service."""
+
+    def __init__(
+        self,
+        client: HttpClient,
+        recording: HttpRecording,
+        redact: Redact,
+        service: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._client = client
+        self._recording = recording
+        self._redact = redact
+        self._service = service or {}
+
+    def of(self, settings: ProviderSettings, wire: str) -> HttpClient:
+        service = {
+            "alias": settings.alias,
+            "type": settings.type,
+            "wire": wire,
+            "base_url": self._redact(settings.base_url),
+            "dialect": _changed_quirks(settings.quirks),
+        }
+        return RecordingClient(self._client, self._recording, self._redact, service)
+
+    async def post(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        connect_s: float = 30.0,
+        is_late: Callable[[], bool] = never_late,
+    ) -> HttpResponse:
+        if not self._recording.is_open:
+            return await self._client.post(url, headers=headers, body=body, connect_s=connect_s)
+        exchange = await self._begun("POST", url, headers, body, is_late=is_late)
+        try:
+            answer = await self._client.post(url, headers=headers, body=body, connect_s=connect_s)
+        except BaseException as error:
+            exchange.end(error)
+            raise
+        exchange.head(answer.status, answer.headers)
+        return _RecordedResponse(answer, exchange)
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_s: float,
+        max_bytes: int = MAX_BODY_BYTES,
+    ) -> FetchedResponse:
+        exchange = await self._begun(method, url, headers, body or b"", is_whole=True)
+        try:
+            fetched = await self._client.fetch(
+                method, url, headers=headers, body=body, timeout_s=timeout_s, max_bytes=max_bytes
+            )
+        except BaseException as error:
+            exchange.end(error)
+            raise
+        exchange.head(fetched.status, fetched.headers)
+        exchange.piece(fetched.body)
+        exchange.end()
+        return fetched
+
+    async def warm_up(self) -> None:
+        await self._client.warm_up()
+
+    def linger(self, task: asyncio.Task[None]) -> None:
+        self._client.linger(task)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _begun(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        is_whole: bool = False,
+        is_late: Callable[[], bool] = never_late,
+    ) -> "_ExchangeWriter":
+        exchange = _ExchangeWriter(self._recording, self._redact, is_late)
+        if len(body) < _SMALL_BYTES:
+            recorded = _recorded_body(body, self._redact)
+        else:
+            # A long history would block the event loop.
+            recorded = await asyncio.to_thread(_recorded_body, body, self._redact)
+        shown = {
+            name: self._redact(value) if name.lower() in _PLAIN_HEADERS else KEY
+            for name, value in headers.items()
+        }
+        exchange.write(
+            {
+                "service": self._service,
+                "method": method,
+                **({"whole": True} if is_whole else {}),
+                "url": self._redact(_without_key(url)),
+                "headers": shown,
+                **recorded,
+            }
+        )
+        return exchange
+
+
+class _ExchangeWriter:
+    """Writes one exchange."""
+
+    def __init__(
+        self, recording: HttpRecording, redact: Redact, is_late: Callable[[], bool]
+    ) -> None:
+        self._recording = recording
+        self._redact = redact
+        self._is_late = is_late
+        self._number = recording.next_exchange()
+        self._at = recording.seconds()
+        self._body = BodyRedactor(redact)
+        self._is_over = False
+
+    def write(self, members: Mapping[str, Any]) -> None:
+        self._recording.write(self._number, self._at, members)
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        self._at = self._recording.seconds()
+        shown = {
+            name.lower(): self._redact(value)
+            for name, value in headers.items()
+            if name.lower() not in _PRIVATE_HEADERS
+        }
+        self.write({"status": status, "headers": shown})
+
+    def piece(self, content: bytes) -> None:
+        if self._recording.is_open:
+            self._write_pieces(self._body.feed((self._recording.seconds(), content)))
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Write how the exchange ended: complete, with `error`, or closed by dirge."""
+        if self._is_over or not self._recording.is_open:
+            return
+        self._is_over = True
+        self._write_pieces(self._body.close())
+        self._at = self._recording.seconds()
+        if error is None:
+            self.write({"end": "complete"})
+        elif isinstance(error, TransportError):
+            self.write({"end": error.kind, "detail": self._redact(error.detail)})
+        elif isinstance(error, TimeoutError) or self._is_late():
+            self.write({"end": "timed out"})
+        else:
+            self.write({"end": "closed"})
+
+    def _write_pieces(self, pieces: Iterator[Piece]) -> None:
+        for at, content in pieces:
+            try:
+                members = {"text": content.decode()}
+            except UnicodeDecodeError:
+                members = {"base64": base64.b64encode(content).decode()}
+            self._recording.write(self._number, at, members)
+
+
+class _RecordedResponse:
+    """A response whose body is recorded as it is read."""
+
+    def __init__(self, answer: HttpResponse, exchange: _ExchangeWriter) -> None:
+        self._answer = answer
+        self._exchange = exchange
+        self.status = answer.status
+        self.headers = answer.headers
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(self._answer.chunks()) as chunks:
+                begun = time.monotonic()
+                async for chunk in chunks:
+                    self._exchange.piece(chunk)
+                    yield chunk
+                    if time.monotonic() - begun > _WITHOUT_PAUSE_S:
+                        # Chunks that have arrived already don't yield to the event loop.
+                        await asyncio.sleep(0)
+                        begun = time.monotonic()
+        except BaseException as error:
+            self._exchange.end(error)
+            raise
+        self._exchange.end()
+
+    async def aclose(self) -> None:
+        self._exchange.end(asyncio.CancelledError())
+        await self._answer.aclose()
+
+
+def _changed_quirks(quirks: Quirks) -> Mapping[str, Any]:
+    """The quirks that differ from the defaults."""
+    usual, names = Quirks(), [field.name for field in fields(quirks)]
+    values = {name: getattr(quirks, name) for name in names}
+    return {name: value for name, value in values.items() if value != getattr(usual, name)}
+
+
+def _recorded_body(body: bytes, redact: Redact) -> Mapping[str, Any]:
+    """The body as JSON, if it is JSON without its secrets; else as text."""
+    text = redact(body.decode("utf-8", "replace"))
+    try:
+        return {"body": json.loads(text)}
+    except (ValueError, RecursionError):
+        return {"body_text": text}
+
+
+def _without_key(url: str) -> str:
+    """The address without a key in its query."""
+    parts = urlsplit(url)
+    query = [
+        f"{name}={value if name in _PLAIN_QUERY else KEY}"
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    return urlunsplit(parts._replace(query="&".join(query), fragment=""))
