@@ -9,7 +9,7 @@ from typing import Any
 
 from dirge_py import slash
 from dirge_py.cli.flags import build_options, has_folder, key_from_stdin, load_settings
-from dirge_py.config.keys import key_file_notices
+from dirge_py.config.access import key_file_notices
 from dirge_py.frontend.print.json_lines import one_line
 from dirge_py.frontend.print.print_mode import (
     PolicyAsker,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
-from dirge_py.providers.setup_types import SetupService
+from dirge_py.providers.settings import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
 
@@ -194,7 +194,7 @@ def session_openers(
         return door(Path.cwd())
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
-        from dirge_py.config.keys import key_file_notices
+        from dirge_py.config.access import key_file_notices
         from dirge_py.sdk.build import build
         from dirge_py.sdk.model_notices import choice_notices
         from dirge_py.sdk.options import with_project

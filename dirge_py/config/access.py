@@ -1,17 +1,20 @@
-"""How to reach a provider: its address and its key, read when they are needed and kept nowhere.
+"""How to reach a provider: its address and its API key, which is read when it is needed.
 
-A model id without a provider belongs to the service whose ids begin like it.
+A key comes from the settings, the environment, or a private file. A model id without a provider
+belongs to the service whose ids begin like it.
 """
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import secrets
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.config.keys import read_key, resolve_key
 from dirge_py.config.provider_schema import ProviderEntry
 from dirge_py.config.schema import Config, all_entries, entry_of
 from dirge_py.config.services import (
@@ -24,22 +27,24 @@ from dirge_py.config.services import (
     ollama_url,
 )
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.own_file import Weakness, readable_by_others, weakness_of
 from dirge_py.lib.paths import from_home
 from dirge_py.types.errors import ConfigError, NoProvider
 
+_MAX_KEY_FILE_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
-    """A provider entry made ready for use."""
+    """How to reach a configured provider."""
 
     alias: str
     """The name that models are chosen by."""
     type: str
     """The provider type."""
     base_url: str | None = None
-    """Its address; None: the type's usual one."""
+    """Its address; None for a provider that needs none."""
     api_key: str | None = field(default=None, repr=False)
     """The key to send; None: none is needed."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -61,15 +66,19 @@ class ProviderAccess:
 
 
 def provider_access(config: Config, alias: str, *, is_main: bool = False) -> ProviderAccess:
-    """What is needed to talk to `alias`. `is_main`: flags about address and key mean it.
+    """How to reach `alias`. With `is_main` the flags for address and key apply to it.
 
     Raises:
-        NoProvider: its key is missing; the message names where it was looked for.
-        ConfigError: its address is not acceptable, or a file or variable it names is not there.
+        NoProvider: it has no key; the message names where the key should be.
+        ConfigError: its address is not acceptable, or a file or variable doesn't exist.
     """
     entry = entry_of(config, alias)
     url = _base_url(config, entry, alias, is_main=is_main)
-    key = _chosen_key(config) if is_main else None
+    chosen = config.origin.chosen
+    key: str | None = None
+    if is_main:
+        file = chosen.api_key_file
+        key = read_key(from_home(file)) if file else chosen.api_key
     key = key or _key(config, entry)
     if key is None and _needs_key(entry, url):
         place = key_place(config, alias)
@@ -78,6 +87,10 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
             f"Provider `{alias}` has no key: there is none in {place}.",
             hint=f"{fix}, or run `dirge config init`.",
         )
+    service = SERVICE_OF.get(entry.type)
+    dialect = service.dialect if service else {}
+    if entry.system_role:
+        dialect = {**dialect, "system_role": entry.system_role}
     return ProviderAccess(
         alias=alias,
         type=entry.type,
@@ -92,23 +105,16 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
         chunk_s=entry.chunk_s,
         keep_alive=entry.keep_alive,
         cache_ttl=entry.cache_ttl,
-        dialect=_dialect(entry),
+        dialect=dialect,
         script=_beside_config(config, entry.script),
     )
 
 
-def _dialect(entry: ProviderEntry) -> Mapping[str, Any]:
-    """How the service departs from its wire format, as far as that is known or was written down."""
-    service = SERVICE_OF.get(entry.type)
-    known = service.dialect if service else {}
-    return {**known, "system_role": entry.system_role} if entry.system_role else known
-
-
 def has_access(config: Config, alias: str) -> bool:
-    """Whether `alias` has the key it needs; nothing is asked over the network.
+    """Whether `alias` has the key it needs; makes no request.
 
-    What else is wrong with it is told when it is used: to pass over it would choose another service
-    than the person set up.
+    Other mistakes are reported when it is used: skipping it would choose another service than the
+    user set up.
     """
     if alias not in config.providers and not _is_at_hand(config, SERVICE_OF[alias]):
         return False
@@ -122,7 +128,7 @@ def has_access(config: Config, alias: str) -> bool:
 
 
 def _is_at_hand(config: Config, service: Service) -> bool:
-    """Whether a service that nobody configured may be used: it was named, found, or has a key."""
+    """Whether a service without an entry may be used: it was named, found, or may have a key."""
     named = bool(service.named_url(config.origin.environment)[0])
     if service.local:
         return named or service.type in (config.origin.found or {})
@@ -131,7 +137,7 @@ def _is_at_hand(config: Config, service: Service) -> bool:
 
 
 def is_custom(config: Config, alias: str) -> bool:
-    """Whether `alias` answers somewhere else than its type usually does, so with ids of its own."""
+    """Whether `alias` has another address than its type usually has, and so its own model ids."""
     entry = entry_of(config, alias)
     service = SERVICE_OF.get(entry.type)
     if service is None or entry.base_url is not None:
@@ -141,13 +147,13 @@ def is_custom(config: Config, alias: str) -> bool:
 
 
 def takes_any_id(config: Config, alias: str) -> bool:
-    """Whether no id is foreign to `alias`: it serves models of others, or names them itself."""
+    """Whether `alias` may serve any model id, as routers and servers of the user do."""
     service = SERVICE_OF.get(entry_of(config, alias).type)
     return is_custom(config, alias) or service is None or not service.families
 
 
 def key_place(config: Config, alias: str) -> str:
-    """Where the key of `alias` is looked for: a variable's name, a file, or the setting to add."""
+    """Where the key of `alias` should be: a variable, a file, or the setting to add."""
     entry = entry_of(config, alias)
     if entry.api_key_env:
         return entry.api_key_env
@@ -163,14 +169,14 @@ def key_place(config: Config, alias: str) -> str:
 
 
 def naming_variable(config: Config, service: Service) -> str:
-    """The variable by which the environment offers a service: its key's, else its address's."""
+    """The variable by which the environment offers a service: that of its key or its address."""
     environment = config.origin.environment
     key = next((name for name in service.key_env if environment.get(name)), None)
     return key or service.named_url(environment)[1]
 
 
 def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool) -> str | None:
-    """The flag's, the file's, else the usual variable's address, checked."""
+    """The address from the flag, the settings, or the usual variable, checked."""
     chosen = config.origin.chosen.base_url if is_main else None
     if chosen:
         return _accepted(chosen, "--base-url", entry.allow_insecure)
@@ -193,43 +199,37 @@ def _accepted(url: str, source: str, allow_insecure: bool) -> str:
     return url
 
 
-def _chosen_key(config: Config) -> str | None:
-    chosen = config.origin.chosen
-    if chosen.api_key_file:
-        return read_key(from_home(chosen.api_key_file))
-    return chosen.api_key
-
-
 def _key(config: Config, entry: ProviderEntry) -> str | None:
-    """The key from where the entry says, else from the usual variable."""
+    """The key from the place that the entry names, else from the usual variable."""
     environment = config.origin.environment
     file = _beside_config(config, entry.api_key_file)
     if entry.api_key_env or entry.api_key or file:
         return resolve_key(
             entry.api_key_env, entry.api_key, Path(file) if file else None, environment
         )
-    if entry.type not in SERVICE_OF or _leaves_home(entry.base_url):
+    # The usual key goes only to the service that it was made for, and to this machine.
+    is_elsewhere = entry.base_url is not None and not _is_local(entry.base_url)
+    if entry.type not in SERVICE_OF or is_elsewhere:
         return None
     names = SERVICE_OF[entry.type].key_env
     keys = (resolve_key(name, None, None, environment) for name in names)
     return next((key for key in keys if key is not None), None)
 
 
-def _leaves_home(base_url: str | None) -> bool:
-    """Whether the usual key would go to a service that it was not made for."""
-    return base_url is not None and not is_loopback(urlsplit(base_url).hostname or "")
+def _is_local(url: str) -> bool:
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
-    """Local servers mostly want none; where a key was named it is meant."""
+    """Local servers need none, unless the settings name one."""
     if entry.type in OFFLINE:
         return False
     if entry.api_key or entry.api_key_env or entry.api_key_file:
         return True
     service = SERVICE_OF.get(entry.type)
     if service is not None and service.local:
-        return False  # also on another machine of one's own
-    return url is None or not is_loopback(urlsplit(url).hostname or "")
+        return False  # also on another machine
+    return url is None or not _is_local(url)
 
 
 def _filled_in(value: str, environment: Mapping[str, str], source: str) -> str:
@@ -243,7 +243,7 @@ def _filled_in(value: str, environment: Mapping[str, str], source: str) -> str:
 
 
 def _beside_config(config: Config, path: str | None) -> str | None:
-    """A relative path in the settings is seen from the folder they lie in."""
+    """`path`, relative to the folder of the settings file."""
     if path is None:
         return None
     base = os.path.dirname(config.origin.path or "")
@@ -251,7 +251,7 @@ def _beside_config(config: Config, path: str | None) -> str | None:
 
 
 def owners_of(model: str) -> Sequence[Service]:
-    """The services whose own models are called like this; empty for a name that is nobody's."""
+    """The services whose own models have such ids; empty for an unknown id."""
     return [service for service in SERVICES if model.lower().startswith(service.families)]
 
 
@@ -259,7 +259,7 @@ def serving_alias(config: Config, model: str, default: str) -> str:
     """The provider for `model`, which no entry lists: `default`, or one of the model's family.
 
     Raises:
-        NoProvider: it is another service's model, and that one cannot be used.
+        NoProvider: it is a model of another service, which can't be used.
     """
     owners = owners_of(model)
     if not owners or entry_of(config, default).type in [owner.type for owner in owners]:
@@ -270,15 +270,14 @@ def serving_alias(config: Config, model: str, default: str) -> str:
     for alias in all_entries(config):
         if _serves(config, alias, owners) and has_access(config, alias):
             return alias
-    raise _foreign(config, model, owners)
+    raise foreign(config, model) or NoProvider(f"No provider serves `{model}`.")
 
 
 def foreign(config: Config, model: str) -> NoProvider | None:
-    """That `model` is of a service which cannot be used; None if it is nobody's."""
-    return _foreign(config, model, owners) if (owners := owners_of(model)) else None
-
-
-def _foreign(config: Config, model: str, owners: Sequence[Service]) -> NoProvider:
+    """The error for a `model` of a service that can't be used; None for an unknown id."""
+    owners = owners_of(model)
+    if not owners:
+        return None
     name = owners[0].label.partition(",")[0]
     place = key_place(config, owners[0].type)
     return NoProvider(
@@ -299,3 +298,120 @@ def _serves(config: Config, alias: str, owners: Sequence[Service]) -> bool:
 
 def _lists(models: Sequence[str], model: str) -> bool:
     return model in models or f"{model}:latest" in models
+
+
+class ApiKey(str):
+    """A key; its `repr` doesn't show it, so no dump of settings does."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Key('…')"
+
+
+def resolve_key(
+    api_key_env: str | None,
+    api_key: str | None,
+    key_file: Path | None,
+    environ: Mapping[str, str],
+) -> ApiKey | None:
+    """The first key of: `api_key` (with `${VAR}` filled in), the variable, the file.
+
+    None if the variable isn't set, or the file doesn't exist.
+
+    Raises:
+        ConfigError: the file exists but can't be read, or holds no usable key.
+    """
+    names = _VARIABLE.findall(api_key or "")
+    if api_key and all(environ.get(name) for name in names):
+        key = _VARIABLE.sub(lambda match: environ[match[1]], api_key).strip()
+        if key:
+            return ApiKey(key)
+    key = environ.get(api_key_env or "", "").strip()
+    if key:
+        return ApiKey(key)
+    return read_key(key_file) if key_file is not None and key_file.exists() else None
+
+
+def read_key(path: Path) -> ApiKey:
+    """The key in the file `path`, without blanks around it. Pipes (`<(pass show key)`) are fine.
+
+    Raises:
+        ConfigError: the file holds no key, or more than one line, or other users can write it:
+            they could see everything that is sent with a key of theirs.
+    """
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            weakness = weakness_of(str(path), status) if stat.S_ISREG(status.st_mode) else None
+            if weakness is not None:
+                raise ConfigError(
+                    f"The key file {path} {weakness.words}, so dirge doesn't use it.",
+                    hint=f"Run `{weakness.fix}`.",
+                )
+            text = file.read(_MAX_KEY_FILE_BYTES).decode("utf-8").strip()
+    except OSError as error:
+        raise ConfigError(
+            f"The key file {path} cannot be read: {error.strerror}.",
+            hint="Name a file that holds the key and nothing else.",
+        ) from error
+    except UnicodeDecodeError:
+        text = ""
+    if not text or not text.isprintable():
+        # The content isn't quoted: it may be half a key.
+        raise ConfigError(
+            f"The key file {path} holds no key.", hint="Write the key into it, as one line."
+        )
+    return ApiKey(text)
+
+
+def write_key(path: Path, key: str) -> None:
+    """Store `key` in `path`, readable by its owner alone; an older key is replaced atomically.
+
+    Raises:
+        ConfigError: it could not be stored; the file is unchanged.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+            file.write(key.strip().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise ConfigError(
+            f"The key could not be stored in {path}: {error.strerror}.",
+            hint="Set the provider's environment variable instead.",
+        ) from error
+
+
+def key_files(config: Config) -> Sequence[Path]:
+    """The key files that settings and flags name, whether or not they exist."""
+    folder = Path(config.origin.path).parent if config.origin.path else Path()
+    named = [entry.api_key_file for entry in all_entries(config).values() if entry.api_key_file]
+    if config.origin.chosen.api_key_file:
+        named.append(config.origin.chosen.api_key_file)
+    return [folder / from_home(name) for name in named]
+
+
+def open_key_files(config: Config) -> Iterator[tuple[Path, Weakness]]:
+    """The key files that other users can read."""
+    for path in key_files(config):
+        try:
+            weakness = readable_by_others(str(path)) if path.is_file() else None
+        except OSError:
+            continue  # reported where the key is used
+        if weakness is not None:
+            yield path, weakness
+
+
+def key_file_notices(config: Config) -> Sequence[str]:
+    """A line for each key file that other users can read, with the command that fixes it."""
+    return [
+        f"The key file {path} {weakness.words}. Run `{weakness.fix}`."
+        for path, weakness in open_key_files(config)
+    ]

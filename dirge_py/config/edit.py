@@ -10,8 +10,8 @@ from typing import Any
 import tomlkit
 from pydantic import ValidationError
 
+from dirge_py.config.access import write_key
 from dirge_py.config.key_lines import key_lines
-from dirge_py.config.keys import write_key
 from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import config_error

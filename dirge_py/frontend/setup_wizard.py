@@ -8,7 +8,7 @@ from typing import Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
 from dirge_py.config.services import base_url_problem, is_loopback
-from dirge_py.providers.setup_types import ProviderChoice, ProviderDraft, SetupService
+from dirge_py.providers.settings import ProviderChoice, ProviderDraft, SetupService
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError
 
@@ -56,9 +56,7 @@ async def set_up(
     while True:
         offers = await service.offers()
         lines = _offer_choices(offers, has_demo)
-        chosen = await prompter.pick(
-            f"Which provider? Typing narrows these {len(lines)}.", lines, ""
-        )
+        chosen = await prompter.pick(f"Choose a provider ({len(lines)}, type to filter)", lines, "")
         if chosen is None:
             return "given up"
         if chosen == _DEMO:
@@ -113,7 +111,7 @@ def _offer_detail(offer: ProviderChoice) -> str:
     if offer.standing == "key":
         return f"{set_key(offer)} is set"
     if offer.is_own:
-        return "OpenAI-compatible; its address is asked"
+        return "OpenAI-compatible; you enter its URL"
     return offer.base_url if offer.needs_key else f"does not answer at {offer.base_url}"
 
 
@@ -277,7 +275,9 @@ def _way_out(
     if error.status == 401 and _asks_for_key(offer):
         return "The key was refused.", Choice(id="key", label="another key")
     if error.kind in ("network", "proxy_page") or (error.status == 404 and _is_bare(offer, draft)):
-        title = "Nobody answered." if error.kind == "network" else "That is no address of models."
+        title = "That URL isn't a model API."
+        if error.kind == "network":
+            title = f"No response from {urlsplit(draft.base_url).netloc}."
         return title, Choice(id="address", label="another address")
     return "", None
 
@@ -293,7 +293,7 @@ async def _model(prompter: Prompter, offer: ProviderChoice, models: Sequence[str
         usual = offer.model if offer.model in models else models[0]
         choices = [Choice(id=_TYPE_IT, label="another one", detail="its id is typed")]
         choices[:0] = [Choice(id=model, label=model) for model in models]
-        title = f"Which model? Typing narrows these {len(models)}."
+        title = f"Choose a model ({len(models)}, type to filter)"
         chosen = await prompter.pick(title, choices, usual)
         if chosen != _TYPE_IT:
             return chosen

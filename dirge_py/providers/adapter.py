@@ -256,6 +256,9 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
     if call.key is None and call.base_url == service.base_url and not service.local:
         message = f"There is no API key for {endpoint.alias}."
         raise ProviderError(message, kind="auth", hint=endpoint.key_hint)
+    timeouts = settings.timeouts
+    if options.chunk_timeout_s is not None:
+        timeouts = replace(timeouts, chunk_s=options.chunk_timeout_s)
     call.json_cache.begin_request()
     return StreamRequest(
         endpoint=endpoint,
@@ -264,7 +267,7 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
         ),
         body=_encode_body(api_format.body(call), api_format.history, call.json_cache),
         framing=api_format.framing,
-        timeouts=settings.timeouts.silent_for(options.chunk_timeout_s),
+        timeouts=timeouts,
         total_s=options.request_timeout_s,
     )
 

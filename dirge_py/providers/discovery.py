@@ -1,14 +1,15 @@
 """Model servers on this machine, and the models that a service lists.
 
-Servers are looked for only where no other model could be used: a GET without any key, to loopback
-addresses alone, and no redirect is followed. Listing models is one GET, too; there the key goes
-where requests would go.
+dirge looks for servers only if no other model can be used: with a GET without a key, at loopback
+addresses only, and without following redirects. Listing models is a GET as well, with the key and
+to the address of the provider.
 """
 
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +18,6 @@ from dirge_py.config.models import local_types
 from dirge_py.config.schema import Config
 from dirge_py.config.services import (
     SERVICES,
-    Service,
     base_url_problem,
     check_base_url,
     is_loopback,
@@ -45,47 +45,45 @@ from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
 
 ADDRESSES_VARIABLE = "DIRGE_LOCAL_SERVERS"
-"""Addresses to ask instead of the usual ones, blanks between them; empty: none is asked."""
+"""Names addresses to ask instead of the usual ones, separated by blanks; empty: none is asked."""
 LIMIT_S = 0.3
 NAMED_LIMIT_S = 3.0
-"""Where a person named the addresses: something is there, if slow."""
+"""The limit for addresses that the user named, which may be slow."""
 _MAX_PROBE_BYTES = 1024 * 1024
 _OTHER = "openai"
 _BY_OWNER = {"vllm": "vllm", "llamacpp": "llamacpp", "organization_owner": "lmstudio"}
-"""What a server calls the owner of its models, by which it gives itself away."""
+"""The type of a server by the owner of its models."""
 
 
 def usual_addresses(environment: Mapping[str, str]) -> Sequence[str]:
-    """The base URLs to ask, all of this machine: an Ollama's ends in no path, others' do."""
+    """The base URLs to ask, all of this machine; that of an Ollama has no path."""
     if ADDRESSES_VARIABLE in environment:
-        places = environment[ADDRESSES_VARIABLE].split()
+        addresses = environment[ADDRESSES_VARIABLE].split()
     else:
-        places = [_usual_address(service, environment) for service in SERVICES if service.local]
-    return [place.rstrip("/") for place in places if _is_local_url(place)]
+        local = [(row, row.named_url(environment)[0]) for row in SERVICES if row.local]
+        addresses = [ollama_url(named) if named else row.base_url for row, named in local]
+    return [address.rstrip("/") for address in addresses if _is_local_url(address)]
 
 
 async def find_local_servers(
     environment: Mapping[str, str], client: HttpClient, *, limit_s: float | None = None
 ) -> Sequence[LocalServer]:
-    """The model servers that answer within `limit_s` seconds, all asked at once.
+    """The model servers that answer within `limit_s` seconds; all are asked at once.
 
-    By default that is `LIMIT_S`, or `NAMED_LIMIT_S` where `DIRGE_LOCAL_SERVERS` names them.
-
-    Told apart by what they say: whatever else listens at such an address is none of them. One that
-    only speaks like OpenAI is of the type `openai`.
+    The default limit is `LIMIT_S`, or `NAMED_LIMIT_S` if `DIRGE_LOCAL_SERVERS` names addresses.
+    The answers tell the type of a server; one that only speaks like OpenAI has the type `openai`.
     """
     await client.warm_up()
     if limit_s is None:
         limit_s = NAMED_LIMIT_S if environment.get(ADDRESSES_VARIABLE) else LIMIT_S
-    asked = [_probe(client, place, limit_s) for place in usual_addresses(environment)]
-    return [found for found in await asyncio.gather(*asked) if found is not None]
+    probes = [_probe(client, address, limit_s) for address in usual_addresses(environment)]
+    return [server for server in await asyncio.gather(*probes) if server is not None]
 
 
 def with_local_servers(config: Config, known: Mapping[str, LocalServer] | None = None) -> Config:
-    """The settings, with the local servers where a model is needed that only they could have.
+    """`config` with the local servers, if it needs a model that only they can have.
 
-    Asks them, or takes those that are `known`. May be called inside an event loop, which stands
-    still meanwhile.
+    Asks the servers, or takes those that are `known`. Blocks an event loop that it is called in.
     """
     types = local_types(config)
     if not types:
@@ -93,23 +91,15 @@ def with_local_servers(config: Config, known: Mapping[str, LocalServer] | None =
     if known is None:
         with ThreadPoolExecutor(1) as thread:
             found = thread.submit(asyncio.run, _find_servers(config.origin.environment)).result()
-        with_models = [each for each in found if each.models]
-        known = {each.type: each for each in reversed(with_models or found)}
+        with_models = [server for server in found if server.models]
+        known = {server.type: server for server in reversed(with_models or found)}
     usable = {name: known[name] for name in types if name in known}
     return config.with_origin(replace(config.origin, found=usable))
 
 
 async def _find_servers(environment: Mapping[str, str]) -> Sequence[LocalServer]:
-    client = HttpClient()
-    try:
+    async with aclosing(HttpClient()) as client:
         return await find_local_servers(environment, client)
-    finally:
-        await client.aclose()
-
-
-def _usual_address(service: Service, environment: Mapping[str, str]) -> str:
-    named, _ = service.named_url(environment)
-    return ollama_url(named) if named else service.base_url or ""
 
 
 def _is_local_url(url: str) -> bool:
@@ -137,14 +127,14 @@ async def _probe(client: HttpClient, place: str, limit_s: float) -> LocalServer 
 async def _fetch_json(client: HttpClient, url: str, limit_s: float) -> Any:
     """The JSON at `url`, None if there is none."""
     try:
-        got = await client.fetch(
+        response = await client.fetch(
             "GET",
             url,
             headers={"accept": "application/json", "user-agent": "dirge"},
             timeout_s=limit_s,
             max_bytes=_MAX_PROBE_BYTES,
         )
-        return json.loads(got.body) if got.status == 200 else None
+        return json.loads(response.body) if response.status == 200 else None
     except (TransportError, TimeoutError, ValueError, RecursionError):
         return None
 
@@ -207,27 +197,29 @@ _MAX_ID_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ModelListFormat:
-    """Where a format has its list, how it takes the key, and how it writes the list down."""
+    """How services of one wire format list their models."""
 
     path: str
+    """The path behind the base URL."""
     headers: Callable[[str], Mapping[str, str]]
+    """The headers that hold the key."""
     ids: Callable[[Any], Iterator[Any]]
+    """The model ids in the answer."""
 
 
 async def list_models(
     settings: ProviderSettings, client: HttpClient, *, wire: str, limit_s: float
 ) -> Sequence[str]:
-    """The ids of the service's models, as it lists them; `wire` is the format that it speaks.
+    """The ids of the service's models, as it lists them; `wire` is its wire format.
 
     Raises:
         ConfigError: its address is not acceptable.
-        ProviderError: it cannot be reached, refused, or gave no list. `status` 404 or 405: it
-            answers, and has no list to give.
+        ProviderError: it cannot be reached, refused, or has no list (`status` 404 or 405).
     """
     check_base_url(settings.base_url, settings.allow_insecure)
     listing = _MODEL_LISTS[wire]
     base_url = settings.base_url.rstrip("/")
-    # People copy either: the host, or the address with the version behind it.
+    # A base URL may hold the version, or not.
     version = base_url.rpartition("/")[2]
     path = listing.path.removeprefix(f"/{version}") if wire == "gemini" else listing.path
     url = base_url + path
@@ -246,20 +238,20 @@ async def list_models(
         raise ProviderError(
             f"{at.alias} ({at.host}) gave no list of models within {limit_s:g} s.",
             kind="network",
-            hint="Look whether it runs, and whether the address is right.",
+            hint="Check whether it runs, and whether the address is right.",
         ) from None
     return _parse_model_list(at, got, wire)
 
 
 def parse_model_ids(body: bytes, *, wire: str) -> Sequence[str]:
-    """The ids in a list of models. Raises ValueError: it is none."""
+    """The ids in a list of models. Raises ValueError if it isn't one."""
     try:
-        found = list(_MODEL_LISTS[wire].ids(json.loads(body)))
+        ids = list(_MODEL_LISTS[wire].ids(json.loads(body)))
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"no list of models ({error!r})") from error
-    if not all(isinstance(each, str) for each in found):
+    if not all(isinstance(name, str) for name in ids):
         raise ValueError("no list of models (an id is no text)")
-    usable = (each for each in found if 0 < len(each) <= _MAX_ID_CHARS and each.isprintable())
+    usable = (name for name in ids if 0 < len(name) <= _MAX_ID_CHARS and name.isprintable())
     return list(dict.fromkeys(usable))[:_MAX_MODELS]
 
 
@@ -271,7 +263,7 @@ def _parse_model_list(at: Endpoint, got: FetchedResponse, wire: str) -> Sequence
             kind="invalid_request",
             status=got.status,
             raw=at.redacted(text),
-            hint="Look whether `base_url` is right.",
+            hint="Check `base_url`.",
         )
     if got.status != 200:
         raise status_error(at, got.status, got.headers, text)
@@ -283,35 +275,34 @@ def _parse_model_list(at: Endpoint, got: FetchedResponse, wire: str) -> Sequence
         raise unreadable_error(at, str(error), text, "establish") from error
 
 
-def _of_data(body: Any) -> Iterator[Any]:
-    for each in body if isinstance(body, list) else body["data"]:
-        yield each["id"]
+def _openai_ids(body: Any) -> Iterator[Any]:
+    rows = body if isinstance(body, list) else body["data"]
+    return (row["id"] for row in rows)
 
 
-def _of_gemini(body: Any) -> Iterator[Any]:
-    for each in body["models"]:
-        if "generateContent" in each.get("supportedGenerationMethods", ["generateContent"]):
-            yield each["name"].removeprefix("models/")
+def _gemini_ids(body: Any) -> Iterator[Any]:
+    for row in body["models"]:
+        if "generateContent" in row.get("supportedGenerationMethods", ["generateContent"]):
+            yield row["name"].removeprefix("models/")
 
 
-def _of_ollama(body: Any) -> Iterator[Any]:
-    for each in body["models"]:
-        yield each["name"]
-
-
-_OPENAI_LIST = _ModelListFormat(path="/models", headers=bearer_header, ids=_of_data)
+_OPENAI_LIST = _ModelListFormat(path="/models", headers=bearer_header, ids=_openai_ids)
 _MODEL_LISTS: Mapping[str, _ModelListFormat] = {
     "openai": _OPENAI_LIST,
     "openai-responses": _OPENAI_LIST,
     "anthropic": _ModelListFormat(
         path="/v1/models?limit=1000",
         headers=lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
-        ids=_of_data,
+        ids=_openai_ids,
     ),
     "gemini": _ModelListFormat(
         path="/v1beta/models?pageSize=1000",
         headers=lambda key: {"x-goog-api-key": key},
-        ids=_of_gemini,
+        ids=_gemini_ids,
     ),
-    "ollama": _ModelListFormat(path="/api/tags", headers=bearer_header, ids=_of_ollama),
+    "ollama": _ModelListFormat(
+        path="/api/tags",
+        headers=bearer_header,
+        ids=lambda body: (row["name"] for row in body["models"]),
+    ),
 }

@@ -1,8 +1,8 @@
-"""The settings of one provider: address, key, time limits, and the quirks of its service."""
+"""The settings of one provider: address, key, time limits, the quirks of its service, its setup."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, replace
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelProfile, find_model_profile
@@ -10,10 +10,7 @@ from dirge_py.providers.catalog import ModelProfile, find_model_profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirks:
-    """How a service departs from the wire format it speaks; the defaults are the format's own ways.
-
-    The rows of known services (config/services.toml) hold these.
-    """
+    """How a service differs from its wire format. The values are in config/services.toml."""
 
     system_role: Literal["system", "developer", "user"] | None = None
     """The role of the system prompt; None: the format's usual one."""
@@ -40,7 +37,7 @@ class Quirks:
 
 
 def merge_bodies(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """`body` with the members of `more`; tables that both have are merged, `more` wins else."""
+    """`body` with the members of `more`, which wins; objects that both have are merged."""
     both = dict(body)
     for name, value in more.items():
         here = both.get(name)
@@ -51,15 +48,7 @@ def merge_bodies(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
 
 
 Redact: TypeAlias = Callable[[str], str]
-"""Text with every secret in it replaced; applied to whatever a service says before it is shown."""
-
-
-ModelProfileOf: TypeAlias = Callable[[str], ModelProfile]
-"""What is known of a model, by its id."""
-
-
-def _redact_nothing(text: str) -> str:
-    return text
+"""Replaces every secret in a text; applied to everything a service says before it is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,60 +60,117 @@ class StreamTimeouts:
     chunk_s: float = 300.0
     """Between two pieces of the answer."""
     tool_call_gap_s: float = 60.0
-    """Between two pieces while a tool call is half-written: a model that stops there is stuck."""
+    """Between two pieces of a tool call: a model that stops there is stuck."""
     connect_s: float = 30.0
-    """The share of `establish_s` that a connection may take."""
-
-    def silent_for(self, chunk_s: float | None) -> "StreamTimeouts":
-        """The same with another `chunk_s`; None: the very same."""
-        return self if chunk_s is None else replace(self, chunk_s=chunk_s)
+    """Until the connection is made; a part of `establish_s`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """One `[providers.<alias>]` entry, resolved. The key is in no repr."""
+    """One `[providers.<alias>]` entry, resolved. No repr shows the key."""
 
     alias: str
     """Its name in the settings."""
     type: str
     """The service, as in config/services.toml."""
     base_url: str = ""
-    """Empty: that of its wire format."""
+    """Its address; empty: that of its wire format."""
     api_key: str | None = field(default=None, repr=False)
-    """None: there is none; a call may bring its own."""
+    """The key; None for none. A call may bring its own."""
     key_place: str = ""
-    """Where the key came from, for people: a variable's name, or a file."""
+    """Where the key came from, for messages: a variable, or a file."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with every request, over those of the format."""
+    """Headers of every request; they replace those of the format."""
     allow_insecure: bool = False
     """Whether http to another machine is accepted."""
     max_output_tokens: int | None = None
-    """For calls that name no limit of their own."""
+    """The limit of calls that don't have their own."""
     timeouts: StreamTimeouts = field(default_factory=StreamTimeouts)
     """How long each silence may last."""
     quirks: Quirks = field(default_factory=Quirks)
-    """How the service departs from its wire format."""
-    profile_of: ModelProfileOf | None = None
-    """What is known of a model, by its id; None: the catalogue knows, for this `type`."""
+    """How the service differs from its wire format."""
+    profile_of: Callable[[str], ModelProfile] | None = None
+    """The profile of a model by its id; None: the one in the catalogue."""
     keep_alive: str | None = None
     """For Ollama: how long a model stays loaded."""
     cache_ttl: str | None = None
     """For Anthropic: how long what is cached is kept."""
     script: str | None = None
     """The file of a scripted provider, or the recording of a replayed one."""
-    redact: Redact = field(default=_redact_nothing, repr=False)
+    redact: Redact = field(default=lambda text: text, repr=False)
     """Removes secrets from text, besides the key itself."""
 
     def profile(self, model: str) -> ModelProfile:
-        """What is known of the model with this id."""
-        return (
-            self.profile_of(model)
-            if self.profile_of is not None
-            else find_model_profile(self.type, model)
-        )
+        """The profile of the model with this id."""
+        if self.profile_of is not None:
+            return self.profile_of(model)
+        return find_model_profile(self.type, model)
 
 
 def model_id(model: str) -> str:
-    """The service's own name of `alias/id`; an id may hold slashes itself (`or/qwen/q3`)."""
+    """The service's own id in `alias/id`; ids may hold slashes (`or/qwen/q3`)."""
     alias, slash, name = model.partition("/")
     return name if slash else alias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderChoice:
+    """A provider that the setup offers."""
+
+    type: str
+    """The service, as in config/services.toml."""
+    label: str
+    """Its name for people."""
+    standing: Literal["found", "key", "known"] = "known"
+    """`found` on this machine, its `key` is in the environment, or merely `known`."""
+    base_url: str = ""
+    """Its address; empty: the user enters it."""
+    key_env: tuple[str, ...] = ()
+    """Variables that usually hold its key."""
+    needs_key: bool = True
+    """Whether it needs a key."""
+    model: str = ""
+    """The suggested model; empty: none."""
+    models: tuple[str, ...] = ()
+    """The models of a server on this machine."""
+    is_own: bool = False
+    """Only its wire format is known: the user enters its address, key and name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderDraft:
+    """What the user entered in the setup: `key_env` or `key`, or neither of them."""
+
+    type: str
+    """The service, as in config/services.toml."""
+    alias: str
+    """Its name in the settings."""
+    model: str = ""
+    """The service's own id of the model; empty until it is chosen."""
+    base_url: str = ""
+    """Its address; empty: the usual one."""
+    allow_insecure: bool = False
+    """Whether http to another machine is accepted."""
+    key_env: str = ""
+    """The variable that holds the key."""
+    key: str = field(default="", repr=False)
+    """The key as the user typed it."""
+
+
+class SetupService(Protocol):
+    """Sets up a provider; `setup.ProviderSetup` is the implementation."""
+
+    async def offers(self) -> Sequence[ProviderChoice]:
+        """The providers to choose from, the likeliest first."""
+
+    async def models(self, draft: ProviderDraft) -> Sequence[str]:
+        """The models that the service lists. Raises DirgeError."""
+
+    async def try_out(self, draft: ProviderDraft) -> str:
+        """Make one small request; returns a message for the user. Raises DirgeError."""
+
+    def replaces(self, draft: ProviderDraft) -> bool:
+        """Whether the settings have a provider of that name. Raises ConfigError."""
+
+    def save(self, draft: ProviderDraft) -> str:
+        """Store it, the key in a file that only its owner can read; returns the path."""

@@ -1,9 +1,8 @@
 """Setting up a first provider: what can be chosen, one test request, and storing it."""
 
 import os
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from dirge_py.config.edit import has_provider, save_provider
@@ -20,8 +19,13 @@ from dirge_py.config.sources import LocalServer
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
-from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
-from dirge_py.providers.setup_types import ProviderChoice, ProviderDraft
+from dirge_py.providers.settings import (
+    ProviderChoice,
+    ProviderDraft,
+    ProviderSettings,
+    Quirks,
+    StreamTimeouts,
+)
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamOptions
@@ -29,29 +33,27 @@ from dirge_py.types.messages import user_text
 
 _OWN_TYPE = "openai"
 _OWN = "A server of your own or your company's"
-"""OpenAI itself is spoken to by its Responses, which is a line of its own."""
+"""The choice for other servers; OpenAI itself is the choice `openai-responses`."""
 
 _LISTING_S = 5.0
 _LOADING_S = 180.0
-"""A server of one's own may have to read the model from disk first."""
-
-_TIMEOUTS = StreamTimeouts(establish_s=30.0, chunk_s=30.0, tool_call_gap_s=30.0, connect_s=10.0)
+"""The server may have to read the model from disk first."""
 
 
 class ProviderSetup:
-    """Writes the first provider into the settings. `file` is `--config`, else the usual one."""
+    """Writes a provider into the settings file: `file`, or by default the usual one."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
 
     async def offers(self) -> Sequence[ProviderChoice]:
-        """What can be set up: what answers on this machine, what has its key, all the others."""
-        async with _client() as client:
+        """The providers to choose from: found on this machine, with a key, and all others."""
+        async with aclosing(HttpClient()) as client:
             found = await find_local_servers(os.environ, client)
-        offers = [_choice_of_server(each) for each in found]
-        known = [
-            _choice_of_service(each) for each in SERVICES if each.type not in _local_types(offers)
-        ]
+        offers = [_choice_of_server(server) for server in found]
+        # A server that merely speaks like a service is another one.
+        found_types = {offer.type for offer in offers if SERVICE_OF[offer.type].local}
+        known = [_choice_of_service(row) for row in SERVICES if row.type not in found_types]
         return [
             *offers,
             *sorted(known, key=lambda offer: (offer.standing != "key", not offer.is_own)),
@@ -64,19 +66,19 @@ class ProviderSetup:
             ConfigError: the address is not acceptable, or the key is not there.
             ProviderError: it could not be reached, refused, or lists none.
         """
-        async with _client() as client:
+        async with aclosing(HttpClient()) as client:
             return await list_models(
                 _settings(draft), client, wire=wire_of(draft.type), limit_s=_LISTING_S
             )
 
     async def try_out(self, draft: ProviderDraft) -> str:
-        """Make one small request; returns what to tell the person.
+        """Make one small request; returns a message for the user.
 
         Raises:
             ConfigError: the address is not acceptable, or the key is not there.
             ProviderError: the service could not be reached or refused.
         """
-        async with _client() as client:
+        async with aclosing(HttpClient()) as client:
             stream_fn = find_provider(wire_of(draft.type)).make(_settings(draft), client)
             context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
             options = StreamOptions(model=f"{draft.alias}/{draft.model}", max_output_tokens=64)
@@ -85,7 +87,7 @@ class ProviderSetup:
                     raise event.error
                 if isinstance(event, StreamDone):
                     return f"{draft.model} answered."
-        return f"{draft.model} said nothing, but the service accepted the request."
+        return f"{draft.model} answered nothing, but the service accepted the request."
 
     def replaces(self, draft: ProviderDraft) -> bool:
         """Whether the settings have a provider of that name already. Raises ConfigError."""
@@ -93,32 +95,18 @@ class ProviderSetup:
 
     def save(self, draft: ProviderDraft) -> str:
         """Store it as the default provider; returns where. Raises ConfigError, FileError."""
-        usual = SERVICE_OF[draft.type].base_url
-        written = save_provider(
+        is_usual = draft.base_url == SERVICE_OF[draft.type].base_url
+        file = save_provider(
             draft.alias,
             kind=draft.type,
             model=draft.model,
-            base_url=draft.base_url if draft.base_url != usual else None,
+            base_url=None if is_usual else draft.base_url,
             allow_insecure=draft.allow_insecure,
             api_key_env=draft.key_env or None,
             key=draft.key or None,
             file=self._file,
         )
-        return str(written)
-
-
-@asynccontextmanager
-async def _client() -> AsyncIterator[HttpClient]:
-    client = HttpClient()
-    try:
-        yield client
-    finally:
-        await client.aclose()
-
-
-def _local_types(offers: Sequence[ProviderChoice]) -> Collection[str]:
-    """The services that need no second line: a server that merely speaks like one is another."""
-    return [offer.type for offer in offers if SERVICE_OF[offer.type].local]
+        return str(file)
 
 
 def _choice_of_server(found: LocalServer) -> ProviderChoice:
@@ -137,7 +125,10 @@ def _choice_of_server(found: LocalServer) -> ProviderChoice:
 
 def _choice_of_service(service: Service) -> ProviderChoice:
     is_own = service.type == _OWN_TYPE
-    named = _named_url(service)
+    named, variable = service.named_url(os.environ)
+    named = ollama_url(named) if variable == "OLLAMA_HOST" else named
+    if base_url_problem(named):
+        named = ""
     has_key = any(os.environ.get(name) for name in service.key_env)
     return ProviderChoice(
         type=service.type,
@@ -149,13 +140,6 @@ def _choice_of_service(service: Service) -> ProviderChoice:
         model="" if is_own else service.default_model or "",
         is_own=is_own,
     )
-
-
-def _named_url(service: Service) -> str:
-    """The address that a variable names, where it is one that could be used."""
-    named, variable = service.named_url(os.environ)
-    url = ollama_url(named) if variable == "OLLAMA_HOST" else named
-    return "" if base_url_problem(url) else url
 
 
 def _settings(draft: ProviderDraft) -> ProviderSettings:
@@ -170,9 +154,12 @@ def _settings(draft: ProviderDraft) -> ProviderSettings:
         base_url=draft.base_url or SERVICE_OF[draft.type].base_url,
         allow_insecure=draft.allow_insecure,
         api_key=key or None,
-        key_place=draft.key_env or "the key that you typed",
+        key_place=draft.key_env or ("the key that you typed" if key else ""),
         quirks=Quirks(**SERVICE_OF[draft.type].dialect),
-        timeouts=replace(_TIMEOUTS, establish_s=_LOADING_S)
-        if SERVICE_OF[draft.type].local
-        else _TIMEOUTS,
+        timeouts=StreamTimeouts(
+            establish_s=_LOADING_S if SERVICE_OF[draft.type].local else 30.0,
+            chunk_s=30.0,
+            tool_call_gap_s=30.0,
+            connect_s=10.0,
+        ),
     )

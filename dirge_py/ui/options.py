@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dirge_py.frontend.session_opener import OpenFirst, OpenOther
-from dirge_py.providers.setup_types import SetupService
+from dirge_py.providers.settings import SetupService
 from dirge_py.ui.theme.styles import DEFAULT_THEME
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from dirge_py.config.keys import ApiKey, read_key, resolve_key, write_key
+from dirge_py.config.access import ApiKey, read_key, resolve_key, write_key
 from dirge_py.types.errors import ConfigError
 
 

@@ -60,8 +60,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config.toml"
 
 
-OWN = ("Which provider", "your company")
-DONE = ("Which provider", LEAVE)
+OWN = ("Choose a provider", "your company")
+DONE = ("Choose a provider", LEAVE)
 
 
 async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
@@ -76,7 +76,7 @@ async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
             ("Base URL", f" {url.removeprefix('http://')}/chat/completions "),
             ("Where is the key", "another variable"),
             ("Variable", "$CORP_KEY"),
-            ("Which model", "b"),
+            ("Choose a model", "b"),
             ("A name for it, as in NAME/b", "not a name"),
             ("A name for it", "work"),
         )
@@ -93,14 +93,14 @@ async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
 async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) -> None:
     with FakeService([REFUSED, LISTED, Say(text="ok")]) as service:
         person = Answers(
-            ("Which provider", "Mistral"),
+            ("Choose a provider", "Mistral"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
             ("Key", "sk-wrong"),
             ("The key was refused", ""),
             ("Where is the key", "type it"),
             ("Key", "sk-right"),
-            ("Which model", ""),
+            ("Choose a model", ""),
         )
         assert await person.set_up(file) == "stored"
     assert (file.parent / "keys" / "mistral").read_text() == "sk-right\n"
@@ -116,16 +116,16 @@ async def test_where_nobody_answers_or_only_a_website_does_another_address_is_as
             ("Base URL", "https://nobody.invalid/v1"),
             ("Where is the key", "type it"),
             ("Key", "sk"),
-            ("Nobody answered", "another address"),
+            ("No response from", "another address"),
             ("Base URL", f"http://127.0.0.1:{service.port}"),
             ("Where is the key", "wants none"),
-            ("no address of models", "another address"),
+            ("a model API", "another address"),
             ("Base URL", f"http://127.0.0.1:{service.port}"),
             ("Where is the key", "wants none"),
-            ("no address of models", "another address"),
+            ("a model API", "another address"),
             ("Base URL", ""),
             ("Where is the key", "wants none"),
-            ("Which model", ""),
+            ("Choose a model", ""),
             ("A name for it", ""),
         )
         assert await person.set_up(file) == "stored"
@@ -138,7 +138,7 @@ async def test_where_nobody_answers_or_only_a_website_does_another_address_is_as
 async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> None:
     with FakeService([REFUSED, Say(text="ok")]) as service:
         person = Answers(
-            ("Which provider", "Mistral"),
+            ("Choose a provider", "Mistral"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
             ("Key", "sk"),
@@ -156,11 +156,11 @@ async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) ->
             OWN,
             ("Base URL", service.openai_url),
             ("Where is the key", "wants none"),
-            ("Which model", "b"),
+            ("Choose a model", "b"),
             ("test request did not work", "again"),
             ("Base URL", ""),
             ("Where is the key", "wants none"),
-            ("Which model", ""),
+            ("Choose a model", ""),
             ("A name for it", "here"),
         )
         assert await person.set_up(file) == "stored"
@@ -181,7 +181,7 @@ async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) ->
         [OWN, ("Base URL", "https://x.example/v1"), ("Where is the key", LEAVE)],
         [OWN, ("Base URL", "https://x.example"), ("Where is", "type it"), ("Key", LEAVE)],
         [OWN, ("Base URL", "https://x.example"), ("Where is", "another"), ("Variable", " ")],
-        [("Which provider", "does not answer at http://127.0.0.1:1234"), ("Base URL", LEAVE)],
+        [("Choose a provider", "does not answer at http://127.0.0.1:1234"), ("Base URL", LEAVE)],
         [OWN, ("Base URL", "http://x.example/v1"), ("x.example can read", LEAVE)],
         [
             OWN,
@@ -201,11 +201,11 @@ async def test_leaving_a_question_leads_back_to_the_list_and_leaving_that_change
 async def test_leaving_after_a_test_that_failed_leads_back_too(file: Path) -> None:
     with FakeService([LISTED, REFUSED]) as service:
         person = Answers(
-            ("Which provider", "does not answer at http://127.0.0.1:1234"),
+            ("Choose a provider", "does not answer at http://127.0.0.1:1234"),
             ("Base URL", service.openai_url),
-            ("Which model", ""),
+            ("Choose a model", ""),
             ("test request did not work", LEAVE),
-            ("Which provider", "See it work"),
+            ("Choose a provider", "See it work"),
         )
         assert await person.set_up(file) == "demo"
     assert not file.exists()
@@ -215,10 +215,10 @@ async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that
     file: Path,
 ) -> None:
     person = Answers(
-        ("Which provider", "Ollama"),
+        ("Choose a provider", "Ollama"),
         ("Base URL", "http://ollama.invalid:11434"),
         ("between here and ollama.invalid can read", "all the same"),
-        ("Nobody answered", "go on"),
+        ("No response from", "go on"),
         ("Model id", "qwen3"),
         ("test request did not work", "keep"),
     )

@@ -372,7 +372,7 @@ async def fill_in(d: Desk, url: str, *, is_listed: bool) -> None:
     assert "sk-1" not in d.screen
     await d.pilot.press("enter")
     if is_listed:
-        await d.until(lambda: d.app.picker.has_focus and "Which model?" in d.screen)
+        await d.until(lambda: d.app.picker.has_focus and "Choose a model" in d.screen)
         await d.type("usu")
     else:
         await d.until(lambda: "Model id" in d.screen)
@@ -394,7 +394,7 @@ async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(room:
         setup = ProviderSetup(home / "config.toml")
         refusals = [NoProvider("no provider is configured.")]
         async with desk(room, opens=False, setup=lambda: setup, refusals=refusals) as d:
-            await d.until(lambda: d.app.picker.has_focus and "Which provider?" in d.screen)
+            await d.until(lambda: d.app.picker.has_focus and "Choose a provider" in d.screen)
             await d.type("company")
             await d.pilot.press("enter")
             await fill_in(d, url, is_listed=False)
@@ -436,7 +436,7 @@ async def test_what_is_at_hand_is_offered_before_what_is_merely_known(
             assert told[3].startswith("See it work without a model")
             assert len([line for line in told if line.startswith("Ollama")]) == 1
             await d.pilot.press("enter")
-            await d.until(lambda: "Which model?" in d.screen and "gemma3" in d.screen)
+            await d.until(lambda: "Choose a model" in d.screen and "gemma3" in d.screen)
             await d.pilot.press("down", "enter")
             await d.until(lambda: d.app.controller.conversation)
         assert service.requests[-1].json["model"] == "gemma3"

@@ -143,7 +143,7 @@ def test_ctrl_c_works_during_set_up(tmp_path: Path):
     terminal = Terminal(
         cwd=tmp_path, owns_it=True, DIRGE_MODEL="", OPENAI_API_KEY="", OPENAI_BASE_URL=""
     )
-    terminal.read_until("Which provider?")
+    terminal.read_until("Choose a provider")
     terminal.press("\x03\x03")
     assert terminal.finish() == 0
     assert left_on(terminal.output) == []

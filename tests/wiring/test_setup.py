@@ -4,8 +4,8 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.services import SERVICES
+from dirge_py.providers.settings import ProviderDraft
 from dirge_py.providers.setup import ProviderSetup
-from dirge_py.providers.setup_types import ProviderDraft
 from dirge_py.types.errors import ConfigError, ProviderError
 from tests.frontend.print.product import Product, Service
 from tests.providers.server import Raw, Say

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from dirge_py.config.access import key_place, provider_access
-from dirge_py.config.keys import key_files, open_key_files
+from dirge_py.config.access import key_files, key_place, open_key_files, provider_access
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model
 from dirge_py.config.paths import config_dir, config_file, state_dir
