@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.config.access import has_access, key_place, provider_access
-from dirge_py.config.key_lines import Path as KeyPath
-from dirge_py.config.key_lines import dotted
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.paths import config_file
+from dirge_py.config.problems import Path as KeyPath
+from dirge_py.config.problems import dotted
 from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.sources import Overrides
 from dirge_py.files.atomic import atomic_write
@@ -22,27 +22,29 @@ _STARTER = Path(__file__).parent / "starter.toml"
 
 @dataclass(frozen=True, slots=True)
 class ConfigReport:
-    """What a command says, and how the program exits."""
+    """The result of a command."""
 
     text: str
+    """What it prints."""
     exit_code: int = 0
+    """The exit code of the program."""
 
 
 def config_path(
     environment: Mapping[str, str] = os.environ, path: Path | None = None
 ) -> ConfigReport:
-    """Where the settings are, also when there is no file yet."""
+    """The path of the settings file, whether or not it exists."""
     return ConfigReport(str(path or config_file(environment)))
 
 
 def config_init(
     environment: Mapping[str, str] = os.environ, path: Path | None = None
 ) -> ConfigReport:
-    """Write a commented first file; one that exists is left alone.
+    """Write a commented first settings file.
 
     Raises:
-        ConfigError: there is one already.
-        FileError: it cannot be written.
+        ConfigError: the file exists.
+        FileError: it can't be written.
     """
     file = path or config_file(environment)
     if os.path.lexists(file):
@@ -62,11 +64,11 @@ def config_check(
 ) -> ConfigReport:
     """The state of the file, of each provider's address and key, and of each role's model.
 
-    Nothing is asked over the network. `around` adds the model servers of this machine, as a start
-    does. Exit code 0 when a run could start.
+    Makes no requests, but `around` may add the model servers of this machine, as a start does. The
+    exit code is 0 if a run could start.
 
     Raises:
-        ConfigError: the file itself is wrong.
+        ConfigError: the file is invalid.
     """
     config = around(load(environment=environment, path=path))
     lines = [config.origin.path or f"{config_file(environment)} (none: defaults are in force)"]
@@ -91,10 +93,7 @@ def config_show(
 ) -> ConfigReport:
     """Every setting in force as `key = value  # source`. Keys are named, never shown."""
     config = around(load(overrides, environment, path))
-    lines = [
-        f"{dotted(key)} = {_shown(key, value)}  # {_source(config, key)}"
-        for key, value in _leaves(config.model_dump(exclude_none=True), ())
-    ]
+    lines = [line for line, _ in _setting_lines(config)]
     chosen = config.origin.chosen
     try:
         choice = main_model(config)
@@ -107,45 +106,44 @@ def config_show(
 
 
 def changed_settings(config: Config) -> list[str]:
-    """What is set at all, as `key = value  # source`; keys are named, never shown."""
-    rows = (
-        (key, value, _source(config, key))
-        for key, value in _leaves(config.model_dump(exclude_none=True), ())
-    )
-    return [
-        f"{dotted(key)} = {_shown(key, value)}  # {source}"
-        for key, value, source in rows
-        if source != "default"
-    ]
+    """The settings without a default value, as `key = value  # source`. Keys are never shown."""
+    return [line for line, source in _setting_lines(config) if source != "default"]
+
+
+def _setting_lines(config: Config) -> Iterator[tuple[str, str]]:
+    """Each setting as a line, and its source."""
+    for key, value in _leaves(config.model_dump(exclude_none=True), ()):
+        # The source of an inline table or list is that of everything in it.
+        around = (key[:end] for end in range(len(key), 0, -1))
+        sources = (config.provenance.get(dotted(path)) for path in around)
+        source = next(filter(None, sources), "default")
+        yield f"{dotted(key)} = {_shown(key, value)}  # {source}", source
 
 
 def _provider_lines(config: Config) -> Iterator[str]:
-    """A line for each provider that could be used or was to be, and one for all the others."""
+    """A line for each provider that is configured or usable, and one for all others."""
     others = []
-    for alias in all_entries(config):
-        if alias in config.providers or has_access(config, alias):
-            yield _provider_line(config, alias)
-        else:
+    for alias, entry in all_entries(config).items():
+        if alias not in config.providers and not has_access(config, alias):
             others.append(alias)
+            continue
+        kind = "" if alias in config.providers else " (built in)"
+        start = f"provider {alias}{kind}: {entry.type}"
+        try:
+            access = provider_access(config, alias)
+        except NoProvider:
+            yield f"{start}, no key: set {key_place(config, alias)}"
+        except ConfigError as error:
+            yield f"{start}, {error}"
+        else:
+            key = f"key from {key_place(config, alias)}" if access.api_key else "no key needed"
+            yield f"{start}, {access.base_url or 'no address'}, {key}"
     if others:
         yield f"built in, not set up: {', '.join(others)}"
 
 
-def _provider_line(config: Config, alias: str) -> str:
-    entry = all_entries(config)[alias]
-    kind = "" if alias in config.providers else " (built in)"
-    try:
-        access = provider_access(config, alias)
-    except NoProvider:
-        return f"provider {alias}{kind}: {entry.type}, no key: set {key_place(config, alias)}"
-    except ConfigError as error:
-        return f"provider {alias}{kind}: {entry.type}, {error}"
-    key = f"key from {key_place(config, alias)}" if access.api_key else "no key needed"
-    return f"provider {alias}{kind}: {entry.type}, {access.base_url or 'no address'}, {key}"
-
-
 def _model_problems(config: Config) -> Iterator[ConfigError]:
-    """What is wrong with the configured providers and roles. A key may be absent: it is told."""
+    """The problems of configured providers and roles, without missing keys."""
     for alias in config.providers:
         try:
             provider_access(config, alias)
@@ -172,7 +170,7 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _shown(key: KeyPath, value: Any) -> str:
-    """The value as TOML writes it; a header's value may be a key and is masked."""
+    """The value as TOML writes it; headers are masked, because they may hold a key."""
     if "headers" in key:
         return '"…"'
     if isinstance(value, bool):
@@ -180,12 +178,3 @@ def _shown(key: KeyPath, value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_shown(key, item) for item in value) + "]"
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _source(config: Config, key: KeyPath) -> str:
-    """Where `key` was set: itself, or the inline table or list around it."""
-    while key:
-        if found := config.provenance.get(dotted(key)):
-            return found
-        key = key[:-1]
-    return "default"

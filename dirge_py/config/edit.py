@@ -1,9 +1,6 @@
-"""Changing the settings file, with its comments kept. Imported only when something is changed."""
+"""Changes the settings file and keeps its comments. Imported only for that: tomlkit is slow."""
 
-import contextlib
-import fcntl
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +8,15 @@ import tomlkit
 from pydantic import ValidationError
 
 from dirge_py.config.access import write_key
-from dirge_py.config.key_lines import key_lines
 from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
-from dirge_py.config.problems import config_error
+from dirge_py.config.problems import config_error, key_lines
 from dirge_py.config.schema import Config
 from dirge_py.files.atomic import atomic_write
+from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import ConfigError
 
+_LOCK_S = 60.0
 _OF_ITS_PLACE = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")
 
 
@@ -35,15 +33,18 @@ def save_provider(
 ) -> Path:
     """Write one provider into the settings file and make it the default; returns the file.
 
-    A `key` goes to `keys/<alias>` beside the file, for the owner alone, and the entry names that
-    file. What else stands there stays, comments too.
+    A `key` goes to `keys/<alias>` beside the file, readable by the owner alone, and the entry names
+    that file. Everything else in the file stays, comments too.
 
     Raises:
-        ConfigError: the file cannot be read or would not be valid afterwards; nothing changed.
-        FileError: it cannot be written.
+        ConfigError: the file can't be read or would be invalid afterwards; it is unchanged.
+        FileError: it can't be written.
     """
     file = file or config_file()
-    _refuse_odd_alias(alias)
+    if not alias.replace("-", "").replace("_", "").isalnum() or not alias.isascii():
+        raise ConfigError(
+            f"{alias!r} cannot name a provider.", hint="Use letters, digits, `-` and `_`."
+        )
     entry: dict[str, Any] = {
         "type": kind,
         "base_url": base_url,
@@ -60,7 +61,7 @@ def save_provider(
         providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
         is_new = alias not in providers
         table = providers.setdefault(alias, tomlkit.table())
-        # An address that stayed would be sent the new key, and a new one the old key.
+        # The old address must not get the new key, nor the new address the old key.
         for stale in _OF_ITS_PLACE:
             table.pop(stale, None)
         table.update({name: value for name, value in entry.items() if value is not None})
@@ -68,7 +69,7 @@ def save_provider(
             table.add(tomlkit.nl())
 
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(file):
+    with hold_lock(file.with_name(f".{file.name}.lock"), _LOCK_S):
         if key is not None:
             write_key(file.parent / "keys" / alias, key)
         edit_config(file, change)
@@ -82,13 +83,13 @@ def has_provider(alias: str, *, file: Path | None = None) -> bool:
 
 
 def save_rules(rules: Sequence[str], *, file: Path) -> Path:
-    """Append rules that allow (`op:pattern`, as shown) to the settings file; returns the file.
+    """Append rules that allow (`op:pattern`) to the settings file; returns the file.
 
-    A rule that stands there already, behind every one that asks, is not written twice.
+    A rule that is there already, behind every rule that asks, is not repeated.
 
     Raises:
-        ConfigError: the file cannot be read or would not be valid afterwards; nothing changed.
-        FileError: it cannot be written.
+        ConfigError: the file can't be read or would be invalid afterwards; it is unchanged.
+        FileError: it can't be written.
     """
 
     def change(document: tomlkit.TOMLDocument) -> None:
@@ -109,46 +110,22 @@ def save_rules(rules: Sequence[str], *, file: Path) -> Path:
             table["rule"] = entries
 
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(file):
+    with hold_lock(file.with_name(f".{file.name}.lock"), _LOCK_S):
         edit_config(file, change)
     return file
 
 
 def edit_config(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> None:
-    """Apply `change` to the file as it is now; the version before stays as `config.toml.bak`."""
+    """Apply `change` to the file; the version before it is kept as `config.toml.bak`."""
     old = read_text(file, may_be_absent=True)
-    parse(old or "", file)  # words with a line, before tomlkit complains in its own
+    parse(old or "", file)  # its errors have better messages than tomlkit's
     document = tomlkit.parse(old or "")
     change(document)
     new = f"{tomlkit.dumps(document).rstrip()}\n"
-    _refuse_invalid(new, file)
+    try:
+        Config.model_validate(parse(new, file))
+    except ValidationError as error:
+        raise config_error(error, file=str(file), lines=key_lines(new), sources={}) from None
     if old is not None:
         atomic_write(file.with_name(f"{file.name}.bak"), old.encode(), mode=0o600)
     atomic_write(file, new.encode(), mode=0o600)
-
-
-def _refuse_invalid(text: str, file: Path) -> None:
-    try:
-        Config.model_validate(parse(text, file))
-    except ValidationError as error:
-        raise config_error(error, file=str(file), lines=key_lines(text), sources={}) from None
-
-
-def _refuse_odd_alias(alias: str) -> None:
-    if not alias.replace("-", "").replace("_", "").isalnum() or not alias.isascii():
-        raise ConfigError(
-            f"{alias!r} cannot name a provider.", hint="Use letters, digits, `-` and `_`."
-        )
-
-
-@contextlib.contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """One writer at a time, also across processes. A lock of its own: the file is replaced."""
-    descriptor = os.open(
-        file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-    )
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Settings read, merged and checked: flags over environment over file over defaults."""
+"""Reads, merges and checks the settings: flags over environment over file over defaults."""
 
 import os
 import tomllib
@@ -8,16 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dirge_py.config.key_lines import dotted, key_lines
 from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.paths import config_file
-from dirge_py.config.problems import config_error
-from dirge_py.config.schema import Config, own_path
+from dirge_py.config.problems import config_error, dotted, key_lines, own_path
+from dirge_py.config.schema import Config
 from dirge_py.config.sources import Origin, Overrides, RequestedModel
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.types.errors import ConfigError
-from dirge_py.types.llm import ThinkingLevel
 
 _MAX_BYTES = 1024 * 1024
 
@@ -27,12 +25,12 @@ def load(
     environment: Mapping[str, str] = os.environ,
     path: Path | None = None,
 ) -> Config:
-    """All settings of this start. `path` is `--config`; the usual file may be absent, that one not.
+    """All settings of this start. `path` is `--config`, which must exist; the usual file need not.
 
-    A provider is looked for later (`models.main_model`): many commands need none.
+    The provider is chosen later (`models.main_model`), because many commands need none.
 
     Raises:
-        ConfigError: the file cannot be read or parsed, or holds something that is no setting.
+        ConfigError: the file can't be read or parsed, or is invalid.
     """
     overrides = overrides or Overrides()
     file = path or config_file(environment)
@@ -41,7 +39,10 @@ def load(
     set_keys = key_lines(text or "", with_tables=False)
     sources = {dotted(own_path(key)): f"{file}:{line}" for key, line in set_keys.items()}
     for key, (value, flag) in _flags(overrides).items():
-        if _put(settings, key, value):
+        table, _, name = key.partition(".")
+        values = settings.setdefault(table, {})
+        if isinstance(values, dict):  # validation reports anything else
+            values[name] = value
             sources[key] = flag
     try:
         config = Config.model_validate(settings)
@@ -58,14 +59,13 @@ def load(
 
 
 def read_text(file: Path, *, may_be_absent: bool) -> str | None:
-    """The text of the settings file, None if it is absent and may be.
+    """The text of the settings file; None if it doesn't exist and `may_be_absent`.
 
     Raises:
-        ConfigError: it is there and cannot be read, or others can write it. It is never taken for
-            an empty one.
+        ConfigError: it can't be read, or other users can write it.
     """
     try:
-        # A file that was named with `--config` is the person's choice, wherever it lies.
+        # A file named with `--config` may belong to another user.
         content = read_regular(file, _MAX_BYTES + 1, is_own=may_be_absent)
     except UnsafeFile as error:
         raise ConfigError(
@@ -95,7 +95,7 @@ def parse(text: str, file: Path) -> dict[str, Any]:
     """The tables of a TOML text.
 
     Raises:
-        ConfigError: with line and column, as `tomllib` says them.
+        ConfigError: it is invalid; the message has the line and column.
     """
     try:
         return tomllib.loads(text)
@@ -109,7 +109,7 @@ def parse(text: str, file: Path) -> dict[str, Any]:
 
 
 def _flags(given: Overrides) -> dict[str, tuple[Any, str]]:
-    """Dotted key → (value, flag) of every flag that stands for a setting and was given."""
+    """Dotted key → (value, flag) of each given flag that sets a setting."""
     named: dict[str, tuple[Any, str]] = {
         "permission.mode": (given.permission_mode, "--permission-mode"),
         "loop.max_turns": (given.max_turns, "--max-turns"),
@@ -128,23 +128,18 @@ def _flags(given: Overrides) -> dict[str, tuple[Any, str]]:
     return {key: entry for key, entry in named.items() if entry[0] is not None}
 
 
-def _put(settings: dict[str, Any], key: str, value: Any) -> bool:
-    """Set `table.key`; False where the file has no table there: validation names it."""
-    table, _, name = key.partition(".")
-    inner = settings.setdefault(table, {})
-    if not isinstance(inner, dict):
-        return False
-    inner[name] = value
-    return True
-
-
 def _chosen(given: Overrides, environment: Mapping[str, str]) -> RequestedModel:
+    if given.thinking is not None and given.thinking not in THINKING_LEVELS:
+        raise ConfigError(
+            f"--thinking: {given.thinking!r} is no level.",
+            hint=f"Use one of {', '.join(THINKING_LEVELS)}.",
+        )
     provider = given.provider or environment.get("DIRGE_PROVIDER") or None
     model = given.model or environment.get("DIRGE_MODEL") or None
     source = "--model" if given.model else "DIRGE_MODEL" if model else ""
     if given.provider:
-        # `--provider or -m openai/x` means the id `openai/x` there, not the alias openai; and a
-        # model that the environment names for another provider is not meant at all.
+        # `--provider or -m openai/x` means the id `openai/x` there, not the alias openai. A model
+        # that the environment names for another provider doesn't count.
         is_own = model is not None and model.startswith(f"{given.provider}/")
         if given.model and not is_own:
             model = f"{given.provider}/{given.model}"
@@ -154,16 +149,8 @@ def _chosen(given: Overrides, environment: Mapping[str, str]) -> RequestedModel:
         provider=provider,
         model=model,
         source=source or ("--provider" if given.provider else "DIRGE_PROVIDER" if provider else ""),
-        thinking=_level(given.thinking),
+        thinking=given.thinking,
         base_url=given.base_url,
         api_key=given.api_key,
         api_key_file=given.api_key_file,
-    )
-
-
-def _level(word: str | None) -> ThinkingLevel | None:
-    if word is None or word in THINKING_LEVELS:
-        return word
-    raise ConfigError(
-        f"--thinking: {word!r} is no level.", hint=f"Use one of {', '.join(THINKING_LEVELS)}."
     )

@@ -1,7 +1,8 @@
-"""Which model a name (`[alias/]id[:level]`) or a role means, given the providers there are."""
+"""The model that a name (`[alias/]id[:level]`) or a role means, given the configured providers."""
 
 import difflib
 from collections.abc import Collection
+from dataclasses import replace
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from dirge_py.config.access import (
 )
 from dirge_py.config.provider_schema import ProviderEntry
 from dirge_py.config.schema import Config, all_entries, entry_of
-from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, Service, is_loopback
+from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, is_loopback
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError, NoProvider
@@ -30,21 +31,21 @@ _PULL = {"ollama": " (`ollama pull qwen3`)"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A model as somebody wrote it."""
+    """The parts of a model name."""
 
     alias: str | None = None
     """The provider's alias; None: the default one."""
     id: str | None = None
     """The model's id; None: the provider's own model."""
     level: ThinkingLevel | None = None
-    """How much it shall think; None: as usual."""
+    """The thinking level; None: the usual one."""
 
 
 def parse_model(spec: str, aliases: Collection[str]) -> ModelSpec:
-    """`spec` taken apart.
+    """The parts of `spec`.
 
-    Ids may hold `/` and `:` themselves (`qwen/qwen3`, `qwen2.5:7b`), so only a known alias before
-    the first slash is an alias, and only a known level after the last colon is a level.
+    Ids may hold `/` and `:` (`qwen/qwen3`, `qwen2.5:7b`), so only a known alias before the first
+    slash is an alias, and only a known level after the last colon is a level.
     """
     name, colon, last = spec.strip().rpartition(":")
     level = last if colon and last in THINKING_LEVELS else None
@@ -65,59 +66,56 @@ class ModelChoice:
     id: str
     """The model's id, as its provider knows it."""
     level: ThinkingLevel = "off"
-    """How much it shall think."""
+    """The thinking level."""
     because: str = ""
-    """Why it was chosen, for a line to the person; may be empty."""
+    """Why it was chosen, for a notice; may be empty."""
 
     @property
     def name(self) -> str:
-        """`alias/id`, as `StreamOptions.model` wants it."""
+        """`alias/id`, as in `StreamOptions.model`."""
         return f"{self.alias}/{self.id}"
 
 
 def main_model(config: Config) -> ModelChoice:
-    """The model that does the work: flag, environment, `[roles] main`, default provider.
+    """The main model: from the flag, the environment, `[roles] main`, or the default provider.
 
     Raises:
-        NoProvider: nothing usable is configured and no key is set.
-        ConfigError: what was named does not exist.
+        NoProvider: no usable provider is configured and no key is set.
+        ConfigError: the provider that was named doesn't exist.
     """
-    chosen = config.origin.chosen
+    chosen, main = config.origin.chosen, config.roles.main
     spec = chosen.model
-    if spec is None and config.roles.main and _is_of(config, config.roles.main, chosen.provider):
-        spec = config.roles.main
+    if spec is None and main:
+        # A provider that the environment or a flag chose has its own model.
+        is_of_chosen = chosen.provider in (None, parse_model(main, _nameable(config)).alias)
+        spec = main if is_of_chosen else None
     choice = resolve_model(config, spec or "")
-    if chosen.thinking is None:
-        return choice
-    return ModelChoice(
-        alias=choice.alias, id=choice.id, level=chosen.thinking, because=choice.because
-    )
+    return choice if chosen.thinking is None else replace(choice, level=chosen.thinking)
 
 
 def resolve_model(config: Config, spec: str) -> ModelChoice:
     """The model that `[alias/]id[:level]` means.
 
-    A bare id belongs to the entry that lists it, else to the default provider, where
-    that one serves such models at all, else to a usable one of the id's own family.
+    A bare id belongs to the entry that lists it, else to the default provider if that may serve
+    such models, else to a usable provider of the id's family.
 
     Raises:
-        NoProvider: nothing is usable, or nothing that serves the id's family.
-        ConfigError: the alias is unknown, or it names no model.
+        NoProvider: no provider is usable, or none that serves the id's family.
+        ConfigError: the alias is unknown, or has no model.
     """
     parsed = parse_model(spec, _nameable(config))
-    because = ""
-    if parsed.alias is None:
+    alias, because = parsed.alias, ""
+    if alias is None:
         alias = _alias_listing(config, parsed.id)
         if alias is None:
             alias, because = _alias_for(config, parsed.id)
         _refuse_unknown_alias(config, parsed, alias)
-    else:
-        alias = parsed.alias
     entry = entry_of(config, alias)
+    usual_level = SERVICE_OF[entry.type].thinking if entry.type in SERVICE_OF else "off"
     return ModelChoice(
         alias=alias,
         id=parsed.id or _own_model(config, alias, entry),
-        level=parsed.level or entry.thinking or _usual_level(entry),
+        level=parsed.level or entry.thinking or usual_level,
         because=because,
     )
 
@@ -147,18 +145,17 @@ def usable_services(config: Config) -> list[str]:
 
 
 def local_types(config: Config) -> tuple[str, ...]:
-    """The local services that have to be asked before there is a model to begin with.
+    """The local services that have to be asked for models before there is a main model.
 
-    All of them where nothing is configured and no key is set; else those that were chosen and name
-    no model. Mostly there are none: then nothing has to be asked.
+    All of them if nothing is configured and no key is set; else those that were chosen without a
+    model. Mostly there are none.
     """
     try:
         main_model(config)
+        return ()
     except NoProvider:
         pass
     except ConfigError:
-        return ()
-    else:
         return ()
     local = [service.type for service in SERVICES if service.local]
     if not config.providers:
@@ -175,7 +172,7 @@ def local_types(config: Config) -> tuple[str, ...]:
 
 
 def _alias_for(config: Config, model: str | None) -> tuple[str, str]:
-    """The provider of an id that nobody lists, and why."""
+    """The provider of an id that no entry lists, and why."""
     try:
         alias, because = _default_alias(config)
     except NoProvider as error:
@@ -187,24 +184,27 @@ def _alias_for(config: Config, model: str | None) -> tuple[str, str]:
 
 
 def _default_alias(config: Config) -> tuple[str, str]:
-    """The provider of this start, and why, where nobody named it."""
+    """The provider of this start, and why, if no name chose it."""
     named = config.origin.chosen.provider or config.provider
     if named:
-        if named not in all_entries(config):
-            raise _unknown(config, named)
+        refuse_unknown(config, named)
         return named, ""
     main = parse_model(config.roles.main or "", _nameable(config)).alias
     if main:
         return main, ""
     if len(config.providers) == 1:
         return next(iter(config.providers)), ""
-    usable = [alias for alias in all_entries(config) if has_access(config, alias)]
-    if not usable:
-        raise _nothing(config)
-    return usable[0], _reason(config, usable[0])
+    alias = next((alias for alias in all_entries(config) if has_access(config, alias)), None)
+    if alias is None:
+        raise _nothing_usable(config)
+    if alias in config.providers:
+        return alias, f"{alias}: the first provider that has its key"
+    if found := (config.origin.found or {}).get(alias):
+        return alias, f"{alias}: it answers at {found.base_url}"
+    return alias, f"{alias}: {naming_variable(config, SERVICE_OF[alias])} is set"
 
 
-def _nothing(config: Config) -> NoProvider:
+def _nothing_usable(config: Config) -> NoProvider:
     places = [f"{alias}: {key_place(config, alias)}" for alias in config.providers]
     more = ", …" if len(places) > _MOST_NAMED else ""
     lacks = [f"no provider has its key ({', '.join(places[:_MOST_NAMED])}{more})"]
@@ -215,31 +215,34 @@ def _nothing(config: Config) -> NoProvider:
         lacks.append("no model server answers on this machine")
     hint = "`dirge config init` sets one up. `dirge demo` needs none."
     if config.origin.chosen.base_url:
-        hint = "Say what is spoken at --base-url: `--provider openai`, as a rule."
+        hint = "Name the API at --base-url; usually it is `--provider openai`."
     return NoProvider(
         f"There is no model to talk to: {', '.join(lacks[:-1])} and {lacks[-1]}.", hint=hint
     )
 
 
-def _reason(config: Config, alias: str) -> str:
-    if alias in config.providers:
-        return f"{alias}: the first provider that has its key"
-    if found := (config.origin.found or {}).get(alias):
-        return f"{alias}: it answers at {found.base_url}"
-    return f"{alias}: {naming_variable(config, SERVICE_OF[alias])} is set"
-
-
 def _nameable(config: Config) -> list[str]:
-    """Aliases that a spec may begin with.
+    """The aliases that a spec may begin with.
 
     With a router as the default provider, `anthropic/claude` is an id there; so the built-in names
-    count only when their own key is set, or when nothing else could be meant.
+    count only if their own key is set, or if nothing else could be meant.
     """
-    default = _likely(config)
-    has_router = default is not None and _is_router(config, default)
+    named = config.origin.chosen.provider or config.provider
+    entries = all_entries(config)
+    default = named
+    if not named and len(config.providers) == 1:
+        default = next(iter(config.providers))
+    elif not named and not config.providers:
+        default = next((alias for alias in entries if has_access(config, alias)), None)
+    has_router = False
+    if default in entries:
+        service = SERVICE_OF.get(entries[default].type)
+        # A service of the user's that was named counts as a router, too.
+        is_own = default == named and default in config.providers
+        has_router = bool(service and service.is_router) or (is_own and is_custom(config, default))
     return [
         alias
-        for alias in all_entries(config)
+        for alias in entries
         if alias in config.providers
         or alias == default
         or not has_router
@@ -247,30 +250,8 @@ def _nameable(config: Config) -> list[str]:
     ]
 
 
-def _likely(config: Config) -> str | None:
-    """The default provider, as far as it is known without looking at any model's name."""
-    named = config.origin.chosen.provider or config.provider
-    if named or len(config.providers) == 1:
-        return named or next(iter(config.providers))
-    if config.providers:
-        return None
-    return next((alias for alias in all_entries(config) if has_access(config, alias)), None)
-
-
-def _is_router(config: Config, alias: str) -> bool:
-    """Whether ids with slashes are the rule at `alias`: by what it is, or because it was named."""
-    entry = all_entries(config).get(alias)
-    if entry is None:
-        return False
-    service = SERVICE_OF.get(entry.type)
-    if service is not None and not service.local and not service.families:
-        return True
-    named = config.origin.chosen.provider or config.provider
-    return alias == named and alias in config.providers and is_custom(config, alias)
-
-
 def _alias_listing(config: Config, model: str | None) -> str | None:
-    """The configured alias that lists `model`, unless the default one does or takes any."""
+    """The configured alias that lists `model`; the one that was named comes first."""
     listing = [
         alias
         for alias, entry in config.providers.items()
@@ -281,12 +262,12 @@ def _alias_listing(config: Config, model: str | None) -> str | None:
 
 
 def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None:
-    """An id with a slash is an id only at a service of its own; else its front is a wrong alias."""
+    """Raise for an id with a slash whose front is rather a misspelled alias."""
     front, slash, _ = (parsed.id or "").partition("/")
     if not slash:
         return
     service = SERVICE_OF.get(entry_of(config, alias).type)
-    if service is not None and not service.local and not service.families:
+    if service is not None and service.is_router:
         return
     looks_like = difflib.get_close_matches(front, _nameable(config), 1, cutoff=0.8)
     if looks_like or not takes_any_id(config, alias):
@@ -294,7 +275,7 @@ def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None
 
 
 def refuse_unknown(config: Config, alias: str) -> None:
-    """Raises ConfigError, which says what may have been meant: there is no provider `alias`."""
+    """Raise a ConfigError that suggests another name if there is no provider `alias`."""
     if alias not in all_entries(config):
         raise _unknown(config, alias)
 
@@ -309,11 +290,6 @@ def _unknown(config: Config, alias: str) -> ConfigError:
     return ConfigError(f"There is no provider `{alias}`.", hint=hint)
 
 
-def _usual_level(entry: ProviderEntry) -> ThinkingLevel:
-    """How much the models of a service think where nobody says."""
-    return SERVICE_OF[entry.type].thinking if entry.type in SERVICE_OF else "off"
-
-
 def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
     if entry.model or entry.models:
         return entry.model or entry.models[0]
@@ -322,18 +298,13 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
     if listed := _listed(config, entry):
         return listed[0]
     service = SERVICE_OF.get(entry.type)
-    if entry.base_url is None and service is not None:
-        if service.default_model:
-            return service.default_model
-        raise _no_model(config, alias, service)
-    raise ConfigError(
-        f"Provider `{alias}` names no model.",
-        hint=f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`.",
-    )
-
-
-def _no_model(config: Config, alias: str, service: Service) -> NoProvider:
-    """A local service was named, and none of its models."""
+    if entry.base_url is not None or service is None:
+        raise ConfigError(
+            f"Provider `{alias}` names no model.",
+            hint=f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`.",
+        )
+    if service.default_model:
+        return service.default_model
     url = provider_access(config, alias).base_url or ""
     why, fix = "none is named", f"Name one: `-m {alias}/…`."
     if service.type in (config.origin.found or {}):
@@ -341,25 +312,20 @@ def _no_model(config: Config, alias: str, service: Service) -> NoProvider:
     elif is_loopback(urlsplit(url).hostname or ""):
         why = f"{service.label} does not answer at {url}"
         fix = f"Start it, or write its address into [providers.{alias}]."
-    return NoProvider(f"There is no model for `{alias}`: {why}.", hint=fix)
+    raise NoProvider(f"There is no model for `{alias}`: {why}.", hint=fix)
 
 
 def _listed(config: Config, entry: ProviderEntry) -> tuple[str, ...]:
-    """What a local server has listed, where this entry means that one."""
+    """The models of the local server that the entry means."""
     found = (config.origin.found or {}).get(entry.type)
     return found.models if found is not None and entry.base_url is None else ()
 
 
-def _is_of(config: Config, spec: str, provider: str | None) -> bool:
-    """Whether `spec` may stand although the environment or a flag chose `provider`."""
-    return provider in (None, parse_model(spec, _nameable(config)).alias)
-
-
 def unusable_roles(config: Config) -> list[str]:
-    """What to tell the person of roles that name no model, or one which cannot be used."""
+    """Notices about roles without a model, or with one that can't be used."""
     notices = []
     if config.loop.gates.goal and not config.roles.critic:
-        notices.append("[loop.gates] goal: nobody judges it. Name a model as [roles] critic.")
+        notices.append("[loop.gates] goal: no model checks it. Name one as [roles] critic.")
     for role, spec in config.roles.named():
         if not spec or role == "main":
             continue
@@ -371,18 +337,18 @@ def unusable_roles(config: Config) -> list[str]:
 
 
 def role_choice(config: Config, role: str) -> ModelChoice | None:
-    """The model that `[roles]` names for a role; None where it names none that can be used."""
+    """The model that `[roles]` names for a role; None if it names no usable one."""
     spec = getattr(config.roles, role)
     if not spec:
         return None
     try:
         return usable_choice(config, spec)
     except ConfigError:
-        return None  # the person was told at the start: `unusable_roles`
+        return None  # the start shows `unusable_roles`
 
 
 def usable_model(config: Config, role: str) -> str:
-    """`alias/id` of the model that a role stands for; empty where that cannot be used."""
+    """`alias/id` of the model for a role; empty if it can't be used."""
     if not getattr(config.roles, role):
         return main_model(config).name
     choice = role_choice(config, role)
@@ -390,12 +356,12 @@ def usable_model(config: Config, role: str) -> str:
 
 
 def level_of(choice: ModelChoice, spec: str) -> ThinkingLevel | None:
-    """How much the model of `spec` is to think; None where nobody said."""
+    """The thinking level that `spec` asks for; None if it doesn't."""
     return choice.level if choice.level != "off" or spec.endswith(":off") else None
 
 
 def usable_choice(config: Config, spec: str) -> ModelChoice:
-    """Raises ConfigError: it names no model, or one whose provider lacks its key or address."""
+    """The model of `spec`. Raises ConfigError if there is none, or its provider can't be used."""
     choice = resolve_model(config, spec)
     provider_access(config, choice.alias, is_main=choice.alias == main_model(config).alias)
     return choice

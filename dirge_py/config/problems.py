@@ -1,20 +1,23 @@
-"""What is wrong with the settings, in words with a place, and the setting somebody probably meant.
+"""What is wrong with the settings: the place, the problem, and the setting that was probably meant.
 
-Imported only when something is wrong.
+`key_lines` finds the line of each key in a TOML text, which `tomllib` doesn't tell.
 """
 
 import functools
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from dirge_py.config.key_lines import Path, dotted, line_of
-from dirge_py.config.schema import Config, own_path
+from dirge_py.config.schema import SEED_NAMES, Config
 from dirge_py.config.services import PROVIDER_TYPES
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 
+Path = tuple[str | int, ...]
+"""The place of a value: names of tables and keys, and indexes in arrays of tables."""
 _MOST_SHOWN = 10
 
 _WORDS = {
@@ -30,7 +33,7 @@ _WORDS = {
 }
 
 ANY = "*"
-"""Stands for a name that users choose (an alias, an action), in a key's path."""
+"""Stands for a name that the user chooses (an alias, an action) in the path of a setting."""
 
 KeyPath = tuple[str, ...]
 _LISTS = ("permission.rule", "guardrail", "reminder")
@@ -39,10 +42,11 @@ _LISTS = ("permission.rule", "guardrail", "reminder")
 def config_error(
     error: ValidationError, *, file: str, lines: Mapping[Path, int], sources: Mapping[str, str]
 ) -> ConfigError:
-    """Everything `error` complains about, one line each, with the place it was set."""
+    """All problems in `error`, one line each, with the place of the setting."""
     problems = []
     lines = {own_path(path): line for path, line in lines.items()}
-    for entry in sorted(error.errors(include_url=False), key=lambda e: _line(e, lines)):
+    entries = error.errors(include_url=False)
+    for entry in sorted(entries, key=lambda entry: line_of(_location(entry), lines) or 0):
         text, hint = _words(entry)
         problems.append((f"{_place(_location(entry), file, lines, sources)}: {text}.", hint))
     if len(problems) == 1:
@@ -51,10 +55,6 @@ def config_error(
     if len(problems) > _MOST_SHOWN:
         shown.append(f"… and {len(problems) - _MOST_SHOWN} more.")
     return ConfigError("\n".join(shown), hint="`dirge config check` looks again.")
-
-
-def _line(entry: Any, lines: Mapping[Path, int]) -> int:
-    return line_of(_location(entry), lines) or 0
 
 
 def _place(path: Path, file: str, lines: Mapping[Path, int], sources: Mapping[str, str]) -> str:
@@ -66,7 +66,7 @@ def _place(path: Path, file: str, lines: Mapping[Path, int], sources: Mapping[st
 
 
 def _location(entry: Any) -> Path:
-    """pydantic's path to the value, without the mark it adds when a table's key is faulty."""
+    """pydantic's path to the value, without the mark it adds for an invalid key."""
     location: Path = entry["loc"]
     return location[:-1] if location[-1:] == ("[key]",) else location
 
@@ -107,13 +107,13 @@ def _accepted(entry: Any, path: Path) -> str:
 
 @functools.cache
 def known_keys() -> tuple[KeyPath, ...]:
-    """All settings but no tables: `("loop", "max_turns")`, `("providers", "*", "type")`."""
+    """The paths of all settings: `("loop", "max_turns")`, `("providers", "*", "type")`."""
     schema = Config.model_json_schema()
     return tuple(_leaves(schema, schema.get("$defs", {}), ()))
 
 
 def nearest_key(table: KeyPath, key: str) -> str | None:
-    """What `key` in `table` was probably meant to be, in words to put after "did you mean"."""
+    """The setting that `key` in `table` was probably meant to be, with its table."""
     here = {path[len(table)] for path in known_keys() if matches(table, path)} - {ANY}
     if close := nearest(key, here):
         return f"`{close}`"
@@ -126,14 +126,14 @@ def nearest_key(table: KeyPath, key: str) -> str | None:
 
 
 def matches(table: KeyPath, path: KeyPath) -> bool:
-    """Whether the setting `path` lies somewhere in `table`."""
+    """Whether the setting `path` is in `table`, or in a table inside."""
     return len(path) > len(table) and all(
         part in (ANY, name) for part, name in zip(path, table, strict=False)
     )
 
 
 def table_name(table: KeyPath) -> str:
-    """`[providers.<name>]`, `[[permission.rule]]`, as written in the file."""
+    """The table as the file writes it: `[providers.<name>]`, `[[permission.rule]]`."""
     name = ".".join("<name>" if part == ANY else part for part in table)
     return f"[[{name}]]" if name in _LISTS else f"[{name}]"
 
@@ -152,7 +152,105 @@ def _leaves(node: dict[str, Any], types: dict[str, Any], path: KeyPath) -> list[
     values = node.get("additionalProperties") or next(
         iter(node.get("patternProperties", {}).values()), None
     )
-    # Headers are one setting whose names are the service's; the other open tables are ours.
+    # Headers are one setting; the keys of other open tables are settings.
     if values and path[-1] != "headers":
         return _leaves(values, types, (*path, ANY))
     return [path]
+
+
+def own_path(path: Path) -> Path:
+    """The path of the setting that is at `path` of a file, which may use one of `SEED_NAMES`."""
+    is_seed_name = path[:-1] in ((), ("plan",)) and path[-1:] and path[-1] in SEED_NAMES
+    return ("plan", SEED_NAMES[str(path[-1])]) if is_seed_name else path
+
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
+_KEY = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
+_PARTS = re.compile(_PART)
+_GAP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_HEADER = re.compile(rf"(?P<open>\[\[?)[ \t]*(?P<key>{_KEY})[ \t]*\]\]?")
+_ASSIGNMENT = re.compile(rf"(?P<key>{_KEY})[ \t]*=")
+_VALUE_PIECE = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}'''
+    r"""|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[\[{]|[\]}]|\n|[^"'#\[\]{}\n]+""",
+    re.DOTALL,
+)
+
+
+def key_lines(text: str, *, with_tables: bool = True) -> Mapping[Path, int]:
+    """The line (from 1) of every key and table header of a valid TOML text.
+
+    Keys inside inline tables are not listed; `line_of` falls back to the key around them.
+    """
+    lines: dict[Path, int] = {}
+    counts: dict[Path, int] = {}
+    table: Path = ()
+    for offset, is_header, is_array, key in _statements(text):
+        line = text.count("\n", 0, offset) + 1
+        path: Path = tuple(_unquoted(part) for part in _PARTS.findall(key))
+        if is_array:
+            counts[path] = counts.get(path, -1) + 1
+            path = (*path, counts[path])
+        table, path = (path, path) if is_header else (table, table + path)
+        if with_tables or not is_header:
+            lines.setdefault(path, line)
+    return lines
+
+
+def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
+    """The line of `path`, or of the nearest table or key around it that has one."""
+    while path:
+        if path in lines:
+            return lines[path]
+        path = path[:-1]
+    return None
+
+
+def dotted(path: Path) -> str:
+    """The path as text: `permission.rule[0].op`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _statements(text: str) -> Iterator[tuple[int, bool, bool, str]]:
+    """The (offset, is a header, is an array's header, key) of each statement that can be parsed."""
+    at = _after_gap(text, 0)
+    while at < len(text):
+        if header := _HEADER.match(text, at):
+            yield at, True, header["open"] == "[[", header["key"]
+            at = header.end()
+        elif assignment := _ASSIGNMENT.match(text, at):
+            yield at, False, False, assignment["key"]
+            at = _after_value(text, assignment.end())
+        else:
+            return
+        at = _after_gap(text, at)
+
+
+def _after_value(text: str, at: int) -> int:
+    depth = 0
+    while piece := _VALUE_PIECE.match(text, at):
+        at = piece.end()
+        if piece[0] in "[{":
+            depth += 1
+        elif piece[0] in "]}":
+            depth -= 1
+        elif piece[0] == "\n" and depth == 0:
+            break
+    return at
+
+
+def _unquoted(part: str) -> str:
+    if part[0] not in "\"'":
+        return part
+    try:
+        return str(tomllib.loads(f"key = {part}")["key"])
+    except tomllib.TOMLDecodeError:
+        return part  # reading the file will say what is wrong with it
+
+
+def _after_gap(text: str, at: int) -> int:
+    match = _GAP.match(text, at)
+    return match.end() if match else at

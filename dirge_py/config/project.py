@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from dirge_py.config.key_lines import Path, dotted, key_lines, line_of
 from dirge_py.config.load import parse
-from dirge_py.config.problems import config_error
+from dirge_py.config.problems import Path, config_error, dotted, key_lines, line_of
 from dirge_py.config.provider_schema import Table
 from dirge_py.config.schema import Config, PermissionRule, PluginEntry, ReminderTable
 from dirge_py.lib.nearest import nearest

@@ -19,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from dirge_py.config.key_lines import Path
 from dirge_py.config.provider_schema import (
     Bound,
     ModelEntry,
@@ -550,15 +549,6 @@ def with_own_names(settings: Any) -> Any:
         said.setdefault(key, shown)
     rest = {key: value for key, value in settings.items() if key not in SEED_NAMES}
     return {**rest, "plan": own}
-
-
-def own_path(path: Path) -> Path:
-    """Where the setting at `path` of a file belongs: `("plan", "enabled")` for a seed's name."""
-    if path[:1] == ("plan",) and len(path) == 2 and path[1] in SEED_NAMES:
-        return ("plan", SEED_NAMES[str(path[1])])
-    if len(path) == 1 and path[0] in SEED_NAMES:
-        return ("plan", SEED_NAMES[str(path[0])])
-    return path
 
 
 def _seed_values(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, Any]]:

@@ -1,7 +1,4 @@
-"""The services that work without a `[providers]` entry, and which addresses are acceptable.
-
-The data is services.toml.
-"""
+"""The services that work without a `[providers]` entry (services.toml), and their addresses."""
 
 import ipaddress
 import tomllib
@@ -16,19 +13,19 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import ThinkingLevel
 
 OFFLINE = ("scripted", "replay")
-"""Types that talk to nobody."""
+"""Types that make no requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A provider type with its usual variables: a row of services.toml."""
+    """A row of services.toml: a provider type and its defaults."""
 
     type: str
-    """Its name, which is also its alias when none is written."""
+    """Its name, which is also its alias by default."""
     speaks: str
     """The wire format it speaks."""
     label: str
-    """How people know it."""
+    """Its name for people."""
     base_url: str
     """Its usual address."""
     key_env: tuple[str, ...] = ()
@@ -38,25 +35,25 @@ class Service:
     default_model: str | None = None
     """The model used when none is named."""
     thinking: ThinkingLevel = "off"
-    """How much its models think unless a level is named."""
+    """The thinking level of its models, unless another is named."""
     families: tuple[str, ...] = ()
-    """How the ids of its own models begin."""
+    """What the ids of its own models begin with."""
     local: bool = False
-    """It runs on this machine and wants no key."""
+    """Whether it runs on this machine and needs no key."""
     only_at_home: bool = False
-    """It is chosen by itself only at its usual address."""
+    """Whether it is chosen automatically only at its usual address."""
     dialect: Mapping[str, Any] = field(default_factory=dict)
     """Differences from the wire format."""
 
+    @property
+    def is_router(self) -> bool:
+        """Whether it serves models of others, whose ids hold slashes."""
+        return not self.local and not self.families
+
     def named_url(self, environment: Mapping[str, str]) -> tuple[str, str]:
-        """The address that a variable names, and that variable; both empty where none does."""
+        """The address that a variable names, and that variable; both empty if none is set."""
         named = ((environment.get(name, ""), name) for name in self.base_url_env)
         return next((pair for pair in named if pair[0]), ("", ""))
-
-
-def _read() -> tuple[Service, ...]:
-    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-    return tuple(_service(name, row) for name, row in rows.items())
 
 
 def _service(name: str, row: Mapping[str, Any]) -> Service:
@@ -64,22 +61,23 @@ def _service(name: str, row: Mapping[str, Any]) -> Service:
     return Service(type=name, **fields)
 
 
-SERVICES: tuple[Service, ...] = _read()
-"""In the order in which one is chosen when nothing is configured and several keys are set."""
+_ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+SERVICES = tuple(_service(name, row) for name, row in _ROWS.items())
+"""All services; if nothing is configured, the first with a key is chosen."""
 SERVICE_OF = {service.type: service for service in SERVICES}
 PROVIDER_TYPES = (*SERVICE_OF, *OFFLINE)
 
 
 def wire_of(provider_type: str) -> str:
-    """The format that a provider type speaks: its own name, but for services that follow others."""
+    """The wire format that a provider type speaks."""
     service = SERVICE_OF.get(provider_type)
     return service.speaks if service else provider_type
 
 
 def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
-    """Why `url` cannot be used as a `base_url`, None if it can.
+    """Why `url` can't be a `base_url`; None if it can.
 
-    Keys travel to it: so https, or http to this machine, or http because somebody says so.
+    Keys are sent to it, so it needs https, unless it is on this machine or `allow_insecure`.
     """
     try:
         parts = urlsplit(url)
@@ -96,10 +94,12 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
 
 
 def check_base_url(url: str, allow_insecure: bool = False) -> None:
-    """Accept https anywhere and http to this machine; other http only if `allow_insecure`.
+    """Accept https anywhere and http to this machine; other http only with `allow_insecure`.
+
+    Stricter than `base_url_problem`, which also accepts what older settings hold.
 
     Raises:
-        ConfigError: naming what is wrong with `url`. Keys would travel readable otherwise.
+        ConfigError: `url` is not acceptable; the message says why.
     """
     try:
         parts = urlsplit(url)
@@ -128,7 +128,7 @@ def check_base_url(url: str, allow_insecure: bool = False) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` can only mean this machine, without asking a name server."""
+    """Whether `host` is this machine, without asking a name server."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -138,9 +138,9 @@ def is_loopback(host: str) -> bool:
 
 
 def ollama_url(host: str) -> str:
-    """The address that `OLLAMA_HOST` means: a host, a host with its port, or a URL.
+    """The address that `OLLAMA_HOST` means: a host, a host with a port, or a URL.
 
-    A server listens at `0.0.0.0`; asked is this machine.
+    `0.0.0.0`, at which a server listens, means this machine.
     """
     scheme, slashes, rest = host.strip().rpartition("://")
     place, slash, path = rest.partition("/")

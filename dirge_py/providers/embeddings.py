@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.config.access import has_access, key_place, provider_access
+from dirge_py.config.access import has_access
 from dirge_py.config.models import main_model
 from dirge_py.config.schema import Config, all_entries, entry_of
 from dirge_py.config.services import SERVICE_OF, check_base_url, wire_of
@@ -27,8 +27,9 @@ from dirge_py.lib.redaction import Redactor
 from dirge_py.providers import errors
 from dirge_py.providers.client import HttpClient, TransportError, bearer_header, request_headers
 from dirge_py.providers.errors import Endpoint, endpoint_of
+from dirge_py.providers.models import provider_settings
 from dirge_py.providers.ollama import explain_error
-from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.providers.stream_parser import as_object, as_objects, parse_json
 from dirge_py.types.errors import ConfigError, ProviderError
 
@@ -340,20 +341,7 @@ def configured_embeddings(
             if able
             else f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}.",
         )
-    access = provider_access(config, chosen, is_main=True)
-    redactor = Redactor()
-    redactor.add(access.api_key)
-    settings = ProviderSettings(
-        alias=chosen,
-        type=access.type,
-        base_url=access.base_url or "",
-        api_key=access.api_key,
-        key_place=key_place(config, chosen),
-        headers=access.headers,
-        allow_insecure=access.allow_insecure,
-        timeouts=StreamTimeouts(establish_s=config.timeouts.establish_s),
-        redact=redactor.redact,
-    )
+    settings = provider_settings(config, chosen, Redactor(), is_main=True)
     return EmbeddingProvider(wire, settings, http, each=each)
 
 

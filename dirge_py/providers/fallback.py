@@ -1,4 +1,4 @@
-"""Another model for a call that cannot be made with the one that was chosen."""
+"""Fallback models for calls that the chosen model's service can't answer."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
@@ -24,25 +24,26 @@ from dirge_py.types.llm import (
 )
 
 _ANSWER_EVENTS = (TextDelta, ThinkingDelta, CompactionDone)
-"""What was shown, or stored: after it no other model may begin again."""
+"""Events that were shown or stored: after them no other model may start over."""
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackModel:
-    """A model (`alias/id`) to ask instead; `level` None: it thinks as much as the other would."""
+    """A model that is asked instead of another."""
 
     model: str
+    """The model, as `alias/id`."""
     level: ThinkingLevel | None = None
+    """Its thinking level; None: the level of the call."""
 
 
 class FallbackChain:
-    """Asks the models of `fallbacks`, in their order, where the one that was asked is out of reach.
+    """Asks the models of `fallbacks` in order while the one before is out of reach.
 
-    That is an error of `OUT_OF_REACH_KINDS` before anything was said; `inner` makes its own retries
-    before. Who did not answer is not asked again before `begin_run`, unless nobody is left.
-    `notify` hears of each change before the next model is asked; one that cannot hold an answer to
-    a schema (`holds_schema`) is not asked to. When nobody answers, the error
-    names all that were asked, and is of the kind that the first of them gave.
+    Out of reach means an error of `OUT_OF_REACH_KINDS` before any text, after the retries of
+    `inner`. Such a model isn't asked again until `begin_run`, unless no other is left. `notify`
+    gets a message before each change. A model gets the schema of the answer only if it
+    `holds_schema`. If all models fail, the error names them, and has the kind of the first error.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class FallbackChain:
         self._out_of_reach: set[str] = set()
 
     def begin_run(self) -> None:
-        """From now on the chosen model is tried first again."""
+        """Try the chosen model first again."""
         self._out_of_reach.clear()
 
     async def stream(
@@ -73,10 +74,8 @@ class FallbackChain:
             attempt = _Attempt(candidate.model, is_fallback=candidate.model != options.model)
             if attempt.is_fallback:
                 yield StreamStart(stand_in=candidate.model)
-            candidate_options = self._options_for(options, candidate)
-            async with aclosing(
-                attempt.pass_on(self._inner(context, candidate_options, signal))
-            ) as events:
+            answer = self._inner(context, self._options_for(options, candidate), signal)
+            async with aclosing(attempt.pass_on(answer)) as events:
                 async for event in events:
                     yield event
             if attempt.error is None:
@@ -91,19 +90,19 @@ class FallbackChain:
             if signal.aborted or not is_out_of_reach or not candidates:
                 yield StreamError(_combined_error(failures))
                 return
-            words = f"{candidate.model} cannot be reached ({attempt.error.message})"
-            self._notify(f"{words} {candidates[0].model} is asked instead, until the next prompt.")
+            problem = f"{candidate.model} can't be reached ({attempt.error.message})"
+            self._notify(f"{problem} Using {candidates[0].model} until the next prompt.")
             if attempt.has_begun:
-                # The calls that it began to write never ran; whoever listens drops them.
+                # The calls that it began never ran; listeners drop them.
                 yield StreamRetry(attempt=len(failures), delay_ms=0, error=attempt.error.message)
 
     def _candidates(self, options: StreamOptions) -> list[FallbackModel]:
-        others = [one for one in self._fallbacks if one.model != options.model]
-        known = [FallbackModel(options.model), *others]
-        return [one for one in known if one.model not in self._out_of_reach] or known
+        others = [fallback for fallback in self._fallbacks if fallback.model != options.model]
+        models = [FallbackModel(options.model), *others]
+        return [model for model in models if model.model not in self._out_of_reach] or models
 
     def _options_for(self, options: StreamOptions, candidate: FallbackModel) -> StreamOptions:
-        """The same question for another model; keys and headers stay with whom they were for."""
+        """The options for another model; keys and headers go only to the provider they are for."""
         if candidate.model == options.model:
             return options
         is_elsewhere = candidate.model.partition("/")[0] != options.model.partition("/")[0]
@@ -113,7 +112,7 @@ class FallbackChain:
             thinking_level=candidate.level or options.thinking_level,
             api_key=None if is_elsewhere else options.api_key,
             headers={} if is_elsewhere else options.headers,
-            # What it says is looked at afterwards, whoever answers.
+            # The answer is checked afterwards in any case.
             response_schema=options.response_schema
             if self._holds_schema(candidate.model)
             else None,
@@ -121,7 +120,7 @@ class FallbackChain:
 
 
 class _Attempt:
-    """One model's answer, as far as it came."""
+    """One model's answer, as far as it arrived."""
 
     def __init__(self, model: str, *, is_fallback: bool) -> None:
         self.model = model
@@ -131,7 +130,7 @@ class _Attempt:
         self.has_begun = False
 
     async def pass_on(self, events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent]:
-        """The events but for an error, which is kept instead."""
+        """The events without the error, which becomes an attribute."""
         async with closing(events):
             async for event in events:
                 match event:
@@ -151,7 +150,7 @@ class _Attempt:
 
 
 def _combined_error(failures: Sequence[tuple[str, ProviderError]]) -> ProviderError:
-    """One error for all of them. Whoever mends requests has to see what the last one minded."""
+    """One error for all models. An invalid request is that of the last model."""
     (_, first), (_, last) = failures[0], failures[-1]
     if len(failures) == 1 or last.kind == "aborted":
         return last

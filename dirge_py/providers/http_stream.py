@@ -1,9 +1,9 @@
-"""One request and its streamed answer: the time limits, the abort, and every way it can break.
+"""One request and its streamed answer: time limits, abort, and all errors.
 
-A task of its own (`_StreamingCall.run`) does all the waiting: it connects, reads, parses, and puts
-batches of events into a queue. The generator that the loop reads from only empties the queue, so
-that a slow reader never looks like a silent service. An abort ends the generator and cancels the
-task, which closes the connection.
+A task (`_StreamingCall.run`) does all the waiting: it connects, reads, parses, and puts batches of
+events into a queue. The generator that the loop reads only empties the queue, so that a slow reader
+never looks like a silent service. An abort ends the generator and cancels the task, which closes
+the connection.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
-from dirge_py.providers.client import HttpClient, TransportError
+from dirge_py.providers.client import MAX_BODY_BYTES, HttpClient, TransportError
 from dirge_py.providers.errors import Endpoint
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
@@ -26,41 +26,40 @@ from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import StreamError, StreamEvent
 
 Framing = Literal["events", "lines"]
-"""Server-sent events, or one JSON object a line."""
-MAX_BODY_BYTES = 32 * 1024 * 1024
+"""Server-sent events, or one JSON object per line."""
 _MAX_ERROR_BODY_BYTES = 64 * 1024
 _ERROR_BODY_S = 5.0
 _BATCHES_AHEAD = 256
 _BATCH_SIZE = 32
-# A service that said everything but does not hang up is not waited for.
+# The limits after the end of an answer, for a service that keeps the connection open.
 _SETTLE_S = 5.0
 _DRAIN_S = 1.0
 _NO_STREAM: Mapping[Framing, frozenset[bytes]] = {
     "events": frozenset({b"{", b"[", b"<"}),
     "lines": frozenset({b"[", b"<"}),
 }
-"""What no stream begins with, whatever its content type says; web pages and whole answers do."""
+"""What web pages and whole answers begin with, but no stream does."""
 _BLANK = b" \t\r\n\xef\xbb\xbf"
-# What `json.loads` does, without its look at blanks around: a third of the cost of a small event.
+# `json.loads` without its check for blanks, which is a third of the cost of a small event.
 _read_json = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRequest:
-    """What is sent, and to whom."""
+    """A request, and how its answer is read."""
 
     endpoint: Endpoint
-    """The service, for errors."""
+    """The address of the service."""
     headers: Mapping[str, str] = field(repr=False)
-    """They hold the key."""
+    """The headers, with the key."""
     body: bytes = field(repr=False)
-    """JSON, encoded."""
+    """The encoded JSON."""
     timeouts: StreamTimeouts
     """How long each silence may last."""
     framing: Framing = "events"
-    """How the events of the answer are set apart."""
+    """How the events of the answer are separated."""
     total_s: float | None = None
-    """Bounds the whole answer; None: nothing does."""
+    """The limit for the whole answer; None for none."""
 
 
 async def stream_response(
@@ -96,7 +95,7 @@ async def stream_response(
             http.linger(task)
         else:
             cut()
-            # Its end closes the connection. It is given a moment, never waited for.
+            # The end of the task closes the connection.
             await asyncio.wait({task}, timeout=0.05)
 
 
@@ -111,20 +110,19 @@ class _StreamingCall:
         self._queue: asyncio.Queue[Sequence[StreamEvent]] = asyncio.Queue()
         self._free_slots = asyncio.Semaphore(_BATCHES_AHEAD)
         self._open_batch: list[StreamEvent] = []
-        """The newest batch while nobody has taken it: it may grow."""
+        """The newest batch while it is in the queue, where it may grow."""
         self._time_out = asyncio.timeout(None)
         self._idle_timeout = IdleTimeout(self._give_up, request.total_s)
         self._has_begun = False
         self._is_closed = False
-        self._no_stream = _NO_STREAM[request.framing]
 
     @property
     def is_over(self) -> bool:
-        """Whether the last batch was taken."""
+        """Whether `next_batch` has returned the last batch."""
         return self._is_closed and self._queue.empty()
 
     def wake(self) -> None:
-        """Let a waiting `next_batch` return with nothing."""
+        """Make a waiting `next_batch` return without events."""
         self._queue.put_nowait(())
 
     async def next_batch(self) -> Sequence[StreamEvent]:
@@ -137,7 +135,7 @@ class _StreamingCall:
         return batch
 
     async def run(self) -> None:
-        """Do it all, and put an error where others would raise one."""
+        """Make the request and queue its events; errors become events."""
         last: Sequence[StreamEvent] = [StreamError(errors.aborted_error())]
         try:
             async with self._time_out:
@@ -145,14 +143,14 @@ class _StreamingCall:
                 last = await self._post_and_read()
         except TimeoutError:
             last = self._finish_if_settled() or [StreamError(self._timeout_error())]
-        except Exception as error:  # the loop reads whatever it is as an event
+        except Exception as error:
             last = self._finish_if_settled() or [StreamError(self._as_provider_error(error))]
         finally:
             self._idle_timeout.stop()
             self._close(last)
 
     async def _post_and_read(self) -> Sequence[StreamEvent]:
-        """Put every batch but the last, which is returned."""
+        """Queue every batch but the last, which is returned."""
         answer = await self._http.post(
             self._endpoint.url,
             headers=self._request.headers,
@@ -164,7 +162,12 @@ class _StreamingCall:
             async with contextlib.aclosing(answer.chunks()) as chunks:
                 if answer.status == 200:
                     return await self._read(chunks)
-                text = await _error_text(chunks)
+                # The status says the most, so an incomplete body will do.
+                body = bytearray()
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(_ERROR_BODY_S):
+                        await _collect(chunks, body, _MAX_ERROR_BODY_BYTES)
+                text = body.decode(errors="replace")
                 raise errors.status_error(self._endpoint, answer.status, answer.headers, text)
         finally:
             await answer.aclose()
@@ -176,8 +179,10 @@ class _StreamingCall:
             if head.strip(_BLANK):
                 break
         self._has_begun = bool(head)
-        if head.lstrip(_BLANK)[:1] in self._no_stream:
-            return self._parse_whole(await _joined_body(chunks, MAX_BODY_BYTES, head))
+        if head.lstrip(_BLANK)[:1] in _NO_STREAM[self._request.framing]:
+            body = bytearray(head)
+            await _collect(chunks, body, MAX_BODY_BYTES)
+            return self._parse_whole(bytes(body[:MAX_BODY_BYTES]))
         return await self._read_events(chunks, head)
 
     async def _read_events(
@@ -191,7 +196,7 @@ class _StreamingCall:
                 await self._parse_events(decoder.feed(chunk))
         if self._is_closed:
             return ()
-        # Half an event cannot be read, but that the stream was cut is what matters.
+        # The rest may be half an event; the error is that the stream broke off.
         with contextlib.suppress(ProviderError):
             await self._parse_events(decoder.close())
         return self._finish_if_settled() or [StreamError(self._cut_short(head))]
@@ -202,7 +207,7 @@ class _StreamingCall:
             for name, text in events:
                 batch += self._parse_event(name, text)
         finally:
-            # Also before an error: what came first is shown first.
+            # Also before an error: earlier events are shown first.
             if batch:
                 await self._put_batch(batch)
         if self._parser.is_done:
@@ -227,7 +232,7 @@ class _StreamingCall:
             raise errors.web_page_error(self._endpoint, text)
         payload, events = json.loads(text), list[StreamEvent]()
         if isinstance(payload, list) and payload:
-            # What a stream of Gemini's is when a proxy drops the query that asks for events.
+            # Gemini's stream, if a proxy drops the query that asks for server-sent events.
             *pieces, payload = payload
             for piece in pieces:
                 events += self._parser.event("", piece)
@@ -237,11 +242,11 @@ class _StreamingCall:
 
     async def _put_batch(self, batch: list[StreamEvent]) -> None:
         if 0 < len(self._open_batch) < _BATCH_SIZE:
-            # Much came at once, in small pieces: a turn in the queue for each would cost more.
+            # Small pieces that arrive together share a batch, which costs less.
             self._open_batch += batch
             return
         if self._free_slots.locked():
-            # Whoever reads is slower than the service, which is not the service's fault.
+            # The reader is slower than the service.
             self._idle_timeout.pause()
         await self._free_slots.acquire()
         self._open_batch = batch
@@ -253,10 +258,8 @@ class _StreamingCall:
             self._queue.put_nowait(last)
 
     def _finish_if_settled(self) -> Sequence[StreamEvent]:
-        """The regular end, if no more than its bookkeeping is missing."""
+        """The last events, if only bookkeeping is missing."""
         return self._parser.finish() if self._parser.is_settled else ()
-
-    # The clocks.
 
     def _max_silence_s(self) -> float:
         """Seconds that the service may be silent now."""
@@ -280,12 +283,10 @@ class _StreamingCall:
         elif not self._has_begun:
             what = f"establishing the stream took more than {limits.establish_s:g} s"
         elif self._parser.call_is_open:
-            what = f"a tool call stood half-written for {self._max_silence_s():g} s"
+            what = f"a tool call was half-written for {self._max_silence_s():g} s"
         else:
             what = f"nothing came for {self._max_silence_s():g} s"
         return errors.timeout_error(self._endpoint, what, self._phase)
-
-    # The errors.
 
     @property
     def _phase(self) -> errors.Phase:
@@ -310,38 +311,22 @@ class _StreamingCall:
         return errors.unreadable_error(self._endpoint, why, raw, "establish")
 
 
-async def _error_text(chunks: AsyncIterator[bytes]) -> str:
-    """The body of a refusal, as much of it as comes: the status says the most."""
-    parts: list[bytes] = []
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(_ERROR_BODY_S):
-            async for chunk in chunks:
-                parts.append(chunk)
-                if sum(map(len, parts)) > _MAX_ERROR_BODY_BYTES:
-                    break
-    return b"".join(parts).decode(errors="replace")
-
-
-async def _joined_body(chunks: AsyncIterator[bytes], limit: int, head: bytes = b"") -> bytes:
-    """`head` and the rest of a body, cut at `limit` bytes."""
-    parts, size = [head], len(head)
+async def _collect(chunks: AsyncIterator[bytes], body: bytearray, limit: int) -> None:
+    """Append `chunks` to `body` until it holds `limit` bytes."""
     async for chunk in chunks:
-        parts.append(chunk)
-        size += len(chunk)
-        if size >= limit:
+        body += chunk
+        if len(body) >= limit:
             break
-    return b"".join(parts)[:limit]
 
 
 _CHECK_EVERY_S = 30.0
 
 
 class IdleTimeout:
-    """Calls `give_up` once the allowed silence has passed.
+    """Calls `give_up` once the allowed silence has passed, or `total_s` in all.
 
-    `allow` only notes a time; one timer looks now and then whether it is over. A timer for each of
-    the thousand pieces of an answer would cost more than reading them. `total_s` bounds the whole,
-    whatever is allowed.
+    `allow` only stores a time, and one timer checks it now and then. A timer for each of the
+    thousand pieces of an answer would cost more than reading them.
     """
 
     def __init__(self, give_up: Callable[[], None], total_s: float | None = None) -> None:
@@ -353,21 +338,21 @@ class IdleTimeout:
 
     @property
     def total_is_over(self) -> bool:
-        """Whether it was the whole that took too long."""
+        """Whether `total_s` has passed."""
         return self._loop.time() >= self._deadline
 
     def allow(self, seconds: float) -> None:
-        """From now on, so much."""
+        """Allow a silence of `seconds` from now on."""
         self._ends_at = min(self._deadline, self._loop.time() + seconds)
         if self._timer is None or self._ends_at < self._timer.when():
             self._check()
 
     def pause(self) -> None:
-        """Wait for as long as it takes, until the next `allow`."""
+        """Allow any silence until the next `allow`."""
         self._ends_at = self._deadline
 
     def stop(self) -> None:
-        """Never give up any more."""
+        """Stop for good."""
         self._ends_at = math.inf
         if self._timer is not None:
             self._timer.cancel()

@@ -1,10 +1,11 @@
-"""Models by name: which provider serves one, what it costs, and the stream function that routes.
+"""Models by name: their provider, their profile and price, and the stream function that routes.
 
-`ModelCalls` is what every model call of a conversation goes through: routing, retries, then the
-models of `[roles] fallback`.
+Every model call of a conversation goes through `ModelCalls`: routing, retries, then the models of
+`[roles] fallback`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import cast, get_args
 
@@ -57,25 +58,25 @@ class ModelDirectory:
     def __init__(
         self, config: Config, client: HttpClient, redactor: Redactor, *, is_scripted: bool = False
     ) -> None:
-        """`is_scripted`: something else answers, so no provider has to be usable."""
+        """With `is_scripted` something else answers, so no provider has to be usable."""
         self._config = config
         self._client = client
         self._redactor = redactor
         self._streams: dict[str, StreamFn] = {}
         self._whole: set[str] = set()
-        """Names that services and sessions gave: what ends like a level is a part of the id."""
+        """Names from services and sessions, where an ending like a level is a part of the id."""
         self.notices: list[str] = []
         self.main = main_model(config)
         if not is_scripted:
             self.settings(self.main.alias)
 
     def start_with(self, session_model: str, session_thinking: str) -> tuple[str, ThinkingLevel]:
-        """The model to begin with: a resumed session's own, unless this start names another."""
+        """The first model: that of a resumed session, unless this start names another."""
         chosen = self._config.origin.chosen
         if not session_model or chosen.model is not None or chosen.provider is not None:
             return self.main.name, self.main.level
         try:
-            # Looked for first: a custom provider takes any id, also one that begins with an alias.
+            # Checked first: a custom provider takes any id, also one that begins with an alias.
             entry_of(self._config, session_model.partition("/")[0])
             self._whole.add(session_model)
             model, _ = self.resolve(session_model)
@@ -83,8 +84,8 @@ class ModelDirectory:
                 raise ConfigError("its provider has no key.")
         except ConfigError as error:
             self.notices.append(
-                f"the session's model {session_model} cannot be used ({error.message}) "
-                f"{self.main.name} goes on."
+                f"the session's model {session_model} can't be used ({error.message}) "
+                f"{self.main.name} is used instead."
             )
             return self.main.name, self.main.level
         return model, chosen.thinking or _thinking_level(session_thinking) or self.main.level
@@ -106,7 +107,7 @@ class ModelDirectory:
         refuse_unknown(self._config, alias)
         settings = self.settings(alias)
         if settings.type in OFFLINE:
-            raise ConfigError(f"Provider `{alias}` has no list of models: it plays a file.")
+            raise ConfigError(f"Provider `{alias}` has no list of models: it replays a file.")
         wire = wire_of(settings.type)
         client = self._client.of(settings, wire)
         ids = await list_models(settings, client, wire=wire, limit_s=_LISTING_S)
@@ -115,10 +116,10 @@ class ModelDirectory:
         return sorted(choices, key=lambda choice: choice.window_tokens == 0)
 
     def _choice(self, name: str) -> ModelOption:
-        profile = self.profile(name)
-        return ModelOption(
-            spec=name, window_tokens=profile.window_tokens or 0, price=_price(profile)
-        )
+        profile, price = self.profile(name), ""
+        if profile.price_in is not None and profile.price_out is not None:
+            price = f"${profile.price_in:g} in, ${profile.price_out:g} out per million tokens"
+        return ModelOption(spec=name, window_tokens=profile.window_tokens or 0, price=price)
 
     def window_tokens(self, model: str) -> int:
         return self.profile(model).window_tokens or ASSUMED_WINDOW_TOKENS
@@ -138,7 +139,11 @@ class ModelDirectory:
         profile = find_model_profile(entry.type if entry else alias, model_id)
         if entry is not None and entry.cache_ttl == "1h":
             profile = with_hourly_cache_price(profile)
-        return _with_settings(profile, self._config, alias, model_id)
+        for name in (model_id, model):
+            known = self._config.models.get(name)
+            if known is not None:
+                profile = replace(profile, **known.model_dump(exclude_none=True))
+        return profile
 
     async def stream(
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -146,69 +151,70 @@ class ModelDirectory:
         """A `StreamFn` that hands the call to the provider which `options.model` names."""
         alias = options.model.partition("/")[0]
         try:
-            stream_fn = self._stream_of(alias)
+            if alias not in self._streams:
+                settings = self.settings(alias)
+                wire = wire_of(settings.type)
+                made = find_provider(wire).make(settings, self._client.of(settings, wire))
+                self._streams[alias] = made
         except ConfigError as error:
             yield StreamError(ProviderError(error.message, kind="auth", hint=error.hint))
             return
         if options.response_schema is not None and not self.holds_schema(options.model):
-            # It stands in for one whose service can; whoever asked checks the answer anyway.
+            # A fallback for a model whose service can; the caller checks the answer anyway.
             options = replace(options, response_schema=None)
-        async with closing(stream_fn(context, options, signal)) as events:
+        async with closing(self._streams[alias](context, options, signal)) as events:
             async for event in events:
                 yield event
 
-    def _stream_of(self, alias: str) -> StreamFn:
-        if alias not in self._streams:
-            settings = self.settings(alias)
-            wire = wire_of(settings.type)
-            made = find_provider(wire).make(settings, self._client.of(settings, wire))
-            self._streams[alias] = made
-        return self._streams[alias]
-
     def settings(self, alias: str) -> ProviderSettings:
         """How to reach a provider. Raises ConfigError: its key or address is missing or wrong."""
-        access = provider_access(self._config, alias, is_main=alias == self.main.alias)
-        self._redactor.add(access.api_key)
-        timeouts = self._config.timeouts
-        return ProviderSettings(
-            alias=alias,
-            type=access.type,
-            base_url=access.base_url or "",
-            api_key=access.api_key,
-            key_place=key_place(self._config, alias),
-            headers=access.headers,
-            allow_insecure=access.allow_insecure,
-            max_output_tokens=access.max_output_tokens,
-            timeouts=StreamTimeouts(
-                establish_s=timeouts.establish_s,
-                chunk_s=access.chunk_s or timeouts.chunk_s,
-                tool_call_gap_s=timeouts.tool_call_gap_s,
-                connect_s=min(timeouts.connect_s, timeouts.establish_s),
-            ),
-            quirks=Quirks(**access.dialect),
+        return provider_settings(
+            self._config,
+            alias,
+            self._redactor,
+            is_main=alias == self.main.alias,
             profile_of=lambda model_id: self.profile(f"{alias}/{model_id}"),
-            keep_alive=access.keep_alive,
-            cache_ttl=access.cache_ttl,
-            script=access.script,
-            redact=self._redactor.redact,
         )
 
 
-def _price(profile: ModelProfile) -> str:
-    if profile.price_in is None or profile.price_out is None:
-        return ""
-    return f"${profile.price_in:g} in, ${profile.price_out:g} out per million tokens"
+def provider_settings(
+    config: Config,
+    alias: str,
+    redactor: Redactor,
+    *,
+    is_main: bool = False,
+    profile_of: Callable[[str], ModelProfile] | None = None,
+) -> ProviderSettings:
+    """The settings of a configured provider; its key is added to `redactor`.
 
-
-def _with_settings(
-    profile: ModelProfile, config: Config, alias: str, model_id: str
-) -> ModelProfile:
-    """The profile with what the person's settings say of the model."""
-    for name in (model_id, f"{alias}/{model_id}"):
-        entry = config.models.get(name)
-        if entry is not None:
-            profile = replace(profile, **entry.model_dump(exclude_none=True))
-    return profile
+    Raises:
+        ConfigError: its key or address is missing or wrong.
+    """
+    access = provider_access(config, alias, is_main=is_main)
+    redactor.add(access.api_key)
+    timeouts = config.timeouts
+    return ProviderSettings(
+        alias=alias,
+        type=access.type,
+        base_url=access.base_url or "",
+        api_key=access.api_key,
+        key_place=key_place(config, alias),
+        headers=access.headers,
+        allow_insecure=access.allow_insecure,
+        max_output_tokens=access.max_output_tokens,
+        timeouts=StreamTimeouts(
+            establish_s=timeouts.establish_s,
+            chunk_s=access.chunk_s or timeouts.chunk_s,
+            tool_call_gap_s=timeouts.tool_call_gap_s,
+            connect_s=min(timeouts.connect_s, timeouts.establish_s),
+        ),
+        quirks=Quirks(**access.dialect),
+        profile_of=profile_of,
+        keep_alive=access.keep_alive,
+        cache_ttl=access.cache_ttl,
+        script=access.script,
+        redact=redactor.redact,
+    )
 
 
 def _thinking_level(word: str) -> ThinkingLevel | None:
@@ -216,11 +222,10 @@ def _thinking_level(word: str) -> ThinkingLevel | None:
 
 
 class ModelCalls:
-    """`stream` is `route`, or what `models` route; with retries for each model, and then with the
-    models of `[roles] fallback`.
+    """The model calls of a conversation: `stream` adds retries and fallback models to a `StreamFn`.
 
-    `notify` hears of each change to a fallback model. One that cannot be used is left out:
-    `unusable_roles` tells.
+    That is `route`, or by default the one of `models`. `notify` gets a message for each change to a
+    fallback model. Fallback models that can't be used are left out (`unusable_roles` reports them).
     """
 
     def __init__(
@@ -232,25 +237,17 @@ class ModelCalls:
     ) -> None:
         self.stream: StreamFn = retrying_stream_fn(route or models.stream, RecoveryPolicy())
         self._fallback: FallbackChain | None = None
+        fallbacks = []
+        for role, spec in config.roles.named():
+            with suppress(ConfigError):
+                if role == "fallback":
+                    choice = usable_choice(config, spec)
+                    fallbacks.append(FallbackModel(choice.name, level_of(choice, spec)))
         if config.roles.fallback:
-            fallbacks = _fallback_models(config)
             self._fallback = FallbackChain(self.stream, fallbacks, notify, models.holds_schema)
             self.stream = self._fallback.stream
 
     def begin_run(self) -> None:
-        """A prompt opens a run: whoever was out of reach is tried again."""
+        """Try models again that were out of reach before; called for each prompt."""
         if self._fallback is not None:
             self._fallback.begin_run()
-
-
-def _fallback_models(config: Config) -> "list[FallbackModel]":
-    found = []
-    for role, spec in config.roles.named():
-        if role != "fallback":
-            continue
-        try:
-            choice = usable_choice(config, spec)
-        except ConfigError:
-            continue  # the person was told at the start
-        found.append(FallbackModel(choice.name, level_of(choice, spec)))
-    return found

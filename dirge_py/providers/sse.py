@@ -1,8 +1,7 @@
-"""Server-sent events and JSON lines (NDJSON) out of bytes, however the network cut them.
+"""Decoders of server-sent events and JSON lines (NDJSON), from bytes in any pieces.
 
-Our own, because it starts from bytes (so it also reads answers that lie about their content type),
-hands out an event the moment its blank line is there, bounds what one event may hold, and costs
-half a microsecond an event.
+Unlike httpx-sse they start from bytes (so they also read answers with a wrong content type), return
+an event as soon as its blank line is there, limit its size, and cost half a microsecond an event.
 """
 
 from typing import NamedTuple
@@ -13,21 +12,21 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class ServerEvent(NamedTuple):
-    """One event. `name` is empty when the service sent no `event:` line."""
+    """One event; `name` is empty without an `event:` line."""
 
     name: str
     data: str
 
 
 class EventTooLong(ValueError):
-    """An event grew past the limit without ending."""
+    """An event exceeds the size limit."""
 
 
 class SseDecoder:
-    """Feed it bytes; it answers with the events that are complete, and holds only the open one.
+    """Decodes server-sent events.
 
-    Lines end in CR, LF or CRLF, and only in those: U+2028 and its kin are data. Bytes that are not
-    UTF-8 become U+FFFD. `id:`, `retry:` and comments are read over.
+    Lines end in CR, LF or CRLF, and only in those: U+2028 is data. Bytes that are not UTF-8 become
+    U+FFFD. `id:`, `retry:` and comments are ignored.
     """
 
     __slots__ = ("_held", "_is_started", "_limit", "_open", "_skip_lf")
@@ -57,12 +56,12 @@ class SseDecoder:
         return [event for block in blocks if (event := _event(block)) is not None]
 
     def close(self) -> list[ServerEvent]:
-        """The event the service forgot to end with a blank line, if there is one."""
+        """The last event, if it doesn't end with a blank line."""
         event = _event(self._taken_with(b""))
         return [] if event is None else [event]
 
     def _with_plain_ends(self, chunk: bytes) -> bytes:
-        # A CR ends its line at once; an LF that follows in the next chunk belongs to it.
+        # A CR ends its line at once; an LF at the start of the next chunk belongs to it.
         if self._skip_lf and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._skip_lf = False
@@ -71,8 +70,7 @@ class SseDecoder:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _ends_an_event(self, chunk: bytes) -> bool:
-        # Asked first, so that an event in thousands of pieces is joined once and not thousands
-        # of times.
+        # A cheap check, so that an event in thousands of pieces is joined only once.
         if b"\n\n" in chunk:
             return True
         return chunk.startswith(b"\n") and bool(self._open) and self._open[-1].endswith(b"\n")
@@ -112,9 +110,9 @@ def _event(block: bytes) -> ServerEvent | None:
 
 
 class NdjsonDecoder:
-    """Like `sse.SseDecoder`, for services that send one JSON object a line (NDJSON).
+    """Like `SseDecoder`, for services that send one JSON object per line (NDJSON).
 
-    Lines end in LF or CRLF; empty ones are read over. Bytes that are not UTF-8 become U+FFFD.
+    Lines end in LF or CRLF; empty ones are ignored. Bytes that are not UTF-8 become U+FFFD.
     """
 
     __slots__ = ("_held", "_limit", "_open")
@@ -145,7 +143,7 @@ class NdjsonDecoder:
         return events
 
     def close(self) -> list[ServerEvent]:
-        """The last line, which need not end."""
+        """The last line, if it doesn't end."""
         event = _line_event(b"".join(self._open))
         self._open.clear()
         self._held = 0

@@ -3,7 +3,7 @@ import tomllib
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.config.key_lines import dotted, key_lines, line_of
+from dirge_py.config.problems import dotted, key_lines, line_of
 from tests.security.sizes import size
 
 

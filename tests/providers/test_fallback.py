@@ -94,7 +94,7 @@ async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair:
         Usage(input=10, output=2),
     )
     [told] = both.told
-    assert told.startswith("one/m cannot be reached (") and "two/m is asked instead" in told
+    assert told.startswith("one/m can't be reached (") and "Using two/m until" in told
 
 
 async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_the_next_run(

@@ -12,9 +12,10 @@ from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
 from dirge_py.config.sources import LocalServer
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
-from dirge_py.providers.settings import ProviderSettings
+from dirge_py.providers.models import provider_settings
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
 
@@ -86,8 +87,9 @@ async def _findings(
     standing = _standing(config, alias)
     if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
         return [standing]
-    access = provider_access(config, alias, is_main=_is_main(config, alias))
-    settings = _settings(config, access)
+    is_main = _is_main(config, alias)
+    access = provider_access(config, alias, is_main=is_main)
+    settings = provider_settings(config, alias, Redactor(), is_main=is_main)
     where = f"{settings.base_url}, {_key_words(config, access)}"
     try:
         models = await list_models(settings, client, wire=wire_of(access.type), limit_s=limit_s)
@@ -113,8 +115,7 @@ def _standing(config: Config, alias: str) -> CheckResult:
         return failed(_name(alias), error.message, error.hint or "dirge config check")
     if access.type in OFFLINE:
         return skipped(_name(alias), f"plays {access.script or 'what it is given'}")
-    url = _settings(config, access).base_url
-    return skipped(_name(alias), f"{url}, {_key_words(config, access)}: not asked")
+    return skipped(_name(alias), f"{access.base_url}, {_key_words(config, access)}: not asked")
 
 
 def _failed(config: Config, alias: str, where: str, error: ProviderError) -> CheckResult:
@@ -186,18 +187,6 @@ def _local(found: Sequence[LocalServer] | None) -> Iterator[CheckResult]:
         else:
             words = f"{label} at {each.base_url} has no model to talk to"
             yield warn("local servers", words, "ollama pull qwen3")
-
-
-def _settings(config: Config, access: ProviderAccess) -> ProviderSettings:
-    return ProviderSettings(
-        alias=access.alias,
-        type=access.type,
-        base_url=access.base_url or "",
-        api_key=access.api_key,
-        key_place=key_place(config, access.alias),
-        headers=access.headers,
-        allow_insecure=access.allow_insecure,
-    )
 
 
 def _key_words(config: Config, access: ProviderAccess) -> str:

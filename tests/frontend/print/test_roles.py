@@ -41,7 +41,7 @@ def test_a_model_that_stands_in_is_named_and_paid_as_itself(product: Product, fa
     assert ran.lines[-1]["total_cost_usd"] == 2.0
     assert (ran.lines[-1]["provider"], ran.lines[-1]["model"]) == ("spare", "gpt-4.1")
     notices = " ".join(e["content"] for e in events(ran, "system_notice"))
-    assert "fake/gpt-4o cannot be reached" in notices
+    assert "fake/gpt-4o can't be reached" in notices
     assert ("[roles] fallback: Provider `keyless` has no key" in ran.stderr) is (
         "keyless" in fallback
     )
