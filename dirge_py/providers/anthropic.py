@@ -44,7 +44,6 @@ from dirge_py.providers.stream_parser import (
 )
 from dirge_py.types.llm import (
     CompactionDone,
-    LlmContext,
     NamedTool,
     StreamDone,
     StreamError,
@@ -59,7 +58,6 @@ from dirge_py.types.llm import (
     ToolCallDelta,
     ToolCallEnd,
     ToolChoice,
-    ToolSpec,
 )
 from dirge_py.types.messages import (
     AssistantBlock,
@@ -97,7 +95,7 @@ _HISTORY_EDITS: Mapping[str, str] = {
     "context-management-2025-06-27": "clear_tool_uses_20250919",
     "compact-2026-01-12": "compact_20260112",
 }
-"""By the beta that allows it, what the service then does to old history by itself."""
+"""What the service does to old history by itself, by the beta that allows it."""
 
 
 def _headers(call: ModelCall) -> Mapping[str, str]:
@@ -105,28 +103,15 @@ def _headers(call: ModelCall) -> Mapping[str, str]:
     if call.key:
         headers["x-api-key"] = call.key
     if call.profile.binds_thinking:
-        # What it allows is in the request (`block_binding`).
+        # The request says how it is used (`block_binding`).
         headers["anthropic-beta"] = "thinking-binding-controls-2026-08-01"
     return headers
-
-
-def _history_edits(*headers: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """What the person asks the service to do to history, by naming its betas."""
-    named = [
-        value
-        for layer in headers
-        for name, value in layer.items()
-        if name.lower() == "anthropic-beta"
-    ]
-    return [
-        {"type": edit} for beta, edit in _HISTORY_EDITS.items() if any(beta in v for v in named)
-    ]
 
 
 _LEAST_BUDGET = 1024
 _REPLY_TOKENS = 32_000
 _UNKNOWN_MODEL_REPLY_TOKENS = 8192
-# What other services seal is no base64, and would be refused.
+# Signatures of other services aren't base64, and would be refused.
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
@@ -143,14 +128,25 @@ def messages_request(call: ModelCall) -> dict[str, Any]:
         # As little as possible, but shown: it can't be turned off.
         level = "minimal"
     body: dict[str, Any] = {"model": call.model, "stream": True}
-    reply_tokens = call.max_output_tokens or _reply_tokens(profile)
+    usual_tokens = min(profile.max_output_tokens or _UNKNOWN_MODEL_REPLY_TOKENS, _REPLY_TOKENS)
+    reply_tokens = call.max_output_tokens or usual_tokens
     body |= _thinking(level, options.thinking_budgets, profile, reply_tokens)
-    tools = _tools(context.tools)
+    tools = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": dict(tool.parameters),
+        }
+        for tool in context.tools
+    ]
     if tools:
         body["tools"] = tools
     if choice is not None:
         body["tool_choice"] = choice
-    system = _system(context)
+    prompt = context.system_prompt
+    stable = prompt.stable_chars if isinstance(prompt, SystemText) else 0
+    # Two parts if the first outlives the second: each is cached by itself.
+    system = [_text(part) for part in (prompt[:stable], prompt[stable:]) if part.strip()]
     if system:
         body["system"] = system
     assets = asset_encoder(profile, context.asset_dir)
@@ -166,14 +162,17 @@ def messages_request(call: ModelCall) -> dict[str, Any]:
     user_id = options.metadata.get("user_id")
     if isinstance(user_id, str):
         body["metadata"] = {"user_id": user_id}
-    edits = _history_edits(call.settings.headers, options.headers)
+    # The user asks the service to edit history by naming its betas in a header.
+    headers = [*call.settings.headers.items(), *options.headers.items()]
+    betas = [value for name, value in headers if name.lower() == "anthropic-beta"]
+    edits = [{"type": e} for beta, e in _HISTORY_EDITS.items() if any(beta in v for v in betas)]
     if edits:
         body["context_management"] = {"edits": edits}
     return body
 
 
 def _choice(choice: ToolChoice, profile: ModelProfile) -> dict[str, Any] | None:
-    """None where nothing is said: the model decides, also if it thinks whatever it is told."""
+    """The `tool_choice`; None lets the model decide, also if it can't be forced."""
     if choice == "none":
         return {"type": "none"}
     if choice == "auto" or profile.thinks_always:
@@ -183,26 +182,12 @@ def _choice(choice: ToolChoice, profile: ModelProfile) -> dict[str, Any] | None:
     )
 
 
-def _system(context: LlmContext) -> list[dict[str, Any]]:
-    """In two parts where the first outlives the second: each is cached by itself."""
-    prompt = context.system_prompt
-    stable = prompt.stable_chars if isinstance(prompt, SystemText) else 0
-    parts = (prompt[:stable], prompt[stable:])
-    return [_text(part) for part in parts if part.strip()]
-
-
-def _reply_tokens(profile: ModelProfile) -> int:
-    if profile.max_output_tokens is None:
-        return _UNKNOWN_MODEL_REPLY_TOKENS
-    return min(profile.max_output_tokens, _REPLY_TOKENS)
-
-
 def _thinking(
     level: ThinkingLevel, budgets: ThinkingBudgets, profile: ModelProfile, reply_tokens: int
 ) -> dict[str, Any]:
-    """`max_tokens` and what goes with it. Thinking counts, so room for it is put on top."""
+    """`max_tokens` and the thinking members. Thinking counts, so its budget is added."""
     if level == "off" or not profile.thinking:
-        # Unasked, newer models think.
+        # Newer models think by default.
         unasked = {"thinking": {"type": "disabled"}} if profile.adaptive_thinking else {}
         return {"max_tokens": reply_tokens, **unasked}
     tokens = max(_LEAST_BUDGET, thinking_budget(level, budgets))
@@ -211,7 +196,7 @@ def _thinking(
         max_tokens = profile.max_output_tokens
         tokens = max(_LEAST_BUDGET, min(tokens, max_tokens // 2))
     if profile.adaptive_thinking:
-        # Without `display` these models think silently: minutes of nothing on the screen.
+        # Without `display` these models send nothing while they think, for minutes.
         thinking: dict[str, Any] = {"type": "adaptive", "display": "summarized"}
         if profile.binds_thinking:
             thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
@@ -233,11 +218,10 @@ def _is_readable(block: AssistantBlock) -> bool:
 
 
 def _can_think(history: Sequence[SendableMessage]) -> bool:
-    """Whether the turn under way may go on with thinking.
+    """Whether the current turn may continue with thinking.
 
-    Inside a tool loop the service insists on the thinking that led to its first calls; behind their
-    results these models think no more. A loop that began without it (another model, another level)
-    goes on without it.
+    Inside a tool loop the service insists on the thinking that led to the first calls. A loop that
+    began without it (another model, another level) continues without it.
     """
     answers = (m for m in reversed(history) if isinstance(m, AssistantMessage))
     loop = list(takewhile(lambda answer: bool(answer.calls), answers))
@@ -247,21 +231,10 @@ def _can_think(history: Sequence[SendableMessage]) -> bool:
     return isinstance(next(blocks), ThinkingBlock)
 
 
-def _tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": dict(tool.parameters),
-        }
-        for tool in tools
-    ]
-
-
 class _Messages:
-    """History written down. Roles alternate: results and user messages that follow are one message.
+    """Encodes history. Roles alternate: results and the user messages behind them are one message.
 
-    What results show stands behind the last of them: the service wants all results first.
+    The assets of results stand behind the last result: the service wants all results first.
     """
 
     def __init__(self, assets: AssetEncoder, *, with_thinking: bool) -> None:
@@ -269,12 +242,15 @@ class _Messages:
         self._with_thinking = with_thinking
         self._written: list[dict[str, Any]] = []
         self.stable: list[Blocks] = []
-        """What user messages hold that the next request will hold as well."""
+        """The contents of user messages that the next request will hold as well."""
 
     def of(self, history: Sequence[SendableMessage]) -> list[dict[str, Any]]:
         """The messages of a request."""
-        last = _last_stable(history)
-        stable = {id(message) for message in history[: last + 1]}
+        # A message of the harness at the end, such as a reminder, may be for this call only.
+        end = len(history)
+        while end and isinstance(m := history[end - 1], UserMessage) and m.origin == "harness":
+            end -= 1
+        stable = {id(message) for message in history[: end or len(history)]}
         for entry in with_tool_media(history):
             role = "assistant" if isinstance(entry, AssistantMessage) else "user"
             is_stable = isinstance(entry, ToolMedia) or id(entry) in stable
@@ -308,21 +284,6 @@ class _Messages:
                     for block in entry.content
                     if self._with_thinking or not isinstance(block, ThinkingBlock)
                 ]
-
-
-def _last_stable(history: Sequence[SendableMessage]) -> int:
-    """The position of the last message that the next request will hold as well.
-
-    What the harness says at the very end may be for this call only: a reminder is in no history.
-    """
-    end = len(history)
-    while end and _is_harness(history[end - 1]):
-        end -= 1
-    return end - 1 if end else len(history) - 1
-
-
-def _is_harness(message: SendableMessage) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "harness"
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:
@@ -384,26 +345,26 @@ _FORMATS = frozenset(
 
 
 def close_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` without what would be refused. What is left out, the caller has to look at itself.
+    """`schema` without the keywords that would be refused; the caller has to check those itself.
 
-    Objects are closed: the service fills in no member that is not described.
+    Objects are closed, as the service demands.
     """
-    kept: dict[str, Any] = {name: schema[name] for name in schema if name in _SCHEMA_KEYWORDS}
+    closed: dict[str, Any] = {name: schema[name] for name in schema if name in _SCHEMA_KEYWORDS}
     for name in _NAMED_SCHEMAS:
         if isinstance(schema.get(name), Mapping):
-            kept[name] = {key: _close_if_schema(each) for key, each in schema[name].items()}
+            closed[name] = {key: _close_if_schema(value) for key, value in schema[name].items()}
     for name, written in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
-        if isinstance(schema.get(name), list) and written not in kept:
-            kept[written] = [_close_if_schema(each) for each in schema[name]]
+        if isinstance(schema.get(name), list) and written not in closed:
+            closed[written] = [_close_if_schema(value) for value in schema[name]]
     if "items" in schema:
-        kept["items"] = _close_if_schema(schema["items"])
+        closed["items"] = _close_if_schema(schema["items"])
     if schema.get("format") in _FORMATS:
-        kept["format"] = schema["format"]
+        closed["format"] = schema["format"]
     if schema.get("minItems") in {0, 1}:
-        kept["minItems"] = schema["minItems"]
-    if schema.get("type") == "object" or "properties" in kept:
-        kept["additionalProperties"] = False
-    return kept
+        closed["minItems"] = schema["minItems"]
+    if schema.get("type") == "object" or "properties" in closed:
+        closed["additionalProperties"] = False
+    return closed
 
 
 def _close_if_schema(schema: Any) -> Any:
@@ -500,7 +461,11 @@ class AnthropicParser(StreamParser):
         reason = _STOP_REASONS.get(self._stop, "stop")
         if self._has_calls and reason == "stop":
             reason = "toolUse"
-        return [*ends, StreamDone(stop_reason=reason, usage=self._total())]
+        # A service that compacted on the way called its model several times. Its own sum leaves
+        # the compaction out, which is paid for, too.
+        counts = self._iterations or [self._usage]
+        usage = sum(map(_usage, counts), Usage()) if self._usage else None
+        return [*ends, StreamDone(stop_reason=reason, usage=usage)]
 
     def _opened(self, index: Any, raw: Mapping[str, Any]) -> Sequence[StreamEvent]:
         block = _Block(kind=as_text(raw.get("type")))
@@ -534,7 +499,7 @@ class AnthropicParser(StreamParser):
                 return [ThinkingDelta(thinking)] if thinking else ()
             case "input_json_delta":
                 piece, block = as_text(delta.get("partial_json")), self._blocks.get(index)
-                # The input of a tool that the service runs itself streams, too.
+                # Tools that the service runs itself stream their input as well.
                 if not piece or block is None or block.kind != "tool_use":
                     return ()
                 block.has_pieces = True
@@ -543,8 +508,11 @@ class AnthropicParser(StreamParser):
                 if index in self._blocks:
                     self._blocks[index].signature = as_text(delta.get("signature"))
             case "compaction_delta":
-                if index in self._blocks:
-                    _fold_in(self._blocks[index].compaction, delta)
+                compaction = self._blocks[index].compaction if index in self._blocks else {}
+                summary, more = compaction.get("content"), delta.get("content")
+                compaction.update({name: delta[name] for name in delta if name != "type"})
+                if isinstance(summary, str) and isinstance(more, str):
+                    compaction["content"] = summary + more
         return ()
 
     def _closed(self, index: Any) -> Sequence[StreamEvent]:
@@ -560,25 +528,18 @@ class AnthropicParser(StreamParser):
                 text = as_text(block.compaction.get("content"))
                 return [CompactionDone(data=block.compaction, text=text)]
             case "tool_use":
-                # `input` is empty where pieces follow; services that stream none give it whole.
+                # `input` is empty if pieces follow; services that don't stream send it whole.
                 whole = None if block.has_pieces else as_object(block.input)
                 return [ToolCallEnd(key=str(index), arguments=whole)]
         return ()
 
     def _count(self, usage: Any) -> None:
-        """Keep the newest figure of each kind: later events repeat, correct or leave them out."""
+        """Store the newest counts: later events repeat, correct or omit them."""
         counted = as_object(usage)
         self._usage |= {
             name: as_count(counted[name]) for name in _COUNTS if counted.get(name) is not None
         }
         self._iterations = as_objects(counted.get("iterations")) or self._iterations
-
-    def _total(self) -> Usage | None:
-        if not self._usage:
-            return None
-        # A service that compacted on the way called its model several times: its own sum leaves
-        # the compaction out, which is paid for, too.
-        return sum(map(_usage, self._iterations or [self._usage]), Usage())
 
 
 _COUNTS = (
@@ -592,16 +553,6 @@ _COUNTS = (
 def _usage(counted: Mapping[str, Any]) -> Usage:
     fresh, output, read, write = (as_count(counted.get(name)) for name in _COUNTS)
     return Usage(input=fresh + read + write, output=output, cache_read=read, cache_write=write)
-
-
-def _fold_in(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a piece of a compaction: its text grows, everything else is taken as it comes last."""
-    for name, value in delta.items():
-        before = block.get(name)
-        if name == "content" and isinstance(before, str) and isinstance(value, str):
-            block[name] = before + value
-        elif name != "type":
-            block[name] = value
 
 
 PROVIDER = Provider(

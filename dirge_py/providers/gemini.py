@@ -19,7 +19,7 @@ from dirge_py.providers.adapter import (
     make_stream_fn,
     sendable_history,
 )
-from dirge_py.providers.catalog import ModelProfile, thinking_budget
+from dirge_py.providers.catalog import thinking_budget
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
 from dirge_py.providers.gemini_stream import (
     MADE_UP_ID,
@@ -30,7 +30,7 @@ from dirge_py.providers.gemini_stream import (
 )
 from dirge_py.providers.media import Asset, ToolMedia, asset_encoder, result_texts, with_tool_media
 from dirge_py.providers.registry import Provider
-from dirge_py.types.llm import NamedTool, ThinkingBudgets, ThinkingLevel, ToolChoice, ToolSpec
+from dirge_py.types.llm import NamedTool, ToolSpec
 from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
@@ -55,8 +55,13 @@ def content_request(call: ModelCall) -> dict[str, Any]:
     if context.tools:
         declarations = [call.json_cache.of(tool, _declaration) for tool in context.tools]
         body["tools"] = [{"functionDeclarations": declarations}]
-        if options.tool_choice != "auto":
-            body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
+        choice = options.tool_choice
+        if isinstance(choice, NamedTool):
+            calling = {"mode": "ANY", "allowedFunctionNames": [choice.name]}
+            body["toolConfig"] = {"functionCallingConfig": calling}
+        elif choice != "auto":
+            mode = "NONE" if choice == "none" else "ANY"
+            body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
     body["contents"] = _Contents(call).written()
     generation = _generation(call)
     if generation:
@@ -70,18 +75,10 @@ def _declaration(tool: ToolSpec) -> dict[str, Any]:
     return declared if parameters is None else {**declared, "parameters": parameters}
 
 
-def _calling(choice: ToolChoice) -> dict[str, Any]:
-    if isinstance(choice, NamedTool):
-        return {"mode": "ANY", "allowedFunctionNames": [choice.name]}
-    return {"mode": {"none": "NONE", "required": "ANY"}.get(choice, "AUTO")}
-
-
 def _generation(call: ModelCall) -> dict[str, Any]:
     """How to answer. The limit covers thinking as well, so the thinking budget is added."""
     options, family = call.options, family_of(call.model)
-    config, budget = thinking_config(
-        call.model, call.profile, options.thinking_level, options.thinking_budgets
-    )
+    config, budget = _thinking_config(call)
     generation: dict[str, Any] = {}
     if call.max_output_tokens is not None:
         most = call.profile.max_output_tokens or _LONGEST_REPLY
@@ -99,7 +96,7 @@ def _generation(call: ModelCall) -> dict[str, Any]:
 
 
 class _Contents:
-    """`contents` under construction."""
+    """Encodes history as the `contents` of a request."""
 
     def __init__(self, call: ModelCall) -> None:
         self._history = sendable_history(call.own_messages())
@@ -121,11 +118,17 @@ class _Contents:
         for entry in with_tool_media(self._history):
             match entry:
                 case UserMessage():
-                    self._append("user", self._said(entry))
+                    parts = [self._part(block) for block in entry.content]
+                    self._append("user", [part for part in parts if part != {"text": ""}])
                 case ToolResultMessage():
-                    self._append("user", [self._result(entry)])
+                    response: Part = {"name": entry.tool_name}
+                    if entry.tool_call_id in self._named:
+                        response["id"] = entry.tool_call_id
+                    text = "\n".join(result_texts(entry))
+                    response["response"] = {"error" if entry.is_error else "output": text}
+                    self._append("user", [{"functionResponse": response}])
                 case ToolMedia():
-                    self._append("user", [self._shown(asset) for asset in entry.assets])
+                    self._append("user", [self._part(asset) for asset in entry.assets])
                 case AssistantMessage():
                     self._append("model", self._answered(entry))
         if self._contents and self._contents[0]["role"] == "model":
@@ -141,14 +144,9 @@ class _Contents:
         else:
             self._contents.append({"role": role, "parts": list(parts)})
 
-    def _said(self, message: UserMessage) -> list[Part]:
-        return [
-            {"text": block.text} if isinstance(block, TextBlock) else self._shown(block)
-            for block in message.content
-            if not isinstance(block, TextBlock) or block.text.strip()
-        ]
-
-    def _shown(self, asset: Asset) -> Part:
+    def _part(self, asset: TextBlock | Asset) -> Part:
+        if isinstance(asset, TextBlock):
+            return {"text": asset.text if asset.text.strip() else ""}
         if isinstance(asset, ImageBlock) and asset.media_type not in _PICTURES:
             return {"text": f"[A picture ({asset.media_type}) was here; you cannot read its kind.]"}
         encoded = self._assets.encoded(asset)
@@ -156,16 +154,10 @@ class _Contents:
             return {"text": self._assets.missing(asset)}
         return {"inlineData": {"mimeType": asset.media_type, "data": encoded}}
 
-    def _result(self, message: ToolResultMessage) -> Part:
-        words = "\n".join(result_texts(message))
-        response: Part = {"name": message.tool_name}
-        if message.tool_call_id in self._named:
-            response["id"] = message.tool_call_id
-        response["response"] = {"error" if message.is_error else "output": words}
-        return {"functionResponse": response}
-
     def _answered(self, message: AssistantMessage) -> list[Part]:
-        is_own = self._is_kin(message.model)
+        made_by, has_alias, name = message.model.partition("/")
+        is_family = made_by == self._alias and (family_of(name) or name) == self._family
+        is_own = not has_alias or is_family
         answered = _AnswerParts(is_own=is_own, wants_signatures=self._wants_signatures)
         for block in message.content:
             match block:
@@ -181,13 +173,6 @@ class _Contents:
                 case _:
                     pass  # compacted by another service
         return answered.parts
-
-    def _is_kin(self, model: str) -> bool:
-        """Whether `alias/id` is the model of this call, or one of its family."""
-        whose, is_told, name = model.partition("/")
-        if not is_told:
-            return True
-        return whose == self._alias and (family_of(name) or name) == self._family
 
 
 class _AnswerParts:
@@ -257,10 +242,6 @@ def _path(call: ModelCall) -> str:
     return f"{version}/{collection}/{quote(name, safe='')}:streamGenerateContent?alt=sse"
 
 
-def _headers(call: ModelCall) -> Mapping[str, str]:
-    return {"x-goog-api-key": call.key} if call.key else {}
-
-
 _ID = re.compile(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
 _NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
 _LATEST = (3, 99)
@@ -313,44 +294,30 @@ def family_of(model: str) -> GeminiFamily | None:
     return GeminiFamily((int(found["major"]), int(found["minor"] or 0)), found["tier"])
 
 
-def thinking_config(
-    model: str, profile: ModelProfile, level: ThinkingLevel, budgets: ThinkingBudgets
-) -> tuple[dict[str, Any], int]:
+def _thinking_config(call: ModelCall) -> tuple[dict[str, Any], int]:
     """The `thinkingConfig`, empty where none should be sent, and the thinking tokens it allows.
 
     These models think by default, so `off` asks for none, or for as few tokens as the model allows.
     """
-    family = family_of(model)
-    if not profile.thinking or _NO_THINKER.search(model.lower()):
+    family, level = family_of(call.model), call.options.thinking_level
+    if not call.profile.thinking or _NO_THINKER.search(call.model.lower()):
         return {}, 0
+    budget = thinking_budget(level, call.options.thinking_budgets)
     if family is not None and family.has_levels:
-        return _with_level(family, level, budgets)
-    return _with_budget(family.tier if family is not None else "", level, budgets)
-
-
-def _with_level(
-    family: GeminiFamily, level: ThinkingLevel, budgets: ThinkingBudgets
-) -> tuple[dict[str, Any], int]:
-    least, most = family.words[0], family.words[-1]
+        least, most = family.words[0], family.words[-1]
+        if level == "off":
+            minimal = thinking_budget("minimal", call.options.thinking_budgets)
+            return {"thinkingLevel": least.upper()}, minimal
+        # A level that is missing counts as the highest.
+        fallback = least if level == "minimal" else most
+        word = level if level in family.words else fallback
+        return {"includeThoughts": True, "thinkingLevel": word.upper()}, budget
+    tier = family.tier if family is not None else ""
+    fewest, limit = _BUDGETS.get(tier, _USUAL_BUDGETS)
     if level == "off":
-        return {"thinkingLevel": least.upper()}, thinking_budget("minimal", budgets)
-    # A level that is missing counts as the highest.
-    fallback = least if level == "minimal" else most
-    word = level if level in family.words else fallback
-    config = {"includeThoughts": True, "thinkingLevel": word.upper()}
-    return config, thinking_budget(level, budgets)
-
-
-def _with_budget(
-    tier: str, level: ThinkingLevel, budgets: ThinkingBudgets
-) -> tuple[dict[str, Any], int]:
-    least, most = _BUDGETS.get(tier, _USUAL_BUDGETS)
-    if level == "off" and tier not in _BUDGETS:
-        return {}, 0
-    if level == "off":
-        tokens = least if tier == _ALWAYS_THINKS else 0
-        return {"thinkingBudget": tokens}, tokens
-    tokens = max(least, min(most, thinking_budget(level, budgets)))
+        tokens = fewest if tier == _ALWAYS_THINKS else 0
+        return ({"thinkingBudget": tokens} if tier in _BUDGETS else {}), tokens
+    tokens = max(fewest, min(limit, budget))
     return {"includeThoughts": True, "thinkingBudget": tokens}, tokens
 
 
@@ -362,7 +329,7 @@ PROVIDER = Provider(
             name="gemini",
             path=_path,
             history="contents",
-            headers=_headers,
+            headers=lambda call: {"x-goog-api-key": call.key} if call.key else {},
             body=content_request,
             parser=GeminiParser,
         ),

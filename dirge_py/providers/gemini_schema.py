@@ -1,9 +1,9 @@
-"""JSON Schema in the words of Gemini's `Schema`, which knows few of them and refuses the rest.
+"""Converts JSON Schema to Gemini's `Schema`, which has few keywords and refuses all others.
 
-One unknown keyword in one tool fails the whole request. So what has no word here is left out, or
-said in the description: tools look at their arguments themselves. There is a field that takes JSON
-Schema as it is (`parametersJsonSchema`), but services in between read past it, and then the model
-calls tools whose arguments it was never told.
+One unknown keyword in one tool fails the whole request. So what can't be converted is left out, or
+goes into the description; tools check their arguments themselves. There is a member for plain JSON
+Schema (`parametersJsonSchema`), but some proxies drop it, and then the model doesn't know the
+arguments of its tools.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,13 @@ _FORMATS = {
     "NUMBER": frozenset({"float", "double"}),
     "INTEGER": frozenset({"int32", "int64"}),
 }
+_TYPE_NAMES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
 _ANY_TYPES = ("STRING", "NUMBER", "BOOLEAN", "OBJECT")
 _MAX_DEPTH = 24
 _MAX_NODES = 4000
@@ -25,18 +32,18 @@ Schema = dict[str, Any]
 
 
 def parameters_schema(schema: Mapping[str, Any]) -> Schema | None:
-    """A tool's parameters; None when it takes none, which is said by saying nothing."""
+    """A tool's parameters; None if it has none."""
     converted = _Converter(schema).object(schema)
     return converted if converted.get("properties") else None
 
 
 def response_schema(schema: Mapping[str, Any]) -> Schema:
-    """What an answer must be."""
+    """The schema of an answer."""
     return _Converter(schema).any(schema)
 
 
 class _Converter:
-    """One conversion. References are put in place; what refers to itself ends in a bare object."""
+    """Converts one schema. References are resolved; one to itself becomes an object."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -44,11 +51,11 @@ class _Converter:
         self._nodes = 0
 
     def object(self, raw: Mapping[str, Any]) -> Schema:
-        """`raw` as an object, whatever it says it is: only objects can be parameters."""
+        """`raw` as an object, whatever its type: only objects can be parameters."""
         return self._typed({**self._flat(raw), "type": "object"}, "object", 0)
 
     def any(self, raw: Any, depth: int = 0) -> Schema:
-        """`raw` converted. `True`, `{}` and what is no schema allow anything."""
+        """`raw` converted. `True`, `{}` and invalid schemas allow any value."""
         self._nodes += 1
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES or not isinstance(raw, Mapping):
             return _anything()
@@ -64,7 +71,7 @@ class _Converter:
             self._open.pop()
 
     def _flat(self, raw: Mapping[str, Any], steps: int = 0) -> Mapping[str, Any]:
-        """`raw` with what it refers to, and with all of its `allOf`, in one."""
+        """`raw` merged with its reference and all of its `allOf`."""
         self._nodes += 1
         raw = self._resolved(raw)
         parts = raw.get("allOf")
@@ -79,7 +86,7 @@ class _Converter:
         return _merged([*flat, own])
 
     def _resolved(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`raw` with what it refers to; what it says itself goes before."""
+        """`raw` merged with its reference; its own members win."""
         reference = raw.get("$ref")
         found: Any = self._root
         if not isinstance(reference, str):
@@ -107,8 +114,13 @@ class _Converter:
     def _choice(
         self, raw: Mapping[str, Any], options: Sequence[Any], depth: int, *, is_nullable: bool
     ) -> Schema:
-        """One of several. Beside `anyOf` nothing else may stand: what is said goes inside."""
-        others = [o for o in options if not _is_null(o)]
+        """One of several schemas. Nothing may stand beside `anyOf`, so the rest goes inside."""
+        others = [
+            option
+            for option in options
+            if not isinstance(option, Mapping)
+            or (option.get("type") != "null" and _values(option) != [None])
+        ]
         is_nullable = is_nullable or len(others) < len(options)
         converted: list[Schema] = []
         for option in others:
@@ -140,7 +152,7 @@ class _Converter:
         return _with_values(converted, raw)
 
     def _members(self, raw: Mapping[str, Any], depth: int) -> Schema:
-        """Properties. Of alternatives every property is allowed, and what all require is due."""
+        """The properties. Those of all alternatives are allowed; what all require is required."""
         properties = dict(_mapping(raw.get("properties")))
         required = _names(raw.get("required"))
         alternatives = [self._flat(o) for o in _options(raw) if isinstance(o, Mapping)]
@@ -165,19 +177,23 @@ class _Converter:
         listed = items if isinstance(items, list) else raw.get("prefixItems")
         if isinstance(listed, list) and listed:
             items = {"anyOf": listed}
-        counts = {name: raw[name] for name in ("minItems", "maxItems") if _is_count(raw.get(name))}
+        counts = {
+            name: raw[name]
+            for name in ("minItems", "maxItems")
+            if _is_number(raw.get(name)) and isinstance(raw[name], int) and raw[name] >= 0
+        }
         return {"items": self.any(items, depth + 1), **counts}
 
 
 def _anything(words: Any = None, *, is_nullable: bool = False) -> Schema:
-    """Any value: there is no type for it, so one of several."""
+    """Any value, for which there is no type: one of several types."""
     more = {"nullable": True} if is_nullable else {}
     first, *others = ({"type": name, **more} for name in _ANY_TYPES)
     return {"anyOf": [_described(first, words), *others]}
 
 
 def _merged(parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What all of `parts` together ask for; of what only one value can be, the last."""
+    """All of `parts` in one schema; the last one wins."""
     whole: dict[str, Any] = {}
     for part in parts:
         properties = {**_mapping(whole.get("properties")), **_mapping(part.get("properties"))}
@@ -191,7 +207,7 @@ def _merged(parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _types(raw: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """The types that `raw` allows, as far as it tells, and whether null is one."""
+    """The types that `raw` allows, and whether null is one of them."""
     given_type = raw.get("type")
     names = given_type if isinstance(given_type, list) else [given_type]
     is_nullable = "null" in names or raw.get("nullable") is True
@@ -200,33 +216,16 @@ def _types(raw: Mapping[str, Any]) -> tuple[list[str], bool]:
         return known, is_nullable
     values = _values(raw)
     if values:
-        return list(dict.fromkeys(_type_of(v) for v in values if v is not None)), (
-            is_nullable or None in values
-        )
+        types = dict.fromkeys(_TYPE_NAMES.get(type(v), "string") for v in values if v is not None)
+        return list(types), is_nullable or None in values
     if "properties" in raw or "additionalProperties" in raw:
         return ["object"], is_nullable
     return (["array"] if "items" in raw or "prefixItems" in raw else []), is_nullable
 
 
-def _type_of(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    if isinstance(value, float):
-        return "number"
-    return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "string"
-
-
 def _options(raw: Mapping[str, Any]) -> list[Any]:
     found = raw.get("anyOf") or raw.get("oneOf")
     return found if isinstance(found, list) else []
-
-
-def _is_null(option: Any) -> bool:
-    if not isinstance(option, Mapping):
-        return False
-    return option.get("type") == "null" or _values(option) == [None]
 
 
 def _values(raw: Mapping[str, Any]) -> list[Any]:
@@ -237,7 +236,7 @@ def _values(raw: Mapping[str, Any]) -> list[Any]:
 
 
 def _with_values(converted: Schema, raw: Mapping[str, Any]) -> Schema:
-    """Only strings can be listed, and no empty one; of others the description tells."""
+    """With an `enum`, which can only hold strings; other values go into the description."""
     values = _values(raw)
     if None in values:
         converted = {**converted, "nullable": True}
@@ -247,27 +246,20 @@ def _with_values(converted: Schema, raw: Mapping[str, Any]) -> Schema:
     fitting = [value for value in values if isinstance(value, bool | int | float)]
     if not fitting:
         return converted
-    shown = ", ".join(map(_as_json, fitting))[:_MAX_SHOWN]
+    literals = (str(v).lower() if isinstance(v, bool) else str(v) for v in fitting)
+    shown = ", ".join(literals)[:_MAX_SHOWN]
     words = f"One of: {shown}." if len(fitting) > 1 else f"Always {shown}."
     return _described(converted, words)
 
 
-def _as_json(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 def _limits(raw: Mapping[str, Any]) -> Schema:
-    """Bounds. One that is excluded has no word here; the next integer has."""
+    """The bounds. There are no exclusive ones, but for integers the next one will do."""
     limits = {name: raw[name] for name in ("minimum", "maximum") if _is_number(raw.get(name))}
     if raw.get("type") == "integer":
-        for name, word, step in (
-            ("minimum", "exclusiveMinimum", 1),
-            ("maximum", "exclusiveMaximum", -1),
-        ):
-            if isinstance(raw.get(word), int) and _is_number(raw[word]):
-                limits.setdefault(name, raw[word] + step)
+        for name, step in (("minimum", 1), ("maximum", -1)):
+            exclusive = raw.get(f"exclusive{name.capitalize()}")
+            if isinstance(exclusive, int) and _is_number(exclusive):
+                limits.setdefault(name, exclusive + step)
     return limits
 
 
@@ -288,7 +280,3 @@ def _names(value: Any) -> list[str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

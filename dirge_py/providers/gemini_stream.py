@@ -42,51 +42,51 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]"
 
 
 class PartialArguments:
-    """Arguments under construction, beginning with those that came whole."""
+    """The arguments of a call, put together from pieces."""
 
     def __init__(self, whole: Mapping[str, Any]) -> None:
+        """`whole` are arguments that came in one piece."""
         self._whole = dict(whole)
         self._open = ""
-        """The place of the text that goes on."""
+        """The path of the text that continues."""
         self._pieces: list[str] = []
         self._at: tuple[Any, Any] = ({}, "")
-        """What holds the newest value, and under which name or number."""
+        """The object or list that holds the newest value, and its name or index there."""
 
     def put(self, partial: Mapping[str, Any]) -> None:
-        """Take one piece.
+        """Add one piece.
 
         Raises:
-            ValueError: its place cannot be: no path, or one through a value.
+            ValueError: it has no path, or one through a value that is no object or list.
         """
         path = partial.get("jsonPath")
         if not isinstance(path, str):
             raise ValueError("a piece of arguments without its place")
-        value, goes_on = _value(partial), bool(partial.get("willContinue"))
+        names = (n for n in ("stringValue", "numberValue", "boolValue") if n in partial)
+        # The piece that ends a text may have no value.
+        usual = None if "nullValue" in partial else ""
+        value = partial.get(next(names, ""), usual)
         if self._open and path == self._open and isinstance(value, str):
             self._pieces.append(value)
         else:
             self._settle()
-            self._begin(path, value)
-        self._open = path if goes_on else ""
+            steps = _steps(path)
+            place: Any = self._whole
+            for step, following in pairwise(steps):
+                place = _entered(place, step, [] if isinstance(following, int) else {})
+            _entered(place, steps[-1], None)
+            place[steps[-1]] = value
+            self._pieces = [value] if isinstance(value, str) else []
+            self._at = (place, steps[-1])
+        self._open = path if partial.get("willContinue") else ""
 
     def whole(self) -> dict[str, Any]:
-        """All that came so far."""
+        """All arguments so far."""
         self._settle()
         return self._whole
 
-    def _begin(self, path: str, value: Any) -> None:
-        steps = _steps(path)
-        place: Any = self._whole
-        for step, following in pairwise(steps):
-            place = _entered(place, step, [] if isinstance(following, int) else {})
-        last = steps[-1]
-        _entered(place, last, None)
-        place[last] = value
-        self._pieces = [value] if isinstance(value, str) else []
-        self._at = (place, last)
-
     def _settle(self) -> None:
-        """Join the open text only now: at each of its pieces it would cost all that came before."""
+        """Join the open text; to do so for each piece would be quadratic."""
         if self._pieces:
             place, last = self._at
             place[last] = "".join(self._pieces)
@@ -108,16 +108,8 @@ def _steps(path: str) -> list[str | int]:
     return steps
 
 
-def _value(partial: Mapping[str, Any]) -> Any:
-    for name in ("stringValue", "numberValue", "boolValue"):
-        if name in partial:
-            return partial[name]
-    # The piece that ends a text may bring nothing.
-    return None if "nullValue" in partial else ""
-
-
 def _entered(place: Any, step: str | int, new: Any) -> Any:
-    """What is at `step` of `place`, put there if nothing is."""
+    """The value at `step` of `place`, by default `new`."""
     if isinstance(step, str) and isinstance(place, dict):
         return place.setdefault(step, new)
     if isinstance(step, int) and isinstance(place, list) and step <= len(place):
@@ -212,13 +204,9 @@ class GeminiParser(StreamParser):
         reason: StopReason = "toolUse" if self._calls else "stop"
         if self._finish in _TOO_LONG:
             reason = "length"
-        return [*events, StreamDone(stop_reason=reason, usage=self._usage())]
-
-    def _usage(self) -> Usage | None:
-        if not self._counts:
-            return None
         prompt, of_tools, said, thought, cached = (self._counts.get(name, 0) for name in _COUNTS)
-        return Usage(input=prompt + of_tools, output=said + thought, cache_read=cached)
+        usage = Usage(input=prompt + of_tools, output=said + thought, cache_read=cached)
+        return [*events, StreamDone(stop_reason=reason, usage=usage if self._counts else None)]
 
     def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
         signature = as_text(part.get("thoughtSignature"))
@@ -250,9 +238,9 @@ class GeminiParser(StreamParser):
             self._signed.append(SignedPiece(start, self._length, signature))
 
     def _end_run(self, events: list[StreamEvent]) -> None:
-        """Close a run of text or thought, and keep what was signed in it.
+        """Close a run of text or thought, and emit its signatures.
 
-        Only now: a block in the middle of a text would make two of it.
+        Not before: a block in the middle of a text would split it.
         """
         if self._run:
             signature = pack_signatures(self._run, self._length, self._signed)
@@ -295,7 +283,7 @@ class GeminiParser(StreamParser):
         self._open_call = None
         arguments = call.arguments.whole()
         text = json.dumps(arguments, ensure_ascii=False)
-        # Cut in the middle, it must not look like a call that was meant so.
+        # A call that broke off must not look complete.
         events.append(ToolCallDelta(key=call.key, arguments=text if is_whole else text[:-1]))
         whole = arguments if is_whole else None
         events.append(ToolCallEnd(key=call.key, id=call.id, arguments=whole))
@@ -363,30 +351,36 @@ def _reason(why: str, words: str) -> str:
 
 
 SKIP_VALIDATION = "skip_thought_signature_validator"
-"""What Google documents for calls that have no signature because another model made them."""
+"""Google's documented value for calls of another model, which have no signature."""
 _MARK = "gemini:"
 On = Literal["call", "text", "thought"]
 
 
 @dataclass(frozen=True, slots=True)
 class SignedPiece:
-    """A part of a run of text, `start` to `end` in characters, and its signature ("" for none)."""
+    """A part of a run of text."""
 
     start: int
+    """Its first character."""
     end: int
+    """The character behind its last one."""
     signature: str = ""
+    """Its signature; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signatures:
-    """The signatures of one call, or of one run of text or thought that is `length` long."""
+    """The signatures of one call, or of one run of text or thought."""
 
     on: On
+    """What is signed."""
     length: int
+    """The characters of the run."""
     pieces: tuple[SignedPiece, ...]
+    """The signed pieces, in order."""
 
     def all_pieces(self) -> Sequence[SignedPiece]:
-        """The pieces with the unsigned text between them: the whole run, as it was sent."""
+        """The signed pieces and the unsigned text between them: the whole run."""
         whole: list[SignedPiece] = []
         at = 0
         for piece in self.pieces:
@@ -400,33 +394,26 @@ class Signatures:
 
 
 def pack_signatures(on: On, length: int, pieces: Iterable[SignedPiece]) -> str | None:
-    """The `ThinkingBlock.signature` that keeps `pieces`; None when there are none."""
-    kept = [[piece.start, piece.end, piece.signature] for piece in pieces]
-    if not kept:
-        return None
-    return _MARK + json.dumps([on, length, kept], separators=(",", ":"))
+    """The `ThinkingBlock.signature` that holds `pieces`; None without pieces."""
+    packed = [[piece.start, piece.end, piece.signature] for piece in pieces]
+    return _MARK + json.dumps([on, length, packed], separators=(",", ":")) if packed else None
 
 
 def unpack_signatures(signature: str | None) -> Signatures | None:
-    """What `pack_signatures` kept; None for another service's signature."""
+    """What `pack_signatures` packed; None for the signature of another service."""
     if signature is None or not signature.startswith(_MARK):
         return None
     try:
-        on, length, kept = json.loads(signature.removeprefix(_MARK))
-        pieces = tuple(SignedPiece(start, end, text) for start, end, text in kept)
+        on, length, packed = json.loads(signature.removeprefix(_MARK))
+        pieces = tuple(SignedPiece(start, end, text) for start, end, text in packed)
+        numbers = [0, *(at for piece in pieces for at in (piece.start, piece.end)), length]
+        is_valid = (
+            on in ("call", "text", "thought")
+            and bool(pieces)
+            and all(isinstance(at, int) for at in numbers)
+            and numbers == sorted(numbers)
+            and all(isinstance(piece.signature, str) for piece in pieces)
+        )
     except (ValueError, TypeError, RecursionError):
         return None
-    is_whole = on in ("call", "text", "thought") and isinstance(length, int) and pieces
-    return Signatures(on, length, pieces) if is_whole and _is_in_order(pieces, length) else None
-
-
-def _is_in_order(pieces: Sequence[SignedPiece], length: int) -> bool:
-    at = 0
-    for piece in pieces:
-        is_number = isinstance(piece.start, int) and isinstance(piece.end, int)
-        if not is_number or not isinstance(piece.signature, str):
-            return False
-        if not at <= piece.start <= piece.end <= length:
-            return False
-        at = piece.end
-    return True
+    return Signatures(on, length, pieces) if is_valid else None

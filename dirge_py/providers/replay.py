@@ -1,8 +1,8 @@
-"""A model service that answers as in a recording: bug reports and tests, without a network.
+"""A model service that answers from a recording: for bug reports and tests, without a network.
 
-Every model call gets the next exchange that was recorded, whatever it asks, read by the adapter of
-the wire format that was spoken then: the same status, headers and pieces, and the same end. Nothing
-is waited for; only an answer that stopped coming stands still again, until the call is given up.
+Every model call gets the next recorded exchange, whatever it asks, through the adapter of the
+recorded wire format: the same status, headers and pieces, and the same end. There are no pauses;
+but an answer that stopped arriving stops again, until the call is given up.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Any, NoReturn, cast, get_args
 
 from dirge_py.providers import registry
 from dirge_py.providers.client import (
+    MAX_BODY_BYTES,
     FetchedResponse,
     HttpClient,
     HttpResponse,
@@ -31,36 +32,39 @@ from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
 
 COMPLETE, CLOSED, TIMED_OUT, CUT = "complete", "closed", "timed out", "cut"
-"""How an exchange ended, besides the troubles of a connection. Cut: the recording ends before."""
+"""How an exchange ended, besides connection errors. `cut`: the recording ends before it."""
 _ENDS = frozenset({COMPLETE, CLOSED, TIMED_OUT, *get_args(TransportErrorKind)})
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RecordedExchange:
-    """One request and what came of it. `status` None: no head of an answer came.
-
-    `service` names its `alias`, `type`, `wire` and `base_url`, and its `dialect`. `is_whole`: it
-    was no stream.
-    """
+    """One recorded request and its response."""
 
     method: str
+    """The HTTP method."""
     url: str
+    """The address, without keys."""
     service: Mapping[str, Any]
+    """The service: `alias`, `type`, `wire`, `base_url` and `dialect`."""
     is_whole: bool = False
+    """Whether the response was not streamed."""
     status: int | None = None
+    """The HTTP status; None if no head arrived."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    """The headers of the response."""
     pieces: list[bytes] = field(default_factory=list)
+    """The pieces of the body."""
     end: str = CUT
+    """How it ended."""
     detail: str = "the recording ends before the answer does"
+    """The text of a connection error."""
 
 
 def read_recording(path: str) -> Sequence[RecordedExchange]:
-    """Every exchange of the file.
-
-    A last line that is no whole one is passed over: whoever wrote it was killed.
+    """All exchanges of the file. An incomplete last line, of a killed process, is ignored.
 
     Raises:
-        ConfigError: it cannot be read, is no recording, or is one of a newer dirge.
+        ConfigError: it can't be read, or is no recording of this version.
     """
     try:
         with open(path, "rb") as file:
@@ -78,7 +82,7 @@ def read_recording(path: str) -> Sequence[RecordedExchange]:
 
 
 def _lines(path: str, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each line behind the first with its number, from 1."""
+    """Each line but the first, with its number from 1."""
     *lines, _torn = content.split(b"\n")
     has_begun = False
     for number, text in enumerate(lines, start=1):
@@ -131,35 +135,32 @@ def _refuse(path: str, line: int, why: str) -> NoReturn:
 
 
 class Cassette:
-    """The exchanges of a recording that were not played yet."""
+    """The exchanges of a recording that were not replayed yet."""
 
     def __init__(self, path: str) -> None:
         """Raises ConfigError."""
         exchanges = read_recording(path)
-        self.streamed = deque(each for each in exchanges if not each.is_whole)
-        self.whole = [each for each in exchanges if each.is_whole]
+        self.streamed = deque(exchange for exchange in exchanges if not exchange.is_whole)
+        self.whole = [exchange for exchange in exchanges if exchange.is_whole]
         self.total = len(self.streamed)
 
     def exhausted_error(self) -> ProviderError:
         return ProviderError(
             f"The recording holds {self.total} answers of models and was asked for one more.",
             kind="invalid_request",
-            hint="It was recorded no further, or this run goes another way.",
+            hint="The recording ended there, or this run differs from it.",
         )
 
 
 class ReplayClient(HttpClient):
-    """Answers one service's adapter from a recording instead of the network.
-
-    `client` keeps the last moments of finished streams, as it does of any others.
-    """
+    """Answers the adapter of one service from a recording; `client` keeps finished streams."""
 
     def __init__(self, cassette: Cassette, client: HttpClient) -> None:
         super().__init__()
         self._cassette = cassette
         self._client = client
         self.put: deque[RecordedExchange] = deque()
-        """What the calls that go on were given."""
+        """The exchanges for the calls under way."""
 
     async def post(
         self,
@@ -170,11 +171,11 @@ class ReplayClient(HttpClient):
         connect_s: float = 30.0,
         is_late: Callable[[], bool] = never_late,
     ) -> HttpResponse:
-        """The stream that is next. Raises TransportError where that came to none."""
-        waiting = self.put or self._cassette.streamed
-        if not waiting:
+        """The next streamed response. Raises TransportError if it was an error."""
+        pending = self.put or self._cassette.streamed
+        if not pending:
             raise self._cassette.exhausted_error()
-        exchange = waiting.popleft()
+        exchange = pending.popleft()
         if exchange.status is None:
             await _end(exchange)
         return _ReplayedResponse(exchange)
@@ -187,9 +188,9 @@ class ReplayClient(HttpClient):
         headers: Mapping[str, str],
         body: bytes | None = None,
         timeout_s: float,
-        max_bytes: int = 32 * 1024 * 1024,
+        max_bytes: int = MAX_BODY_BYTES,
     ) -> FetchedResponse:
-        """The next answer that was no stream, to the same question."""
+        """The next response that wasn't streamed, to the same address."""
         path = url.partition("?")[0]
         for exchange in self._cassette.whole:
             if (exchange.method, exchange.url.partition("?")[0]) == (method, path):
@@ -216,7 +217,7 @@ class _ReplayedResponse:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         for piece in self._exchange.pieces:
             yield piece
-            # Each arrives by itself, as it did.
+            # Pieces arrive one by one, as they did.
             await asyncio.sleep(0)
         if self._exchange.end != COMPLETE:
             await _end(self._exchange)
@@ -226,7 +227,7 @@ class _ReplayedResponse:
 
 
 async def _end(exchange: RecordedExchange) -> NoReturn:
-    """End as the exchange did; what was given up stands still until it is given up again."""
+    """End as the exchange did; one that was given up waits until it is given up again."""
     if exchange.end in (CLOSED, TIMED_OUT):
         await asyncio.Event().wait()
     trouble = "dropped" if exchange.end in (CUT, COMPLETE) else exchange.end
@@ -266,7 +267,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
                     yield event
         finally:
             if exchange in client.put:
-                # Nothing was asked: the call was stopped, or could not be written down.
+                # No request was made: the call was aborted, or couldn't be encoded.
                 client.put.remove(exchange)
                 cassette.streamed.appendleft(exchange)
 
@@ -276,17 +277,17 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
 def _adapter(
     settings: ProviderSettings, service: Mapping[str, Any], client: ReplayClient
 ) -> StreamFn:
-    """What reads the answers of a service that was recorded. Raises ConfigError."""
-    known = {each.name for each in fields(Quirks)}
-    departures = {name: v for name, v in service.get("dialect", {}).items() if name in known}
+    """The adapter of a recorded service. Raises ConfigError."""
+    known = {field.name for field in fields(Quirks)}
+    quirks = {name: v for name, v in service.get("dialect", {}).items() if name in known}
     recorded = replace(
         settings,
         type=str(service.get("type", "")),
         base_url=str(service.get("base_url", "")),
-        # It goes nowhere; without one nothing would be asked.
+        # It is sent nowhere, but without one there would be no request.
         api_key="replay",
         allow_insecure=True,
-        quirks=Quirks(**departures),
+        quirks=Quirks(**quirks),
     )
     return registry.find_provider(str(service.get("wire", ""))).make(recorded, client)
 

@@ -1,6 +1,6 @@
-"""A model that says what a script tells it to: for tests, demonstrations and offline use.
+"""A model that answers from a script: for tests, demonstrations and offline use.
 
-It is a provider like any other and is shipped. In code:
+It is a provider like any other. In code:
 
     script = Script([Reply(calls=[("read", {"path": "a.txt"})]), Reply(text="Done.")])
     run_agent_loop(..., stream_fn=script.stream)
@@ -50,57 +50,61 @@ if TYPE_CHECKING:
     from dirge_py.providers.client import HttpClient
 
 Gate: TypeAlias = Callable[[], Awaitable[object]]
-"""Something to wait for, made when it is needed: `asyncio.Event().wait`."""
+"""Something to wait for, such as `asyncio.Event().wait`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer: thinking, then text, then calls, then its end.
-
-    `calls` are `(name, arguments)`, or whole `ToolCallBlock`s where the id matters; arguments that
-    are a string are sent as they are, so that they may be broken. `error` ends the answer after
-    everything else was said. `wait` holds it back before its first word, `hold` before its end;
-    an abort passes both. `chunk_chars` cuts text, thinking and arguments into pieces (0: whole),
-    pieces come `pause_s` apart. `events` are sent as they are, instead of all of this.
-    """
+    """One answer: thinking, then text, then calls, then its end."""
 
     text: str = ""
+    """The text."""
     thinking: str = ""
+    """The thinking."""
     calls: Sequence[tuple[str, Any] | ToolCallBlock] = ()
+    """The calls as `(name, arguments)`, or as `ToolCallBlock` with an id. Text is sent as it is."""
     stop_reason: StopReason | None = None
+    """Why the answer ends; None: `toolUse` with calls, else `stop`."""
     usage: Usage | None = None
+    """The tokens; None for none."""
     error: ProviderError | None = None
+    """Ends the answer after everything else."""
     chunk_chars: int = 0
+    """The length of the pieces of text, thinking and arguments; 0: one piece."""
     pause_s: float = 0.0
+    """The time between two pieces."""
     wait: Gate | None = None
+    """Holds the answer back before its start; an abort passes it."""
     hold: Gate | None = None
+    """Holds the answer back before its end; an abort passes it."""
     events: Sequence[StreamEvent] = ()
+    """Sent as they are, instead of everything else."""
 
 
 ReplyMaker: TypeAlias = Callable[[LlmContext], Reply]
-"""A reply that depends on what was asked."""
+"""A reply that depends on the request."""
 
 
 @dataclass(slots=True)
 class Script:
-    """Replies in order; `seen` and `options` keep what each call was given.
-
-    `stream` is a `StreamFn`. A call beyond the last reply ends in a `StreamError` that counts them.
-    """
+    """Replies in order. A call beyond the last reply ends in a `StreamError`."""
 
     replies: Sequence[Reply | ReplyMaker]
+    """The replies."""
     seen: list[LlmContext] = field(default_factory=list)
+    """The context of each call."""
     options: list[StreamOptions] = field(default_factory=list)
+    """The options of each call."""
 
     @property
     def is_spent(self) -> bool:
-        """Whether every reply was asked for."""
+        """Whether every reply was used."""
         return len(self.seen) >= len(self.replies)
 
     async def stream(
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
-        """The next reply, as deltas."""
+        """A `StreamFn`: the next reply, as deltas."""
         turn = len(self.seen)
         self.seen.append(context)
         self.options.append(options)
@@ -108,7 +112,10 @@ class Script:
             yield _aborted()
             return
         if turn >= len(self.replies):
-            yield StreamError(_spent(turn, context))
+            last = context.messages[-1].role if context.messages else "nothing"
+            message = f"The script holds {turn} replies and was asked for one more, after {last}."
+            hint = "Add a reply to the script."
+            yield StreamError(ProviderError(message, kind="invalid_request", hint=hint))
             return
         chosen = self.replies[turn]
         reply = chosen if isinstance(chosen, Reply) else chosen(context)
@@ -124,8 +131,9 @@ async def _spoken(
     began = asyncio.get_running_loop().time()
     for number, event in enumerate(reply.events or _said(reply, context, options), 1):
         if reply.pause_s:
-            # By the clock, as a service sends: late timers and slow readers do not add up.
-            await _passed(partial(_until, began + number * reply.pause_s), signal)
+            # By the clock, so that late timers and slow readers don't add up.
+            due_in_s = began + number * reply.pause_s - asyncio.get_running_loop().time()
+            await _passed(partial(asyncio.sleep, max(0.0, due_in_s)), signal)
         if signal.aborted:
             yield _aborted()
             return
@@ -134,8 +142,11 @@ async def _spoken(
         await _passed(reply.hold, signal)
     if signal.aborted:
         yield _aborted()
+    elif reply.error is not None and not reply.events:
+        yield StreamError(reply.error)
     elif not reply.events:
-        yield _ending(reply)
+        natural: StopReason = "toolUse" if reply.calls else "stop"
+        yield StreamDone(stop_reason=reply.stop_reason or natural, usage=reply.usage)
 
 
 def _said(reply: Reply, context: LlmContext, options: StreamOptions) -> Iterator[StreamEvent]:
@@ -154,15 +165,8 @@ def _said(reply: Reply, context: LlmContext, options: StreamOptions) -> Iterator
         yield ToolCallEnd(key=call.id)
 
 
-def _ending(reply: Reply) -> StreamEvent:
-    if reply.error is not None:
-        return StreamError(reply.error)
-    natural: StopReason = "toolUse" if reply.calls else "stop"
-    return StreamDone(stop_reason=reply.stop_reason or natural, usage=reply.usage)
-
-
 def _calls(reply: Reply, context: LlmContext) -> Iterator[ToolCallBlock]:
-    # A script starts over in every process, a resumed history does not: ids skip those in use.
+    # A script starts over in every process, a resumed history doesn't: ids in use are skipped.
     taken = {
         call.id
         for message in context.messages
@@ -186,13 +190,8 @@ def _pieces(text: str, chunk_chars: int) -> Iterator[str]:
         yield text[start : start + width]
 
 
-async def _until(due: float) -> None:
-    """Wait until the event loop's clock shows `due`; give way to others in any case."""
-    await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
-
-
 async def _passed(gate: Gate, signal: AbortSignal) -> None:
-    """Return when the gate opened or the run was aborted, whichever is first."""
+    """Return when the gate opens or the run is aborted."""
     opened = asyncio.ensure_future(gate())
     aborted = asyncio.ensure_future(signal.wait())
     try:
@@ -206,20 +205,11 @@ def _aborted() -> StreamError:
     return StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
 
 
-def _spent(turn: int, context: LlmContext) -> ProviderError:
-    last = context.messages[-1].role if context.messages else "nothing"
-    return ProviderError(
-        f"The script holds {turn} replies and was asked for one more, after {last}.",
-        kind="invalid_request",
-        hint="Add a reply to the script.",
-    )
-
-
 def load_script(path: str) -> Script:
     """The script in a TOML or JSON file.
 
     Raises:
-        ConfigError: the file cannot be read, or names something that a reply does not have.
+        ConfigError: the file can't be read or is invalid.
     """
     return Script([_reply(values, f"{path}, reply {n}") for n, values in load_replies(path)])
 
@@ -228,7 +218,12 @@ def _reply(values: dict[str, Any], where: str) -> Reply:
     fields = dict(values)
     try:
         if "calls" in fields:
-            fields["calls"] = [_call(call) for call in fields["calls"]]
+            fields["calls"] = [
+                ToolCallBlock(arguments=call.get("arguments", {}), id=call["id"], name=call["name"])
+                if "id" in call
+                else (call["name"], call.get("arguments", {}))
+                for call in fields["calls"]
+            ]
         if "usage" in fields:
             fields["usage"] = Usage(**fields["usage"])
         if "error" in fields:
@@ -237,13 +232,6 @@ def _reply(values: dict[str, Any], where: str) -> Reply:
         return Reply(**fields)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}.", hint="See `Reply` for the names.") from error
-
-
-def _call(values: dict[str, Any]) -> tuple[str, Any] | ToolCallBlock:
-    arguments = values.get("arguments", {})
-    if "id" in values:
-        return ToolCallBlock(id=values["id"], name=values["name"], arguments=arguments)
-    return values["name"], arguments
 
 
 def _make(settings: ProviderSettings, _http: "HttpClient") -> StreamFn:
@@ -258,19 +246,26 @@ def _make(settings: ProviderSettings, _http: "HttpClient") -> StreamFn:
 PROVIDER = Provider(name="scripted", make=_make)
 
 
-# A gate or a raw event has no form in a file.
 REPLY_KEYS = frozenset(
     {"text", "thinking", "calls", "stop_reason", "usage", "error", "chunk_chars", "pause_s"}
 )
+"""The names that a reply in a file may have; gates and events exist only in code."""
 
 
 def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each reply's values with its number, from 1.
 
     Raises:
-        ConfigError: the file is unreadable, no object with `replies`, or has an unknown name.
+        ConfigError: the file can't be read, has no list `replies`, or holds an unknown name.
     """
-    content = _parse_script(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"script {path} cannot be read: {error}.") from error
+    try:
+        content: Any = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"script {path} does not parse: {error}.") from error
     replies = content.get("replies") if isinstance(content, dict) else None
     if not isinstance(replies, list) or set(content) != {"replies"}:
         raise ConfigError(f"{path} holds no list `replies`, or something besides it.")
@@ -284,14 +279,3 @@ def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 hint=f"There are: {', '.join(sorted(REPLY_KEYS))}.",
             )
         yield number, reply
-
-
-def _parse_script(path: str) -> Any:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"script {path} cannot be read: {error}.") from error
-    try:
-        return json.loads(text) if path.endswith(".json") else tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"script {path} does not parse: {error}.") from error
