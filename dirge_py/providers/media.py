@@ -6,14 +6,21 @@ only text in results, and nothing else between two of them.
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.adapter import SendableMessage
+from dirge_py.providers.adapter import JsonCache, SendableMessage
 from dirge_py.providers.catalog import ModelProfile
-from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, ToolResultMessage
+from dirge_py.types.messages import (
+    AssistantMessage,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 _ASSET_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -114,6 +121,31 @@ def with_tool_media(history: Iterable[SendableMessage]) -> Iterator[HistoryEntry
         yield message
     if later:
         yield ToolMedia(tuple(later))
+
+
+def encode_messages(
+    history: Iterable[SendableMessage],
+    json_cache: JsonCache,
+    encode: Callable[[SendableMessage], dict[str, Any]],
+    encode_user: Callable[[Sequence[TextBlock | Asset]], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """The messages of a chat. Those of the last request are the same objects as then.
+
+    `encode_user` makes a user message of texts and assets. It isn't cached: the file of an asset
+    may be gone by now, and is too large to keep.
+    """
+    messages: list[dict[str, Any]] = []
+    for entry in with_tool_media(history):
+        match entry:
+            case AssistantMessage() if not (entry.text or entry.calls):
+                pass  # it holds nothing but what another service compacted
+            case ToolMedia():
+                messages.append(encode_user([entry.title, *entry.assets]))
+            case UserMessage() if not is_text(entry.content):
+                messages.append(encode_user(entry.content))
+            case _:
+                messages.append(json_cache.of(entry, encode))
+    return messages
 
 
 def result_texts(result: ToolResultMessage) -> list[str]:

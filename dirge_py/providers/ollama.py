@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dirge_py.config.services import SERVICE_OF
@@ -26,11 +27,9 @@ from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.media import (
     Asset,
     AssetEncoder,
-    ToolMedia,
     asset_encoder,
-    is_text,
+    encode_messages,
     result_texts,
-    with_tool_media,
 )
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
@@ -55,10 +54,8 @@ from dirge_py.types.llm import (
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
-    ThinkingLevel,
     ToolCallDelta,
     ToolCallEnd,
-    ToolSpec,
     closing,
 )
 from dirge_py.types.messages import (
@@ -83,12 +80,29 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
     """
     options = call.options
     assets = replace(asset_encoder(call.profile, call.context.asset_dir), reads_documents=False)
-    body: dict[str, Any] = {"model": call.model, "messages": _messages(call, assets)}
-    tools = _offered(call.context.tools, options)
+    messages = encode_messages(
+        sendable_history(call.own_messages(), unsigned=True),
+        call.json_cache,
+        _message,
+        partial(_with_pictures, assets=assets),
+    )
+    if call.context.system_prompt.strip():
+        messages.insert(0, {"role": "system", "content": call.context.system_prompt})
+    body: dict[str, Any] = {"model": call.model, "messages": messages}
+    # This interface can't force a call, but fewer tools can be offered.
+    tools = list(call.context.tools)
+    if isinstance(options.tool_choice, NamedTool):
+        tools = [tool for tool in tools if tool.name == options.tool_choice.name]
+    elif options.tool_choice == "none":
+        tools = []
     if tools:
         body["tools"] = [function_tool(tool) for tool in tools]
     body |= {"stream": True, "truncate": False, "shift": False}
-    body |= _think(options.thinking_level, call.model)
+    # A model thinks by default, and `false` hurts none. gpt-oss has levels, and always thinks.
+    if "gpt-oss" not in call.model.lower():
+        body["think"] = options.thinking_level != "off"
+    elif options.thinking_level != "off":
+        body["think"] = thinking_effort(options.thinking_level)
     if options.response_schema is not None:
         body["format"] = dict(options.response_schema.schema)
     keep_alive = call.settings.keep_alive
@@ -102,45 +116,6 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
     if set(limits.values()) != {None}:
         body["options"] = {name: value for name, value in limits.items() if value is not None}
     return body
-
-
-def _offered(tools: Sequence[ToolSpec], options: StreamOptions) -> Sequence[ToolSpec]:
-    """The tools to send: this interface can force no call, but it can offer fewer tools."""
-    match options.tool_choice:
-        case "none":
-            return ()
-        case NamedTool(name):
-            return [tool for tool in tools if tool.name == name]
-        case _:
-            return tools
-
-
-def _think(level: ThinkingLevel, model: str) -> Mapping[str, Any]:
-    """Whether to think. Unasked, a model that can think does; to be told not to hurts none.
-
-    gpt-oss alone knows more than yes and no, and cannot leave it.
-    """
-    if "gpt-oss" in model.lower():
-        return {} if level == "off" else {"think": thinking_effort(level)}
-    return {"think": level != "off"}
-
-
-def _messages(call: ModelCall, assets: AssetEncoder) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    if call.context.system_prompt.strip():
-        messages.append({"role": "system", "content": call.context.system_prompt})
-    for entry in with_tool_media(sendable_history(call.own_messages(), unsigned=True)):
-        match entry:
-            case AssistantMessage() if not (entry.text or entry.calls):
-                pass  # it holds nothing but what another service compacted
-            case ToolMedia():
-                messages.append(_with_pictures([entry.title, *entry.assets], assets))
-            case UserMessage() if not is_text(entry.content):
-                # Not cached: an asset's file may be gone by now, and is too large to keep.
-                messages.append(_with_pictures(entry.content, assets))
-            case _:
-                messages.append(call.json_cache.of(entry, _message))
-    return messages
 
 
 def _message(message: SendableMessage) -> dict[str, Any]:

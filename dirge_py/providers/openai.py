@@ -1,9 +1,14 @@
-"""OpenAI's Chat Completions, and every service that speaks it: the provider and its requests."""
+"""OpenAI's Chat Completions, and every service that speaks it: requests and answers.
+
+OpenRouter's `reasoning_details` hold the thinking in the form that the model's maker wants back.
+They come in pieces and go back whole, in order, with every member as it came.
+"""
 
 import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,34 +24,53 @@ from dirge_py.providers.adapter import (
 )
 from dirge_py.providers.catalog import ModelProfile, thinking_budget, thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
+from dirge_py.providers.errors import declined_error
 from dirge_py.providers.media import (
     Asset,
     AssetEncoder,
-    ToolMedia,
     asset_encoder,
-    is_text,
+    encode_messages,
     result_texts,
-    with_tool_media,
 )
-from dirge_py.providers.openai_stream import OpenAIParser, unpack_details
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, Quirks, merge_bodies
+from dirge_py.providers.stream_parser import (
+    ServiceError,
+    StreamParser,
+    as_amount,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    parse_json,
+)
+from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
     ResponseSchema,
+    StreamDone,
+    StreamError,
+    StreamEvent,
     StreamFn,
     StreamOptions,
     SystemText,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
     ThinkingLevel,
+    ToolCallDelta,
+    ToolCallEnd,
     ToolChoice,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
+    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolResultMessage,
+    Usage,
     UserMessage,
     joined_text,
 )
@@ -163,7 +187,6 @@ def named_schema(wanted: ResponseSchema) -> dict[str, Any]:
 def _messages(call: ModelCall, system_role: str) -> list[dict[str, Any]]:
     """The messages; those of the last request are the same objects as then."""
     context, back = call.context, call.settings.quirks.thinking_back
-    assets = asset_encoder(call.profile, context.asset_dir)
     # Details are sealed by the maker of the model.
     history = sendable_history(
         call.own_messages(call.model if back == "reasoning_details" else "")
@@ -172,21 +195,14 @@ def _messages(call: ModelCall, system_role: str) -> list[dict[str, Any]]:
         unsigned=back in {"reasoning_content", "reasoning"},
         call_id_chars=call.settings.quirks.call_id_chars,
     )
-    messages: list[dict[str, Any]] = []
+    messages = encode_messages(
+        history,
+        call.json_cache,
+        partial(_message, thinking_back=back),
+        partial(_user_parts, assets=asset_encoder(call.profile, context.asset_dir)),
+    )
     if context.system_prompt.strip():
-        messages.append({"role": system_role, "content": context.system_prompt})
-    for entry in with_tool_media(history):
-        match entry:
-            case AssistantMessage() if not (entry.text or entry.calls):
-                pass  # it holds nothing but what another service compacted
-            case ToolMedia():
-                messages.append(_user_parts([entry.title, *entry.assets], assets))
-            case UserMessage() if not is_text(entry.content):
-                # Not cached: an asset's file may be gone by now, and is too large to keep.
-                messages.append(_user_parts(entry.content, assets))
-            case _:
-                write = partial(_message, thinking_back=back)
-                messages.append(call.json_cache.of(entry, write))
+        messages.insert(0, {"role": system_role, "content": context.system_prompt})
     return messages
 
 
@@ -296,6 +312,293 @@ def cache_key(context: LlmContext) -> str:
     first = next(asked, "")
     beginning = f"{prompt[:stable]}\0{first}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(beginning).hexdigest()[:32]
+
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "tool_calls": "toolUse",
+    "function_call": "toolUse",
+}
+_REFUSED = frozenset({"content_filter", "refusal", "sensitive"})
+_FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    key: str
+    id: str
+    given_id: str
+    """As the service wrote it."""
+    pieces: list[str] = field(default_factory=list)
+    chars: int = 0
+    whole: Any = None
+
+
+class OpenAIParser(StreamParser):
+    """Reads an answer of Chat Completions."""
+
+    def __init__(
+        self,
+        taken: frozenset[str] = frozenset(),
+        new_id: str = "",
+        *,
+        keeps_details: bool = False,
+        tells_cost: bool = False,
+    ) -> None:
+        """`keeps_details`: `reasoning_details` are kept as signatures of the thinking.
+
+        `tells_cost`: as in `Quirks`.
+        """
+        super().__init__(taken, new_id)
+        self._is_thinking = False
+        self._details: list[_ReasoningDetail] = []
+        self._keeps_details = keeps_details
+        self._tells_cost = tells_cost
+        self._finish = ""
+        self._refusal = ""
+        self._usage: Usage | None = None
+        self._calls: list[_OpenCall] = []
+        self._at_index: dict[Any, _OpenCall] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._finish)
+
+    @property
+    def call_is_open(self) -> bool:
+        return bool(self._calls) and not self._finish
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if payload.get("error") or name == "error":
+            raise ServiceError(payload)
+        events: list[StreamEvent] = []
+        self._start(payload.get("model"), events)
+        choices = payload.get("choices")
+        choice = as_object(choices[0]) if isinstance(choices, list) and choices else {}
+        # Services put the counts in different places.
+        usage = as_object(payload.get("usage")) or as_object(choice.get("usage"))
+        usage = usage or as_object(as_object(payload.get("x_groq")).get("usage"))
+        if usage:
+            charged_usd = _charged_usd(usage) if self._tells_cost else None
+            self._usage = replace(_usage(usage), charged_usd=charged_usd)
+        if choice:
+            if choice.get("error"):
+                raise ServiceError(choice)
+            self._delta(as_object(choice.get("delta")), events)
+            if "message" in choice:
+                self._message(as_object(choice["message"]), events)
+            self._finish = as_text(choice.get("finish_reason")) or self._finish
+        return events
+
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if not as_objects(payload.get("choices")):
+            raise ServiceError(payload)
+        events = self.event("", payload)
+        self._finish = self._finish or "stop"
+        return events
+
+    def _is_whole(self) -> bool:
+        return bool(self._finish or self.has_content)
+
+    def _last_events(self) -> Sequence[StreamEvent]:
+        if self._finish in _REFUSED or self._refusal:
+            return [StreamError(declined_error(self._refusal))]
+        if self._finish in _FAILED:
+            error = "The model stopped with an error."
+            return [StreamError(ProviderError(error, kind="server", phase="stream"))]
+        events: list[StreamEvent] = []
+        self._end_thinking(events)
+        events += [ToolCallEnd(key=c.key, id=c.id, arguments=c.whole) for c in self._calls]
+        reason = _STOP_REASONS.get(self._finish, "stop")
+        if self._calls and reason == "stop":
+            reason = "toolUse"
+        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
+
+    def _delta(self, delta: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        text = delta.get("content")
+        if text and isinstance(text, str):
+            self._text(text, events)
+            if len(delta) == 1:
+                return
+        details = as_objects(delta.get("reasoning_details"))
+        # The name differs between services, and some send the same text under two names.
+        thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
+        self._thought(thinking or _readable_text(details), events)
+        if self._keeps_details:
+            self._add_details(details)
+        for part in as_objects(text):
+            self._part(part, events)
+        refusal = as_text(delta.get("refusal"))
+        if refusal:
+            self._refusal += refusal
+            self._text(refusal, events)
+        for position, call in enumerate(as_objects(delta.get("tool_calls"))):
+            self._end_thinking(events)
+            self._call(call, position, events)
+
+    def _add_details(self, pieces: Sequence[Mapping[str, Any]]) -> None:
+        for piece in pieces:
+            if self._details and self._details[-1].is_continued_by(piece):
+                self._details[-1].grow(piece)
+            else:
+                self._details.append(_ReasoningDetail(piece))
+
+    def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        """Add a part of a list of content; Mistral's models send their thinking in such parts."""
+        if part.get("type") != "thinking":
+            self._text(as_text(part.get("text")), events)
+            return
+        inner = part.get("thinking")
+        listed = "".join(as_text(item.get("text")) for item in as_objects(inner))
+        self._thought(as_text(inner) or listed, events)
+
+    def _thought(self, text: str, events: list[StreamEvent]) -> None:
+        if text:
+            self._is_thinking = self.has_content = True
+            events.append(ThinkingDelta(text))
+
+    def _message(self, message: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        """Add a whole message: the answer, or its repetition behind the deltas."""
+        calls = as_objects(message.get("tool_calls"))
+        said = {"refusal": message.get("refusal")} if self.has_content else message
+        self._delta({**said, "tool_calls": None}, events)
+        for position, call in enumerate(calls):
+            self._call({"index": position, **call}, position, events)
+
+    def _text(self, text: str, events: list[StreamEvent]) -> None:
+        if text:
+            self._end_thinking(events)
+            self.has_content = True
+            events.append(TextDelta(text))
+
+    def _end_thinking(self, events: list[StreamEvent]) -> None:
+        if self._is_thinking or self._details:
+            details = [detail.joined() for detail in self._details]
+            signature = json.dumps(details, ensure_ascii=False) if details else None
+            self._is_thinking, self._details = False, []
+            events.append(ThinkingEnd(signature=signature))
+
+    def _call(self, raw: Mapping[str, Any], position: int, events: list[StreamEvent]) -> None:
+        function = as_object(raw.get("function"))
+        name, given_id = as_text(function.get("name")), as_text(raw.get("id"))
+        arguments = function.get("arguments")
+        call = self._known(raw.get("index"), given_id, name)
+        if call is None:
+            call = _OpenCall(str(len(self._calls)), self._ids.free(given_id), given_id)
+            self._calls.append(call)
+            self._at_index[raw.get("index", position)] = call
+            self.has_content = True
+            events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
+        elif name and not call.pieces:
+            events.append(ToolCallDelta(key=call.key, name=name))
+        if isinstance(arguments, dict):
+            call.whole = arguments
+        elif isinstance(arguments, str) and arguments and not _repeats(call, arguments):
+            call.pieces.append(arguments)
+            call.chars += len(arguments)
+            events.append(ToolCallDelta(key=call.key, arguments=arguments))
+
+    def _known(self, index: Any, given_id: str, name: str) -> _OpenCall | None:
+        """The call that a piece belongs to; None for a new call.
+
+        Most services number their calls. Some number all of them 0 and use ids, and some do
+        neither and send each call whole.
+        """
+        at_index = self._at_index.get(index) if index is not None else None
+        if at_index is not None:
+            is_other = given_id and name and at_index.pieces and given_id != at_index.given_id
+            return None if is_other and _is_whole(at_index) else at_index
+        by_id = next((call for call in self._calls if given_id and call.given_id == given_id), None)
+        if by_id is not None and (index is None or not _is_whole(by_id)):
+            return by_id
+        if index is None and not given_id and not name and self._calls:
+            return self._calls[-1]
+        return None
+
+
+def _repeats(call: _OpenCall, arguments: str) -> bool:
+    """Whether `arguments` repeats the whole call behind its pieces."""
+    is_as_long = len(arguments) == call.chars
+    return is_as_long and "".join(call.pieces) == arguments and _is_whole(call)
+
+
+def _is_whole(call: _OpenCall) -> bool:
+    if call.whole is not None:
+        return True
+    # A cheap check first: parsing all of it for each of thousands of pieces would take minutes.
+    if not (call.pieces and call.pieces[-1].rstrip().endswith("}")):
+        return False
+    return isinstance(parse_json("".join(call.pieces)), dict)
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    details = as_object(usage.get("prompt_tokens_details"))
+    read, written = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
+    thought = as_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if thought and as_count(usage.get("total_tokens")) == read + written + thought:
+        # Most services count thinking as a part of the answer, some beside it.
+        written += thought
+    return Usage(
+        input=read,
+        output=written,
+        cache_read=as_count(details.get("cached_tokens"))
+        or as_count(usage.get("prompt_cache_hit_tokens")),
+        cache_write=as_count(details.get("cache_write_tokens")),
+    )
+
+
+def _charged_usd(usage: Mapping[str, Any]) -> float | None:
+    """The price of the call. With the user's own key the model's maker charges for it as well."""
+    charged = as_amount(usage.get("cost"))
+    if charged is None or usage.get("is_byok") is not True:
+        return charged
+    made = as_amount(as_object(usage.get("cost_details")).get("upstream_inference_cost"))
+    return None if made is None else charged + made
+
+
+_GROWING = ("text", "summary", "data")
+
+
+class _ReasoningDetail:
+    """A reasoning detail, put together from its pieces."""
+
+    def __init__(self, first: Mapping[str, Any]) -> None:
+        self._members = dict(first)
+        self._texts = {
+            name: [text] for name in _GROWING if isinstance(text := first.get(name), str)
+        }
+
+    def is_continued_by(self, piece: Mapping[str, Any]) -> bool:
+        # Encrypted details come whole, and several may follow each other.
+        here = self._members
+        if piece.get("type") != here.get("type") or "data" in piece:
+            return False
+        same_id = piece.get("id") is None or piece.get("id") == here.get("id")
+        return piece.get("index") == here.get("index") and same_id and not here.get("signature")
+
+    def grow(self, piece: Mapping[str, Any]) -> None:
+        for name, value in piece.items():
+            if name in _GROWING and isinstance(value, str):
+                self._texts.setdefault(name, []).append(value)
+            elif value is not None:
+                self._members[name] = value
+            else:
+                self._members.setdefault(name, None)
+
+    def joined(self) -> dict[str, Any]:
+        return self._members | {name: "".join(pieces) for name, pieces in self._texts.items()}
+
+
+def _readable_text(pieces: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(as_text(piece.get("text")) or as_text(piece.get("summary")) for piece in pieces)
+
+
+def unpack_details(signature: str | None) -> list[Mapping[str, Any]]:
+    """The reasoning details in a signature of `OpenAIParser`; none in any other signature."""
+    return as_objects(parse_json(signature)) if signature and signature.startswith("[") else []
 
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:

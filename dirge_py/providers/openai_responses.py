@@ -1,60 +1,77 @@
-"""OpenAI's Responses API, and services that speak it: the provider and its requests.
+"""OpenAI's Responses API, and services that speak it: requests and answers.
 
-The service stores nothing: each request holds the whole conversation, as a list of items.
+The service stores nothing: each request holds the whole conversation, as a list of items. An answer
+is a list of items that open, grow in parts, and close.
+
+Some items hold what only the service can read: the encrypted thinking, and the part of the work
+that a message belongs to. Both have to come back in their place. A `ThinkingBlock` carries such an
+item as JSON in its `signature`: a `reasoning` item in the place where it stood, a `message` item
+without its text behind that text.
 """
 
 import dataclasses
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import (
     ApiFormat,
-    JsonCache,
     LearnFromError,
     ModelCall,
     SendableMessage,
     call_arguments,
     drop_foreign_blocks,
     filter_blocks,
+    function_tool,
     make_stream_fn,
     retry_without,
     sendable_history,
 )
 from dirge_py.providers.catalog import thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
+from dirge_py.providers.errors import declined_error
 from dirge_py.providers.media import Asset, AssetEncoder, asset_encoder, is_text
 from dirge_py.providers.openai import cache_key, is_openai, named_schema, tokens_with_thinking
-from dirge_py.providers.openai_responses_stream import (
-    ResponsesParser,
-    pack_item,
-    reasoning_input,
-    unpack_item,
-)
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
+from dirge_py.providers.stream_parser import (
+    ServiceError,
+    StreamParser,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    parse_json,
+)
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import (
+    CompactionDone,
     LlmContext,
     NamedTool,
+    StreamDone,
+    StreamError,
+    StreamEvent,
     StreamFn,
     StreamOptions,
-    ToolChoice,
-    ToolSpec,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     ImageBlock,
-    Message,
+    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
+    Usage,
     UserMessage,
     joined_text,
 )
@@ -74,14 +91,8 @@ class RefusedParts:
 
 def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for caches."""
-    context, options, profile = call.context, call.options, call.profile
-    items = InputItemWriter(
-        alias=call.settings.alias,
-        assets=asset_encoder(profile, context.asset_dir),
-        json_cache=call.json_cache,
-        unreadable=refused.seals,
-        with_thoughts=profile.thinking or not is_openai(call.base_url),
-    ).written(context)
+    context, options = call.context, call.options
+    items = _input_items(call, refused.seals)
     body: dict[str, Any] = {"model": call.model}
     if context.system_prompt.strip():
         role = call.settings.quirks.system_role
@@ -91,9 +102,17 @@ def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
             items.insert(0, {"role": role, "content": context.system_prompt})
     body["input"] = items
     if context.tools:
-        body["tools"] = [_tool(tool) for tool in context.tools]
+        # `strict`, the default, accepts few schemas.
+        body["tools"] = [
+            {"type": "function", **function_tool(tool)["function"], "strict": False}
+            for tool in context.tools
+        ]
         body["parallel_tool_calls"] = True
-        body |= _choice(options.tool_choice)
+        choice = options.tool_choice
+        if isinstance(choice, NamedTool):
+            body["tool_choice"] = {"type": "function", "name": choice.name}
+        elif choice != "auto":
+            body["tool_choice"] = choice
     body |= _reasoning(call, with_summary=call.model not in refused.summaries)
     if call.max_output_tokens is not None:
         tokens = tokens_with_thinking(call, options.thinking_level)
@@ -122,25 +141,6 @@ def _reasoning(call: ModelCall, *, with_summary: bool) -> dict[str, Any]:
     return body | {"include": ["reasoning.encrypted_content"]}
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-        # Strict, the default, accepts few schemas.
-        "strict": False,
-    }
-
-
-def _choice(choice: ToolChoice) -> Mapping[str, Any]:
-    if choice == "auto":
-        return {}
-    if isinstance(choice, NamedTool):
-        return {"tool_choice": {"type": "function", "name": choice.name}}
-    return {"tool_choice": choice}
-
-
 _NO_SUMMARIES = re.compile(r"reasoning[._ ]summar", re.IGNORECASE)
 _UNREADABLE = re.compile(
     r"invalid_encrypted_content|encrypted content\b.{0,400}\bcould not be"
@@ -164,89 +164,66 @@ def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
         if options.thinking_level != "off" and _NO_SUMMARIES.search(refusal):
             refused.summaries.add(model_id(options.model))
         if _UNREADABLE.search(refusal):
-            refused.seals.update(packed_items(context.messages, alias))
+            answers = drop_foreign_blocks(context.messages, alias)
+            blocks = (b for m in answers if isinstance(m, AssistantMessage) for b in m.content)
+            refused.seals.update(filter(None, map(_packed_item, blocks)))
         return len(refused.summaries) + len(refused.seals) > before
 
     return learns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputItemWriter:
-    """Writes history as the input items of a request."""
-
-    alias: str
-    """The service, by its name in the settings."""
-    assets: AssetEncoder
-    """Encodes images and documents."""
-    json_cache: JsonCache
-    """Items of the last request, which are used again as the same objects."""
-    unreadable: Collection[str] = ()
-    """Seals that the service refused before."""
-    with_thoughts: bool = True
-    """Whether thinking is sent; a model that doesn't think refuses it."""
-
-    def written(self, context: LlmContext) -> list[dict[str, Any]]:
-        """The items of all messages."""
-        items: list[dict[str, Any]] = []
-        history = drop_foreign_blocks(context.messages, self.alias)
-        if self.unreadable or not self.with_thoughts:
-            history = filter_blocks(
-                history,
-                lambda block: (
-                    _packed_item(block) not in self.unreadable
-                    and (self.with_thoughts or not isinstance(block, ThinkingBlock))
-                ),
-            )
-        for message in sendable_history(history):
-            if isinstance(message, AssistantMessage) or is_text(message.content):
-                items += self.json_cache.of(message, self._items)
-            else:
-                # Not cached: an asset's file may be gone by now, and is too large to keep.
-                items += self._items(message)
-        return items
-
-    def _items(self, message: SendableMessage) -> list[dict[str, Any]]:
-        match message:
-            case UserMessage():
-                return [{"role": "user", "content": self._content(message.content)}]
-            case ToolResultMessage():
-                output = self._content(message.content) or "(no output)"
-                return [
-                    {
-                        "type": "function_call_output",
-                        "call_id": message.tool_call_id,
-                        "output": output,
-                    }
-                ]
-            case AssistantMessage():
-                return list(_answer(message))
-
-    def _content(self, blocks: Sequence[TextBlock | Asset]) -> str | list[dict[str, Any]]:
-        if is_text(blocks):
-            return joined_text(tuple(blocks))
-        return [self._part(b) for b in blocks if not isinstance(b, TextBlock) or b.text]
-
-    def _part(self, block: TextBlock | Asset) -> dict[str, Any]:
-        if isinstance(block, TextBlock):
-            return {"type": "input_text", "text": block.text}
-        encoded = self.assets.encoded(block)
-        if encoded is None:
-            return {"type": "input_text", "text": self.assets.missing(block)}
-        url = f"data:{block.media_type};base64,{encoded}"
-        if isinstance(block, ImageBlock):
-            return {"type": "input_image", "detail": "auto", "image_url": url}
-        return {
-            "type": "input_file",
-            "filename": block.name or "document.pdf",
-            "file_data": url,
-        }
+def _input_items(call: ModelCall, refused_seals: Collection[str]) -> list[dict[str, Any]]:
+    """History as the items of a request, without seals that the service refused before."""
+    items: list[dict[str, Any]] = []
+    # OpenAI's models that don't think refuse thinking.
+    with_thinking = call.profile.thinking or not is_openai(call.base_url)
+    history = filter_blocks(
+        call.own_messages(),
+        lambda block: (
+            _packed_item(block) not in refused_seals
+            and (with_thinking or not isinstance(block, ThinkingBlock))
+        ),
+    )
+    encode = partial(_items, assets=asset_encoder(call.profile, call.context.asset_dir))
+    for message in sendable_history(history):
+        if isinstance(message, AssistantMessage) or is_text(message.content):
+            items += call.json_cache.of(message, encode)
+        else:
+            # Not cached: an asset's file may be gone by now, and is too large to keep.
+            items += encode(message)
+    return items
 
 
-def packed_items(messages: Sequence[Message], alias: str) -> Iterator[str]:
-    """The seals in `messages` that a request sends to the service `alias`."""
-    for message in drop_foreign_blocks(messages, alias):
-        if isinstance(message, AssistantMessage):
-            yield from filter(None, map(_packed_item, message.content))
+def _items(message: SendableMessage, assets: AssetEncoder) -> list[dict[str, Any]]:
+    match message:
+        case UserMessage():
+            return [{"role": "user", "content": _content(message.content, assets)}]
+        case ToolResultMessage():
+            output = _content(message.content, assets) or "(no output)"
+            call_id = message.tool_call_id
+            return [{"type": "function_call_output", "call_id": call_id, "output": output}]
+        case AssistantMessage():
+            return list(_answer(message))
+
+
+def _content(
+    blocks: Sequence[TextBlock | Asset], assets: AssetEncoder
+) -> str | list[dict[str, Any]]:
+    if is_text(blocks):
+        return joined_text(tuple(blocks))
+    return [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
+
+
+def _part(block: TextBlock | Asset, assets: AssetEncoder) -> dict[str, Any]:
+    if isinstance(block, TextBlock):
+        return {"type": "input_text", "text": block.text}
+    encoded = assets.encoded(block)
+    if encoded is None:
+        return {"type": "input_text", "text": assets.missing(block)}
+    url = f"data:{block.media_type};base64,{encoded}"
+    if isinstance(block, ImageBlock):
+        return {"type": "input_image", "detail": "auto", "image_url": url}
+    return {"type": "input_file", "filename": block.name or "document.pdf", "file_data": url}
 
 
 def _packed_item(block: object) -> str | None:
@@ -287,6 +264,347 @@ def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
 def _phase(behind: object) -> dict[str, Any]:
     item = unpack_item(behind.signature) if isinstance(behind, ThinkingBlock) else None
     return {"phase": item["phase"]} if item and item.get("phase") else {}
+
+
+_Part: TypeAlias = tuple[str, int]
+"""The list of an item's parts, and the place in it."""
+_GROWN: Mapping[str, tuple[str, str, str]] = {
+    "response.output_text": ("message", "content", "text"),
+    "response.refusal": ("message", "content", "refusal"),
+    "response.reasoning_summary_text": ("reasoning", "summary", "text"),
+    "response.reasoning_text": ("reasoning", "content", "text"),
+    "response.function_call_arguments": ("function_call", "arguments", "arguments"),
+}
+"""What an event's name begins with → the kind of the item, the list of its part, and the member
+that holds the whole of it in the event that ends it."""
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.done"})
+_FAILURES = frozenset({"failed", "cancelled"})
+
+
+@dataclass(slots=True)
+class _Item:
+    kind: str
+    key: str
+    raw: Mapping[str, Any]
+    call_id: str = ""
+    """As it was handed out; empty while a call has no name yet."""
+    parts: dict[_Part, list[str]] = field(default_factory=dict)
+    is_over: bool = False
+
+    def said(self, part: _Part) -> str:
+        return "".join(self.parts.get(part, ()))
+
+
+class ResponsesParser(StreamParser):
+    """Reads an answer. Events are told apart by the `type` in their JSON: not all send names.
+
+    The same text comes as pieces, as a whole part, as a whole item, and in the whole answer, and
+    servers leave out any of these. Each time only the new text is emitted.
+    """
+
+    def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
+        super().__init__(taken, new_id)
+        self._items: list[_Item] = []
+        self._at_index: dict[int | str, _Item] = {}
+        self._status = ""
+        self._why_incomplete = ""
+        self._refusal = ""
+        self._usage: Usage | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._status)
+
+    @property
+    def call_is_open(self) -> bool:
+        return any(item.kind == "function_call" and not item.is_over for item in self._items)
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        events: list[StreamEvent] = []
+        kind = as_text(payload.get("type")) or name
+        subject, _, step = kind.rpartition(".")
+        response = as_object(payload.get("response"))
+        if (response or subject) and kind != "response.failed":
+            self._start(response.get("model"), events)
+        if subject in _GROWN:
+            self._grown(subject, step, payload, events)
+        elif subject == "response.output_item":
+            raw = as_object(payload.get("item"))
+            item = self._item(as_text(raw.get("type")), payload, raw)
+            if step == "done":
+                self._close(item, raw, events)
+            elif not item.is_over:
+                self._announce(item, raw, events)
+        elif kind in _ENDS:
+            self._end(response, events)
+        elif kind == "response.failed":
+            return self._failed(as_object(response.get("error")))
+        elif kind == "error" or payload.get("error"):
+            return self._failed(as_object(payload.get("error")) or payload)
+        return events
+
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if payload.get("error") or not isinstance(payload.get("output"), list):
+            raise ServiceError(payload)
+        events: list[StreamEvent] = []
+        self._start(payload.get("model"), events)
+        self._end(payload, events)
+        return events
+
+    def _is_whole(self) -> bool:
+        return self.is_settled or (self.has_content and not self.call_is_open)
+
+    def _last_events(self) -> Sequence[StreamEvent]:
+        events: list[StreamEvent] = []
+        for item in self._items:
+            self._close(item, item.raw, events)
+        if self._refusal or self._why_incomplete == "content_filter":
+            return [*events, StreamError(declined_error(self._refusal))]
+        reason: StopReason = "toolUse" if any(item.call_id for item in self._items) else "stop"
+        if self._status == "incomplete":
+            reason = "length"
+        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
+
+    def _end(self, response: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        self._status = as_text(response.get("status")) or "completed"
+        if self._status in _FAILURES:
+            events += self._failed(as_object(response.get("error")))
+            return
+        details = as_object(response.get("incomplete_details"))
+        self._why_incomplete = as_text(details.get("reason"))
+        self._usage = _usage(as_object(response.get("usage")))
+        for place, raw in enumerate(as_objects(response.get("output"))):
+            self._close(self._known(place, raw) or self._new(place, raw), raw, events)
+        events += self.finish()
+
+    def _failed(self, error: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if not is_policy_refusal(error):
+            raise ServiceError(failure_body(error))
+        self._status = "failed"
+        self._refusal = as_text(error.get("message")) or as_text(error.get("code"))
+        return self.finish()
+
+    # Items.
+
+    def _item(self, kind: str, payload: Mapping[str, Any], raw: Mapping[str, Any]) -> _Item:
+        """The item that an event is about; a new one if it is the first to tell of it.
+
+        Some services give each event an id of its own, others number every item 0: so the number
+        counts first, unless it is that of an item that is over, or of another kind.
+        """
+        given = as_text(payload.get("item_id")) or as_text(raw.get("id"))
+        index = payload.get("output_index")
+        place = index if isinstance(index, int) else given
+        item = self._at_index.get(place)
+        is_other = item is not None and item.is_over and given not in ("", item.raw.get("id"))
+        if item is not None and item.kind == kind and not is_other:
+            return item
+        same_id = (i for i in self._items if i.kind == kind and given and i.raw.get("id") == given)
+        return next(same_id, None) or self._new(place, {"id": given, "type": kind, **raw})
+
+    def _known(self, place: int, raw: Mapping[str, Any]) -> _Item | None:
+        """The item that the whole answer holds at `place`, if anything of it came before."""
+        kind = as_text(raw.get("type"))
+        for name in ("id", "call_id"):
+            given = as_text(raw.get(name))
+            for item in self._items:
+                if given and item.kind == kind and item.raw.get(name) == given:
+                    return item
+        item_there = self._at_index.get(place)
+        return item_there if item_there is not None and item_there.kind == kind else None
+
+    def _new(self, place: int | str, raw: Mapping[str, Any]) -> _Item:
+        item = _Item(as_text(raw.get("type")), str(len(self._items)), raw)
+        self._items.append(item)
+        self._at_index[place] = item
+        return item
+
+    def _announce(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        """Take what is known of an item now; a call begins once it has a name."""
+        item.raw = {**item.raw, **raw}
+        name = as_text(item.raw.get("name"))
+        if item.kind != "function_call" or item.call_id or not name:
+            return
+        item.call_id = self._ids.free(as_text(item.raw.get("call_id")))
+        self.has_content = True
+        held = item.said(("arguments", 0))
+        events.append(ToolCallDelta(key=item.key, id=item.call_id, name=name, arguments=held))
+
+    def _close(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        if item.is_over:
+            return
+        self._announce(item, raw, events)
+        item.is_over = True
+        match item.kind:
+            case "message":
+                self._complete_all(item, "content", events)
+                seal = pack_message_phase(item.raw)
+                if seal and item.parts:
+                    events.append(ThinkingEnd(signature=seal))
+            case "reasoning":
+                self._complete_all(item, "summary", events)
+                self._complete_all(item, "content", events)
+                seal = pack_reasoning(item.raw)
+                if seal or item.parts:
+                    events.append(ThinkingEnd(signature=seal))
+            case "function_call":
+                self._close_call(item, events)
+            case "compaction":
+                events.append(CompactionDone(data=dict(item.raw)))
+
+    def _close_call(self, item: _Item, events: list[StreamEvent]) -> None:
+        if not item.call_id:
+            return
+        given, part = item.raw.get("arguments"), ("arguments", 0)
+        whole = json.dumps(given) if isinstance(given, dict) else as_text(given)
+        self._complete(item, part, whole, events)
+        # Where the pieces do not add up to the whole, the whole counts.
+        replaced = parse_json(whole) if whole and item.said(part) != whole else None
+        arguments = replaced if isinstance(replaced, dict) else None
+        events.append(ToolCallEnd(key=item.key, id=item.call_id, arguments=arguments))
+
+    # Parts.
+
+    def _grown(
+        self, subject: str, step: str, payload: Mapping[str, Any], events: list[StreamEvent]
+    ) -> None:
+        kind, listed, member = _GROWN[subject]
+        item = self._item(kind, payload, {})
+        if item.is_over:
+            return
+        place = payload.get("summary_index" if listed == "summary" else "content_index")
+        part = (listed, place if isinstance(place, int) else 0)
+        if step == "delta":
+            self._say(item, part, as_text(payload.get("delta")), events, member == "refusal")
+        elif step == "done":
+            whole = as_text(payload.get(member))
+            self._complete(item, part, whole, events, is_refusal=member == "refusal")
+
+    def _complete_all(self, item: _Item, listed: str, events: list[StreamEvent]) -> None:
+        for place, part in enumerate(as_objects(item.raw.get(listed))):
+            refusal = as_text(part.get("refusal"))
+            whole = refusal or as_text(part.get("text"))
+            self._complete(item, (listed, place), whole, events, is_refusal=bool(refusal))
+
+    def _complete(
+        self,
+        item: _Item,
+        part: _Part,
+        whole: str,
+        events: list[StreamEvent],
+        *,
+        is_refusal: bool = False,
+    ) -> None:
+        """Hand on what `whole` says beyond the pieces that came."""
+        said = item.said(part)
+        if whole.startswith(said):
+            self._say(item, part, whole[len(said) :], events, is_refusal)
+
+    def _say(
+        self,
+        item: _Item,
+        part: _Part,
+        text: str,
+        events: list[StreamEvent],
+        is_refusal: bool = False,
+    ) -> None:
+        if not text:
+            return
+        is_first = part not in item.parts
+        if item.kind == "reasoning" and is_first and item.parts:
+            if part[0] not in {listed for listed, _ in item.parts}:
+                return  # a summary of thoughts that were told, or the other way round
+            events.append(ThinkingDelta("\n\n"))
+        item.parts.setdefault(part, []).append(text)
+        match item.kind:
+            case "message":
+                self.has_content = True
+                self._refusal += text if is_refusal else ""
+                events.append(TextDelta(text))
+            case "reasoning":
+                self.has_content = True
+                events.append(ThinkingDelta(text))
+            case "function_call" if item.call_id:
+                events.append(ToolCallDelta(key=item.key, arguments=text))
+
+
+def _usage(counted: Mapping[str, Any]) -> Usage | None:
+    details = as_object(counted.get("input_tokens_details"))
+    used = Usage(
+        input=as_count(counted.get("input_tokens")),
+        output=as_count(counted.get("output_tokens")),
+        cache_read=as_count(details.get("cached_tokens")),
+        cache_write=as_count(details.get("cache_write_tokens")),
+    )
+    return used or None
+
+
+_POLICY = frozenset(
+    {
+        *("bio_policy", "cyber_policy", "content_policy_violation"),
+        *("misalignment_policy_violation", "image_content_policy_violation"),
+    }
+)
+
+
+def is_policy_refusal(error: Mapping[str, Any]) -> bool:
+    """Whether the service will not have the model answer this, however often it is asked."""
+    return error.get("code") in _POLICY
+
+
+def failure_body(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body for a `ServiceError`; the codes alone do not tell whose fault it was."""
+    members = {name: value for name, value in error.items() if value is not None}
+    code = as_text(members.get("code"))
+    if not members:
+        members = {"type": "server_error", "message": "the answer failed, and no reason was given"}
+    elif code.startswith("invalid_") or "image" in code or code == "data_residency_mismatch":
+        members["type"] = "invalid_request_error"
+    return {"error": members}
+
+
+_PACKED_TYPES = frozenset({"reasoning", "message"})
+# Longer ids are refused, though some backends give them out.
+_MAX_ID_CHARS = 64
+
+
+def pack_item(item: Mapping[str, Any]) -> str:
+    """The `ThinkingBlock.signature` that keeps `item`, every member as it came."""
+    return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+
+
+def unpack_item(signature: str | None) -> Mapping[str, Any] | None:
+    """The item that `pack_item` kept; None for another service's signature."""
+    item = parse_json(signature) if signature and signature.startswith("{") else None
+    return item if isinstance(item, dict) and item.get("type") in _PACKED_TYPES else None
+
+
+def pack_message_phase(item: Mapping[str, Any]) -> str | None:
+    """The signature that keeps what a message says about itself; None where that is nothing."""
+    phase = as_text(item.get("phase"))
+    return pack_item({"type": "message", "phase": phase}) if phase else None
+
+
+def pack_reasoning(item: Mapping[str, Any]) -> str | None:
+    """The signature that keeps a `reasoning` item; None where there is nothing to send back."""
+    return pack_item(item) if reasoning_input(item) is not None else None
+
+
+def reasoning_input(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A `reasoning` item as input.
+
+    None without content: its id alone names something that the service was told not to keep.
+    """
+    encrypted, content = as_text(item.get("encrypted_content")), as_objects(item.get("content"))
+    if not (encrypted or content):
+        return None
+    given = as_text(item.get("id"))
+    written: dict[str, Any] = {"type": "reasoning"}
+    if given and len(given) <= _MAX_ID_CHARS:
+        written["id"] = given
+    written["summary"] = as_objects(item.get("summary"))
+    # Readable thoughts are what open models' servers take; OpenAI refuses them beside its own form.
+    return written | ({"encrypted_content": encrypted} if encrypted else {"content": content})
 
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:

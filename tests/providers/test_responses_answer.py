@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.openai_responses_stream import ResponsesParser, unpack_item
+from dirge_py.providers.openai_responses import ResponsesParser, unpack_item
 from dirge_py.providers.stream_parser import ServiceError
 from dirge_py.types.llm import (
     CompactionDone,

@@ -6,8 +6,12 @@ import pytest
 
 from dirge_py.providers.adapter import JsonCache, ModelCall
 from dirge_py.providers.catalog import find_model_profile
-from dirge_py.providers.openai_responses import RefusedParts, responses_request
-from dirge_py.providers.openai_responses_stream import pack_item, unpack_item
+from dirge_py.providers.openai_responses import (
+    RefusedParts,
+    pack_item,
+    responses_request,
+    unpack_item,
+)
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dirge_py.providers.anthropic import AnthropicParser
 from dirge_py.providers.gemini_stream import GeminiParser
 from dirge_py.providers.ollama import OllamaParser
-from dirge_py.providers.openai_responses_stream import ResponsesParser
-from dirge_py.providers.openai_stream import OpenAIParser
+from dirge_py.providers.openai import OpenAIParser
+from dirge_py.providers.openai_responses import ResponsesParser
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.sse import NdjsonDecoder, SseDecoder
 from dirge_py.types.abort import AbortSignal
