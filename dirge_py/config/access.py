@@ -41,28 +41,18 @@ class ProviderAccess:
 
     alias: str
     """The name that models are chosen by."""
-    type: str
-    """The provider type."""
-    base_url: str | None = None
-    """Its address; None for a provider that needs none."""
+    entry: ProviderEntry
+    """The entry in the settings."""
+    base_url: str = ""
+    """Its address; empty for a provider that needs none."""
     api_key: str | None = field(default=None, repr=False)
-    """The key to send; None: none is needed."""
+    """The key to send; None if none is needed."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with every request."""
-    allow_insecure: bool = False
-    """Whether http to another machine is allowed."""
-    max_output_tokens: int | None = None
-    """The longest answer to ask for."""
-    chunk_s: float | None = None
-    """Seconds to wait for the next piece of an answer; None: as in `[timeouts]`."""
-    keep_alive: str | None = None
-    """How long Ollama keeps a model loaded."""
-    cache_ttl: str | None = None
-    """How long Anthropic keeps the cached beginning."""
+    """Headers of every request."""
     dialect: Mapping[str, Any] = field(default_factory=dict)
     """Differences from the wire format."""
     script: str | None = None
-    """The script or recording of an offline provider, an absolute path."""
+    """The absolute path of the script or recording of an offline provider."""
 
 
 def provider_access(config: Config, alias: str, *, is_main: bool = False) -> ProviderAccess:
@@ -93,18 +83,13 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
         dialect = {**dialect, "system_role": entry.system_role}
     return ProviderAccess(
         alias=alias,
-        type=entry.type,
-        base_url=url,
+        entry=entry,
+        base_url=url or "",
         api_key=key,
         headers={
             name: _filled_in(value, config.origin.environment, f"providers.{alias}.headers")
             for name, value in entry.headers.items()
         },
-        allow_insecure=entry.allow_insecure,
-        max_output_tokens=entry.max_output_tokens,
-        chunk_s=entry.chunk_s,
-        keep_alive=entry.keep_alive,
-        cache_ttl=entry.cache_ttl,
         dialect=dialect,
         script=_beside_config(config, entry.script),
     )

@@ -305,7 +305,7 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
         )
     if service.default_model:
         return service.default_model
-    url = provider_access(config, alias).base_url or ""
+    url = provider_access(config, alias).base_url
     why, fix = "none is named", f"Name one: `-m {alias}/…`."
     if service.type in (config.origin.found or {}):
         why, fix = f"{service.label} has none", f"Give it one{_PULL.get(service.type, '')}."

@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -40,6 +41,20 @@ class TransportError(Exception):
         super().__init__(detail)
         self.kind: TransportErrorKind = kind
         self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """An HTTP request."""
+
+    method: str
+    """The HTTP method."""
+    url: str
+    """The whole address."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The headers, with the key."""
+    body: bytes | None = field(default=None, repr=False)
+    """The body; None for none."""
 
 
 class HttpResponse(Protocol):
@@ -101,10 +116,6 @@ def request_headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
     return headers
 
 
-def never_late() -> bool:
-    return False
-
-
 class HttpClient:
     """The HTTP client of a process. It costs nothing until the first request; close it at the end.
 
@@ -122,42 +133,28 @@ class HttpClient:
         return self
 
     async def post(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes,
-        connect_s: float = 30.0,
-        is_late: Callable[[], bool] = never_late,
+        self, request: HttpRequest, *, connect_s: float, is_late: Callable[[], bool]
     ) -> HttpResponse:
-        """Send `body` and return when the head of the response has arrived.
+        """Send `request` and return when the head of the response has arrived.
 
         `is_late` tells a recording whether a response is given up because time ran out.
 
         Raises:
             TransportError: there is no connection, or it broke.
         """
-        timeout = _httpx().Timeout(None, connect=connect_s)
-        return await self._send("POST", url, headers, body, timeout)
+        return await self._send(request, _httpx().Timeout(None, connect=connect_s))
 
     async def fetch(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None = None,
-        timeout_s: float,
-        max_bytes: int = MAX_BODY_BYTES,
+        self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
     ) -> FetchedResponse:
-        """The whole response to one request.
+        """The whole response to `request`.
 
         Raises:
             TransportError: there is no connection, it broke, or the body exceeds `max_bytes`.
             TimeoutError: it took longer than `timeout_s`.
         """
         async with asyncio.timeout(timeout_s):
-            response = await self._send(method, url, headers, body, None)
+            response = await self._send(request, None)
             try:
                 parts, size = [], 0
                 async for chunk in response.chunks():
@@ -196,16 +193,18 @@ class HttpClient:
         if self._lingering:
             await asyncio.wait(set(self._lingering), timeout=seconds)
 
-    async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: Any
-    ) -> "_HttpxResponse":
+    async def _send(self, request: HttpRequest, timeout: Any) -> "_HttpxResponse":
         httpx = _httpx()
         try:
-            client = self._httpx_client(url)
-            request = client.build_request(
-                method, url, headers=dict(headers), content=body, timeout=timeout
+            client = self._httpx_client(request.url)
+            built = client.build_request(
+                request.method,
+                request.url,
+                headers=dict(request.headers),
+                content=request.body,
+                timeout=timeout,
             )
-            return _HttpxResponse(await client.send(request, stream=True))
+            return _HttpxResponse(await client.send(built, stream=True))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
             raise _transport_error(error) from error
 

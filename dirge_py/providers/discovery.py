@@ -28,6 +28,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.client import (
     FetchedResponse,
     HttpClient,
+    HttpRequest,
     TransportError,
     bearer_header,
     request_headers,
@@ -127,12 +128,9 @@ async def _probe(client: HttpClient, place: str, limit_s: float) -> LocalServer 
 async def _fetch_json(client: HttpClient, url: str, limit_s: float) -> Any:
     """The JSON at `url`, None if there is none."""
     try:
+        headers = {"accept": "application/json", "user-agent": "dirge"}
         response = await client.fetch(
-            "GET",
-            url,
-            headers={"accept": "application/json", "user-agent": "dirge"},
-            timeout_s=limit_s,
-            max_bytes=_MAX_PROBE_BYTES,
+            HttpRequest("GET", url, headers), timeout_s=limit_s, max_bytes=_MAX_PROBE_BYTES
         )
         return json.loads(response.body) if response.status == 200 else None
     except (TransportError, TimeoutError, ValueError, RecursionError):
@@ -230,7 +228,7 @@ async def list_models(
     )
     try:
         got = await client.fetch(
-            "GET", url, headers=headers, timeout_s=limit_s, max_bytes=_MAX_LIST_BYTES
+            HttpRequest("GET", url, headers), timeout_s=limit_s, max_bytes=_MAX_LIST_BYTES
         )
     except TransportError as failed:
         raise connection_error(at, failed.kind, failed.detail) from failed

@@ -25,7 +25,13 @@ from dirge_py.config.services import SERVICE_OF, check_base_url, wire_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers import errors
-from dirge_py.providers.client import HttpClient, TransportError, bearer_header, request_headers
+from dirge_py.providers.client import (
+    HttpClient,
+    HttpRequest,
+    TransportError,
+    bearer_header,
+    request_headers,
+)
 from dirge_py.providers.errors import Endpoint, endpoint_of
 from dirge_py.providers.models import provider_settings
 from dirge_py.providers.ollama import explain_error
@@ -202,21 +208,21 @@ class EmbeddingProvider:
             model=model,
             key=self._settings.api_key,
         )
+        headers = request_headers(
+            {"content-type": "application/json"},
+            bearer_header((self._settings.api_key or "").strip()),
+            self._settings.headers,
+        )
+        body = json.dumps(self._body(request, model)).encode()
+        timeout_s = self._settings.timeouts.establish_s
         try:
             answer = await self._http.fetch(
-                "POST",
-                at.url,
-                headers=request_headers(
-                    {"content-type": "application/json"},
-                    bearer_header((self._settings.api_key or "").strip()),
-                    self._settings.headers,
-                ),
-                body=json.dumps(self._body(request, model)).encode(),
-                timeout_s=self._settings.timeouts.establish_s,
+                HttpRequest("POST", at.url, headers, body),
+                timeout_s=timeout_s,
                 max_bytes=_MAX_BYTES,
             )
         except TimeoutError:
-            waited = f"no answer within {self._settings.timeouts.establish_s:g} s"
+            waited = f"no answer within {timeout_s:g} s"
             raise errors.timeout_error(at, waited, "establish") from None
         except TransportError as error:
             raise self._explained(

@@ -16,7 +16,7 @@ from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
-from dirge_py.providers.client import MAX_BODY_BYTES, HttpClient, TransportError
+from dirge_py.providers.client import MAX_BODY_BYTES, HttpClient, HttpRequest, TransportError
 from dirge_py.providers.errors import Endpoint
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
@@ -152,9 +152,7 @@ class _StreamingCall:
     async def _post_and_read(self) -> Sequence[StreamEvent]:
         """Queue every batch but the last, which is returned."""
         answer = await self._http.post(
-            self._endpoint.url,
-            headers=self._request.headers,
-            body=self._request.body,
+            HttpRequest("POST", self._endpoint.url, self._request.headers, self._request.body),
             connect_s=self._request.timeouts.connect_s,
             is_late=self._time_out.expired,
         )

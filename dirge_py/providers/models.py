@@ -192,26 +192,26 @@ def provider_settings(
     """
     access = provider_access(config, alias, is_main=is_main)
     redactor.add(access.api_key)
-    timeouts = config.timeouts
+    entry, timeouts = access.entry, config.timeouts
     return ProviderSettings(
         alias=alias,
-        type=access.type,
-        base_url=access.base_url or "",
+        type=entry.type,
+        base_url=access.base_url,
         api_key=access.api_key,
         key_place=key_place(config, alias),
         headers=access.headers,
-        allow_insecure=access.allow_insecure,
-        max_output_tokens=access.max_output_tokens,
+        allow_insecure=entry.allow_insecure,
+        max_output_tokens=entry.max_output_tokens,
         timeouts=StreamTimeouts(
             establish_s=timeouts.establish_s,
-            chunk_s=access.chunk_s or timeouts.chunk_s,
+            chunk_s=entry.chunk_s or timeouts.chunk_s,
             tool_call_gap_s=timeouts.tool_call_gap_s,
             connect_s=min(timeouts.connect_s, timeouts.establish_s),
         ),
         quirks=Quirks(**access.dialect),
         profile_of=profile_of,
-        keep_alive=access.keep_alive,
-        cache_ttl=access.cache_ttl,
+        keep_alive=entry.keep_alive,
+        cache_ttl=entry.cache_ttl,
         script=access.script,
         redact=redactor.redact,
     )

@@ -23,9 +23,9 @@ from dirge_py.providers.client import (
     MAX_BODY_BYTES,
     FetchedResponse,
     HttpClient,
+    HttpRequest,
     HttpResponse,
     TransportError,
-    never_late,
 )
 from dirge_py.providers.recording_redaction import BodyRedactor, Piece
 from dirge_py.providers.settings import ProviderSettings, Quirks, Redact
@@ -202,19 +202,13 @@ class RecordingClient(HttpClient):
         return RecordingClient(self._client, self._recording, self._redact, service)
 
     async def post(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes,
-        connect_s: float = 30.0,
-        is_late: Callable[[], bool] = never_late,
+        self, request: HttpRequest, *, connect_s: float, is_late: Callable[[], bool]
     ) -> HttpResponse:
         if not self._recording.is_open:
-            return await self._client.post(url, headers=headers, body=body, connect_s=connect_s)
-        exchange = await self._begun("POST", url, headers, body, is_late=is_late)
+            return await self._client.post(request, connect_s=connect_s, is_late=is_late)
+        exchange = await self._begin_exchange(request, is_late)
         try:
-            answer = await self._client.post(url, headers=headers, body=body, connect_s=connect_s)
+            answer = await self._client.post(request, connect_s=connect_s, is_late=is_late)
         except BaseException as error:
             exchange.end(error)
             raise
@@ -222,20 +216,11 @@ class RecordingClient(HttpClient):
         return _RecordedResponse(answer, exchange)
 
     async def fetch(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None = None,
-        timeout_s: float,
-        max_bytes: int = MAX_BODY_BYTES,
+        self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
     ) -> FetchedResponse:
-        exchange = await self._begun(method, url, headers, body or b"", is_whole=True)
+        exchange = await self._begin_exchange(request, is_whole=True)
         try:
-            fetched = await self._client.fetch(
-                method, url, headers=headers, body=body, timeout_s=timeout_s, max_bytes=max_bytes
-            )
+            fetched = await self._client.fetch(request, timeout_s=timeout_s, max_bytes=max_bytes)
         except BaseException as error:
             exchange.end(error)
             raise
@@ -253,33 +238,31 @@ class RecordingClient(HttpClient):
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def _begun(
+    async def _begin_exchange(
         self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
+        request: HttpRequest,
+        is_late: Callable[[], bool] = lambda: False,
         *,
         is_whole: bool = False,
-        is_late: Callable[[], bool] = never_late,
     ) -> "_ExchangeWriter":
         exchange = _ExchangeWriter(self._recording, self._redact, is_late)
+        body = request.body or b""
         if len(body) < _SMALL_BYTES:
             recorded = _recorded_body(body, self._redact)
         else:
             # A long history would block the event loop.
             recorded = await asyncio.to_thread(_recorded_body, body, self._redact)
-        shown = {
+        headers = {
             name: self._redact(value) if name.lower() in _PLAIN_HEADERS else KEY
-            for name, value in headers.items()
+            for name, value in request.headers.items()
         }
         exchange.write(
             {
                 "service": self._service,
-                "method": method,
+                "method": request.method,
                 **({"whole": True} if is_whole else {}),
-                "url": self._redact(_without_key(url)),
-                "headers": shown,
+                "url": self._redact(_without_key(request.url)),
+                "headers": headers,
                 **recorded,
             }
         )

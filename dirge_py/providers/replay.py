@@ -19,10 +19,10 @@ from dirge_py.providers.client import (
     MAX_BODY_BYTES,
     FetchedResponse,
     HttpClient,
+    HttpRequest,
     HttpResponse,
     TransportError,
     TransportErrorKind,
-    never_late,
 )
 from dirge_py.providers.recording import VERSION
 from dirge_py.providers.registry import Provider
@@ -163,13 +163,7 @@ class ReplayClient(HttpClient):
         """The exchanges for the calls under way."""
 
     async def post(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes,
-        connect_s: float = 30.0,
-        is_late: Callable[[], bool] = never_late,
+        self, request: HttpRequest, *, connect_s: float, is_late: Callable[[], bool]
     ) -> HttpResponse:
         """The next streamed response. Raises TransportError if it was an error."""
         pending = self.put or self._cassette.streamed
@@ -181,22 +175,15 @@ class ReplayClient(HttpClient):
         return _ReplayedResponse(exchange)
 
     async def fetch(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None = None,
-        timeout_s: float,
-        max_bytes: int = MAX_BODY_BYTES,
+        self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
     ) -> FetchedResponse:
         """The next response that wasn't streamed, to the same address."""
-        path = url.partition("?")[0]
+        wanted = request.method, request.url.partition("?")[0]
         for exchange in self._cassette.whole:
-            if (exchange.method, exchange.url.partition("?")[0]) == (method, path):
+            if (exchange.method, exchange.url.partition("?")[0]) == wanted:
                 break
         else:
-            raise TransportError("unusable", f"the recording has no {method} {path}")
+            raise TransportError("unusable", f"the recording has no {' '.join(wanted)}")
         self._cassette.whole.remove(exchange)
         if exchange.end != COMPLETE:
             async with asyncio.timeout(timeout_s):

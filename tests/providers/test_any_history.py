@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
-from dirge_py.providers.client import HttpClient, HttpResponse, TransportError
+from dirge_py.providers.client import HttpClient, HttpRequest, HttpResponse, TransportError
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
@@ -53,8 +53,8 @@ class Overheard(HttpClient):
         super().__init__()
         self.bodies: list[Any] = []
 
-    async def post(self, url: str, *, body: bytes, **_: Any) -> HttpResponse:
-        self.bodies.append(json.loads(body))
+    async def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        self.bodies.append(json.loads(request.body or b""))
         raise TransportError("refused", "nobody is there")
 
 

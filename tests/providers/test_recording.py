@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.lib.redaction import Redactor
-from dirge_py.providers.client import HttpClient
+from dirge_py.providers.client import HttpClient, HttpRequest
 from dirge_py.providers.recording import HttpRecording, recording_client
 from dirge_py.providers.recording_redaction import BodyRedactor
 from dirge_py.providers.replay import RecordedExchange
@@ -234,7 +234,8 @@ async def test_how_it_ended_is_told(recorder: Recorder) -> None:
 async def test_whole_answers_are_recorded_too(recorder: Recorder) -> None:
     client = recorder.client("openai", Raw(body=b'{"models": []}', headers=JSON))
     address = f"{client.url}/models?key={KEY}&alt=sse"
-    fetched = await client.http.fetch("GET", address, headers={"x-api-key": KEY}, timeout_s=5)
+    request = HttpRequest("GET", address, {"x-api-key": KEY})
+    fetched = await client.http.fetch(request, timeout_s=5)
 
     [exchange] = await recorder.over()
     assert fetched.body == b"".join(exchange.pieces) == b'{"models": []}'

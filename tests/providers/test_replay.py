@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.services import SERVICES, Service
-from dirge_py.providers.client import HttpClient
+from dirge_py.providers.client import HttpClient, HttpRequest
 from dirge_py.providers.recording import HttpRecording, recording_client
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.replay import Cassette, ReplayClient
@@ -229,13 +229,13 @@ async def test_whole_answers_are_given_to_the_same_question(studio: Studio) -> N
     with FakeService([Raw(body=b"[1]"), Raw(body=b"[2]")]) as service:
         address = f"http://127.0.0.1:{service.port}"
         for path in ("/a", "/b"):
-            await http.fetch("GET", address + path, headers={}, timeout_s=5)
+            await http.fetch(HttpRequest("GET", address + path), timeout_s=5)
     client = ReplayClient(Cassette(str(studio.file)), studio.http)
 
-    assert (await client.fetch("GET", f"{address}/b", headers={}, timeout_s=5)).body == b"[2]"
-    assert (await client.fetch("GET", f"{address}/a", headers={}, timeout_s=5)).body == b"[1]"
+    assert (await client.fetch(HttpRequest("GET", f"{address}/b"), timeout_s=5)).body == b"[2]"
+    assert (await client.fetch(HttpRequest("GET", f"{address}/a"), timeout_s=5)).body == b"[1]"
     with pytest.raises(Exception, match="has no GET"):
-        await client.fetch("GET", f"{address}/a", headers={}, timeout_s=5)
+        await client.fetch(HttpRequest("GET", f"{address}/a"), timeout_s=5)
 
 
 def exchange_lines(kind: str, pieces: list[bytes]) -> str:

@@ -92,7 +92,7 @@ async def _findings(
     settings = provider_settings(config, alias, Redactor(), is_main=is_main)
     where = f"{settings.base_url}, {_key_words(config, access)}"
     try:
-        models = await list_models(settings, client, wire=wire_of(access.type), limit_s=limit_s)
+        models = await list_models(settings, client, wire=wire_of(settings.type), limit_s=limit_s)
     except ProviderError as error:
         return [_failed(config, alias, where, error)]
     except ConfigError as error:
@@ -113,7 +113,7 @@ def _standing(config: Config, alias: str) -> CheckResult:
         return (failed if is_main else warn)(_name(alias), error.message, fix)
     except ConfigError as error:
         return failed(_name(alias), error.message, error.hint or "dirge config check")
-    if access.type in OFFLINE:
+    if access.entry.type in OFFLINE:
         return skipped(_name(alias), f"plays {access.script or 'what it is given'}")
     return skipped(_name(alias), f"{access.base_url}, {_key_words(config, access)}: not asked")
 
