@@ -225,7 +225,9 @@ def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: Http
         )
         try:
             request = _stream_request(api_format, call)
-            parser = api_format.parser(_call_ids(context.messages), secrets.token_hex(6))
+            answers = (m for m in context.messages if isinstance(m, AssistantMessage))
+            call_ids = frozenset(c.id for answer in answers for c in answer.calls)
+            parser = api_format.parser(call_ids, secrets.token_hex(6))
         except DirgeError as error:
             if not isinstance(error, ProviderError):
                 error = ProviderError(error.message, kind="invalid_request", hint=error.hint)
@@ -240,11 +242,6 @@ def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: Http
             yield event
 
     return stream
-
-
-def _call_ids(messages: Sequence[Message]) -> frozenset[str]:
-    answers = (message for message in messages if isinstance(message, AssistantMessage))
-    return frozenset(call.id for message in answers for call in message.calls)
 
 
 def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:

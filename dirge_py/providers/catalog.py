@@ -1,4 +1,4 @@
-"""What is known of each model: its limits, its prices, what it can do. The data is catalog.toml."""
+"""The limits, prices and abilities of each model (catalog.toml), and thinking (thinking.toml)."""
 
 import re
 import tomllib
@@ -13,49 +13,49 @@ from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 from dirge_py.types.messages import Usage
 
 ASSUMED_WINDOW_TOKENS = 128_000
-"""The window of a model that nobody told of."""
+"""The context window of an unknown model."""
 
 _Models: TypeAlias = "Mapping[str, ModelProfile]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
-    """What is known of one model; None is unknown, not a guess. Prices: USD per million tokens."""
+    """The limits, prices (USD per million tokens) and abilities of a model; None is unknown."""
 
     window_tokens: int | None = None
     """The size of its context window."""
     max_output_tokens: int | None = None
-    """Tokens that an answer may have."""
+    """The most tokens of an answer."""
     price_in: float | None = None
-    """Of input that is not cached."""
+    """The price of input that isn't cached."""
     price_out: float | None = None
-    """Of output."""
+    """The price of output."""
     price_cache_read: float | None = None
-    """Of input that the cache has."""
+    """The price of cached input."""
     price_cache_write: float | None = None
-    """Of input that is written to the cache."""
+    """The price of input that is written to the cache."""
     priced_to_tokens: int | None = None
     """The input size from which the provider charges more than the prices say."""
     thinking: bool = False
     """Whether it can think before it answers."""
     images: bool | None = None
-    """Whether it can look at pictures."""
+    """Whether it accepts images."""
     adaptive_thinking: bool = False
-    """It chooses its own thinking budget and accepts no other."""
+    """Whether it chooses its own thinking budget and accepts no other."""
     thinks_always: bool = False
-    """It thinks whatever it is told, and can be made to call no tool."""
+    """Whether it can neither stop thinking nor be forced to call a tool."""
     binds_thinking: bool = False
-    """What it thought counts only behind the very words it was thought after."""
+    """Whether its thinking is valid only behind the exact same messages."""
     effort_with_tools: bool = True
-    """False where its Chat Completions refuse tools while it thinks."""
+    """Whether its Chat Completions accept tools together with an effort."""
     efforts: tuple[str, ...] | None = None
-    """The words for thinking that it knows; None: the usual ones."""
+    """The thinking efforts that it knows; None: the usual ones."""
     structured: bool = False
-    """The service holds its answers to a JSON Schema, also while tools are offered."""
+    """Whether its service holds answers to a JSON Schema, also together with tools."""
 
     @property
     def sees_pictures(self) -> bool | None:
-        """Whether it can look at pictures; a row that tells its limits would tell that, too."""
+        """Whether it accepts images; a row with limits and without `images` means no."""
         if self.images is None and self.max_output_tokens is not None:
             return False
         return self.images
@@ -64,10 +64,9 @@ class ModelProfile:
 def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
     """The profile of the longest known id that `model_id` starts with.
 
-    So `claude-sonnet-4-5-20250929` finds `claude-sonnet-4-5`. A longer id that continues with
-    something else than a date or `latest` is a relative: it gets the limits and not the prices.
-    Who resells a model of somebody else's has its limits too, in as far as they are the model's. An
-    id that starts with nothing known gets what its family has in common.
+    So `claude-sonnet-4-5-20250929` finds `claude-sonnet-4-5`. An id that continues with anything
+    but a date or `latest` gets the limits, but not the prices. Resellers have the limits of the
+    maker's model. An unknown id gets what its family has in common.
     """
     plain = model_id.rpartition("/")[2].lower()
     profiles = _models(_SHARED.get(provider_type, provider_type))
@@ -79,17 +78,21 @@ def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
             or _find_at_makers(_find_family, plain)
         )
     profile = profile or _find_family(profiles, plain) or ModelProfile()
-    # Ollama's cloud models are lent, not run at home.
+    # Ollama's cloud models aren't free, as local ones are.
     return _without_prices(profile) if plain.endswith(_CLOUD_SUFFIXES) else profile
 
 
 def _find_model(profiles: _Models, plain: str) -> ModelProfile | None:
-    """The profile of a model that has a row of its own, or of the one it is a relative of."""
-    found = max((known for known in profiles if _continues(known, plain)), key=len, default=None)
-    if found is None:
+    """The profile of the model's own row, or of the longest id that it begins with."""
+    # `gpt-5` is no prefix of `gpt-5.5`, nor `o1` of `o10`.
+    prefixes = (
+        known for known in profiles if plain.startswith(known) and f"{plain}-"[len(known)] in "-@:"
+    )
+    longest = max(prefixes, key=len, default=None)
+    if longest is None:
         return None
-    is_same = found == plain or _SAME_MODEL.fullmatch(plain, len(found))
-    return profiles[found] if is_same else _without_prices(profiles[found])
+    is_same = longest == plain or _SAME_MODEL.fullmatch(plain, len(longest))
+    return profiles[longest] if is_same else _without_prices(profiles[longest])
 
 
 def _find_family(profiles: _Models, plain: str) -> ModelProfile | None:
@@ -101,10 +104,10 @@ def _find_family(profiles: _Models, plain: str) -> ModelProfile | None:
 def _find_at_makers(
     find: Callable[[_Models, str], ModelProfile | None], plain: str
 ) -> ModelProfile | None:
-    """What is known of the model where it is made. How to ask for thinking is the reseller's."""
+    """The maker's profile of the model, without what depends on the reseller."""
     for maker in _MAKERS:
         named = {key: profile for key, profile in _models(maker).items() if key != "*"}
-        # Some write `4.5` where the maker writes `4-5`.
+        # Some resellers write `4.5` for the maker's `4-5`.
         profile = find(named, plain) or find(named, plain.replace(".", "-"))
         if profile is not None:
             return replace(_without_prices(profile), efforts=None, structured=False)
@@ -118,17 +121,14 @@ def _without_prices(profile: ModelProfile) -> ModelProfile:
 
 
 def with_hourly_cache_price(profile: ModelProfile) -> ModelProfile:
-    """The profile where what is cached is kept for an hour: Anthropic charges double for that."""
+    """The profile with the price of an hourly cache: Anthropic charges twice the input price."""
     if profile.price_in is None or profile.price_cache_write is None:
         return profile
     return replace(profile, price_cache_write=2 * profile.price_in)
 
 
 def cost_usd(profile: ModelProfile, usage: Usage) -> float | None:
-    """What one call cost, None when any price it needs is unknown.
-
-    What the service itself told counts before any price.
-    """
+    """The price of a call: what the service charged, else by the prices; None if one is unknown."""
     if usage.charged_usd is not None:
         return usage.charged_usd
     if profile.priced_to_tokens is not None and usage.input > profile.priced_to_tokens:
@@ -152,32 +152,25 @@ _SAME_MODEL = re.compile(r"-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2}")
 _SHARED = {"openai-responses": "openai"}
 _MAKERS = ("anthropic", "openai", "gemini", "deepseek", "glm", "mistral", "xai")
 _RESELLERS = frozenset({"openrouter", "opencode", "openai", "openai-responses", "anthropic"})
-"""Those named for a format, too: their address may be anybody's."""
+"""Types that serve models of others; behind those of a wire format may be any service."""
 _CLOUD_SUFFIXES = ("-cloud", ":cloud")
-
-
-def _continues(known: str, model_id: str) -> bool:
-    # `gpt-5` is no beginning of `gpt-5.5`, nor `o1` of `o10`.
-    return model_id == known or (model_id.startswith(known) and model_id[len(known)] in "-@:")
 
 
 @cache
 def _models(provider_type: str) -> _Models:
     rows = tomllib.loads(_tables().get(provider_type, ""))
-    return {model_id: _profile(values) for model_id, values in rows.items()}
+    for values in rows.values():
+        if "efforts" in values:
+            values["efforts"] = tuple(values["efforts"])
+    return {model_id: ModelProfile(**values) for model_id, values in rows.items()}
 
 
 @cache
 def _tables() -> Mapping[str, str]:
-    """The rows of each provider type as text: a start reads those of one, not of all."""
+    """The rows of each provider type as text, because a start parses only those of one."""
     text = Path(__file__).with_suffix(".toml").read_text("utf-8")
     _, *parts = re.split(r"^\[(\S+)\]$", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-def _profile(values: Mapping[str, Any]) -> ModelProfile:
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return ModelProfile(**fields)
 
 
 USUAL_EFFORTS = ("low", "medium", "high")

@@ -68,7 +68,10 @@ class FallbackChain:
     ) -> AsyncIterator[StreamEvent]:
         """A `StreamFn`. A fallback model's answer begins with a `StreamStart` that names it."""
         failures: list[tuple[str, ProviderError]] = []
-        candidates = self._candidates(options)
+        others = [fallback for fallback in self._fallbacks if fallback.model != options.model]
+        models = [FallbackModel(options.model), *others]
+        reachable = [model for model in models if model.model not in self._out_of_reach]
+        candidates = reachable or models
         while candidates:
             candidate = candidates.pop(0)
             attempt = _Attempt(candidate.model, is_fallback=candidate.model != options.model)
@@ -95,11 +98,6 @@ class FallbackChain:
             if attempt.has_begun:
                 # The calls that it began never ran; listeners drop them.
                 yield StreamRetry(attempt=len(failures), delay_ms=0, error=attempt.error.message)
-
-    def _candidates(self, options: StreamOptions) -> list[FallbackModel]:
-        others = [fallback for fallback in self._fallbacks if fallback.model != options.model]
-        models = [FallbackModel(options.model), *others]
-        return [model for model in models if model.model not in self._out_of_reach] or models
 
     def _options_for(self, options: StreamOptions, candidate: FallbackModel) -> StreamOptions:
         """The options for another model; keys and headers go only to the provider they are for."""

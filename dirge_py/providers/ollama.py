@@ -123,7 +123,20 @@ def _message(message: SendableMessage) -> dict[str, Any]:
         case UserMessage():
             return {"role": "user", "content": message.text}
         case AssistantMessage():
-            return _assistant(message)
+            content = message.content
+            encoded: dict[str, Any] = {"role": "assistant", "content": joined_text(content)}
+            thinking = "".join(b.text for b in content if isinstance(b, ThinkingBlock))
+            if thinking:
+                encoded["thinking"] = thinking
+            if message.calls:
+                encoded["tool_calls"] = [
+                    {
+                        "id": call.id,
+                        "function": {"name": call.name, "arguments": call_arguments(call)},
+                    }
+                    for call in message.calls
+                ]
+            return encoded
         case ToolResultMessage():
             # Pictures come behind the turn's last result: not every model looks here.
             return {
@@ -132,20 +145,6 @@ def _message(message: SendableMessage) -> dict[str, Any]:
                 "tool_call_id": message.tool_call_id,
                 "content": "\n".join(result_texts(message)),
             }
-
-
-def _assistant(message: AssistantMessage) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": "assistant", "content": joined_text(message.content)}
-    thinking = "".join(b.text for b in message.content if isinstance(b, ThinkingBlock))
-    if thinking:
-        written["thinking"] = thinking
-    calls = [
-        {"id": call.id, "function": {"name": call.name, "arguments": call_arguments(call)}}
-        for call in message.calls
-    ]
-    if calls:
-        written["tool_calls"] = calls
-    return written
 
 
 def _with_pictures(blocks: Sequence[TextBlock | Asset], assets: AssetEncoder) -> dict[str, Any]:

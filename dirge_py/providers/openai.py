@@ -22,7 +22,7 @@ from dirge_py.providers.adapter import (
     make_stream_fn,
     sendable_history,
 )
-from dirge_py.providers.catalog import ModelProfile, thinking_budget, thinking_effort
+from dirge_py.providers.catalog import thinking_budget, thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.errors import declined_error
 from dirge_py.providers.media import (
@@ -53,7 +53,6 @@ from dirge_py.types.llm import (
     StreamError,
     StreamEvent,
     StreamFn,
-    StreamOptions,
     SystemText,
     TextDelta,
     ThinkingDelta,
@@ -61,7 +60,6 @@ from dirge_py.types.llm import (
     ThinkingLevel,
     ToolCallDelta,
     ToolCallEnd,
-    ToolChoice,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -91,7 +89,10 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
     """
     context, options, profile = call.context, call.options, call.profile
     quirks, official = call.settings.quirks, is_openai(call.base_url)
-    level = _level(options, quirks)
+    is_forced = options.tool_choice not in {"auto", "none"}
+    level = options.thinking_level
+    if is_forced and not quirks.thinks_when_forced:
+        level = "off"
     default_role = "developer" if official and profile.thinking else "system"
     messages = _messages(call, quirks.system_role or default_role)
     if options.response_schema is not None:
@@ -99,7 +100,11 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
     body: dict[str, Any] = {"model": call.model, "messages": messages}
     if context.tools:
         body["tools"] = [function_tool(tool) for tool in context.tools]
-        body |= _choice(options.tool_choice)
+        choice = options.tool_choice
+        if isinstance(choice, NamedTool):
+            body["tool_choice"] = {"type": "function", "function": {"name": choice.name}}
+        elif choice != "auto":
+            body["tool_choice"] = choice
     body["stream"] = True
     if official or quirks.cache_key:
         body["prompt_cache_key"] = cache_key(context)
@@ -110,29 +115,21 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
         body[quirks.max_tokens_field or default] = tokens_with_thinking(call, level)
     if options.response_schema is not None:
         body |= _response_format(options.response_schema, quirks)
-    with_tools = bool(context.tools)
-    body = merge_bodies(
-        body, _thinking(level, profile, quirks, official=official, tools=with_tools)
-    )
+    body = merge_bodies(body, _thinking(call, level))
     for start, members in quirks.body_of.items():
         if call.model.startswith(start):
             body = merge_bodies(body, members)
     return body
 
 
-def _level(options: StreamOptions, quirks: Quirks) -> ThinkingLevel:
-    forced = options.tool_choice not in {"auto", "none"}
-    return "off" if forced and not quirks.thinks_when_forced else options.thinking_level
-
-
-def _thinking(
-    level: ThinkingLevel, profile: ModelProfile, quirks: Quirks, *, official: bool, tools: bool
-) -> Mapping[str, Any]:
+def _thinking(call: ModelCall, level: ThinkingLevel) -> Mapping[str, Any]:
+    """The members that ask for thinking."""
+    profile, quirks, official = call.profile, call.settings.quirks, is_openai(call.base_url)
     if quirks.thinking is not None:
         return quirks.thinking.get(level, {})
     if official and not profile.thinking:
         return {}
-    if official and tools and not profile.effort_with_tools:
+    if official and call.context.tools and not profile.effort_with_tools:
         # These models think by default, and then refuse tools on this interface.
         return {"reasoning_effort": "none"}
     word = thinking_effort(level, profile.efforts)
@@ -155,14 +152,6 @@ def _schema_message(wanted: ResponseSchema, quirks: Quirks) -> list[dict[str, An
     words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
     schema = json.dumps(wanted.schema, ensure_ascii=False)
     return [{"role": "user", "content": f"{words}\n{schema}"}]
-
-
-def _choice(choice: ToolChoice) -> dict[str, Any]:
-    if choice == "auto":
-        return {}
-    if isinstance(choice, NamedTool):
-        return {"tool_choice": {"type": "function", "function": {"name": choice.name}}}
-    return {"tool_choice": choice}
 
 
 def _response_format(wanted: ResponseSchema, quirks: Quirks) -> dict[str, Any]:
@@ -426,9 +415,13 @@ class OpenAIParser(StreamParser):
         details = as_objects(delta.get("reasoning_details"))
         # The name differs between services, and some send the same text under two names.
         thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
-        self._thought(thinking or _readable_text(details), events)
-        if self._keeps_details:
-            self._add_details(details)
+        readable = (as_text(part.get("text")) or as_text(part.get("summary")) for part in details)
+        self._thought(thinking or "".join(readable), events)
+        for piece in details if self._keeps_details else ():
+            if self._details and self._details[-1].is_continued_by(piece):
+                self._details[-1].grow(piece)
+            else:
+                self._details.append(_ReasoningDetail(piece))
         for part in as_objects(text):
             self._part(part, events)
         refusal = as_text(delta.get("refusal"))
@@ -438,13 +431,6 @@ class OpenAIParser(StreamParser):
         for position, call in enumerate(as_objects(delta.get("tool_calls"))):
             self._end_thinking(events)
             self._call(call, position, events)
-
-    def _add_details(self, pieces: Sequence[Mapping[str, Any]]) -> None:
-        for piece in pieces:
-            if self._details and self._details[-1].is_continued_by(piece):
-                self._details[-1].grow(piece)
-            else:
-                self._details.append(_ReasoningDetail(piece))
 
     def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
         """Add a part of a list of content; Mistral's models send their thinking in such parts."""
@@ -496,7 +482,10 @@ class OpenAIParser(StreamParser):
             events.append(ToolCallDelta(key=call.key, name=name))
         if isinstance(arguments, dict):
             call.whole = arguments
-        elif isinstance(arguments, str) and arguments and not _repeats(call, arguments):
+        elif isinstance(arguments, str) and arguments:
+            is_as_long = len(arguments) == call.chars
+            if is_as_long and "".join(call.pieces) == arguments and _is_whole(call):
+                return  # it repeats the whole call behind its pieces
             call.pieces.append(arguments)
             call.chars += len(arguments)
             events.append(ToolCallDelta(key=call.key, arguments=arguments))
@@ -517,12 +506,6 @@ class OpenAIParser(StreamParser):
         if index is None and not given_id and not name and self._calls:
             return self._calls[-1]
         return None
-
-
-def _repeats(call: _OpenCall, arguments: str) -> bool:
-    """Whether `arguments` repeats the whole call behind its pieces."""
-    is_as_long = len(arguments) == call.chars
-    return is_as_long and "".join(call.pieces) == arguments and _is_whole(call)
 
 
 def _is_whole(call: _OpenCall) -> bool:
@@ -590,10 +573,6 @@ class _ReasoningDetail:
 
     def joined(self) -> dict[str, Any]:
         return self._members | {name: "".join(pieces) for name, pieces in self._texts.items()}
-
-
-def _readable_text(pieces: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(as_text(piece.get("text")) or as_text(piece.get("summary")) for piece in pieces)
 
 
 def unpack_details(signature: str | None) -> list[Mapping[str, Any]]:
