@@ -1,4 +1,4 @@
-"""Where dirge keeps its settings and its state."""
+"""The folders of settings and state."""
 
 import os
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""The settings that a trusted project may bring along: a closed schema of its own.
+"""The settings that a trusted project may have, as a closed schema.
 
-A project only tightens: its rules ask or deny, its plugins and reminders are its own. Whatever
-would send keys elsewhere, loosen a rule or change what runs is not among it.
+A project can only restrict: its rules ask or deny. It can't send keys elsewhere, loosen a rule or
+change which programs run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,37 +24,37 @@ ALLOWED = (
 )
 
 
-# Read with the whole: a table made alone would have pydantic build a validator for it alone.
+# Validated with the whole: for a table of its own pydantic would build another validator.
 _EMPTY: Any = Field(default_factory=dict, validate_default=True)
 
 
 class ProjectRule(PermissionRule):
-    """One rule of a project: it asks, or it denies."""
+    """A rule of a project, which asks or denies."""
 
     effect: Literal["ask", "deny"] = Field(description="What happens then.")
 
 
 class ProjectPermission(Table):
-    """What a project wants asked about, or left alone."""
+    """The permission rules of a project."""
 
     rule: list[ProjectRule] = Field(default_factory=list, description="Rules, in order.")
 
 
 class ProjectUi(Table):
-    """How a project looks."""
+    """The appearance of a project."""
 
     theme: str | None = Field(default=None, description="The name of a theme.")
 
 
 class ProjectConfig(Table):
-    """All that `.dirge/config.toml` may hold."""
+    """The settings in `.dirge/config.toml`."""
 
     permission: ProjectPermission = _EMPTY
     plugins: dict[str, PluginEntry] = Field(
-        default_factory=dict, description="Plugins that the project itself brings along."
+        default_factory=dict, description="Plugins in the project's folder."
     )
     ui: ProjectUi = _EMPTY
-    reminder: list[ReminderTable] = Field(default_factory=list, description="Things to tell again.")
+    reminder: list[ReminderTable] = Field(default_factory=list, description="Repeated texts.")
 
 
 @lru_cache(maxsize=8)
@@ -62,7 +62,7 @@ def read_project_config(content: bytes, file: str) -> ProjectConfig:
     """The settings in these bytes; `file` names them in errors.
 
     Raises:
-        ConfigError: they are no TOML, or hold something that a project may not set.
+        ConfigError: they are invalid, or set something that a project may not set.
     """
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -80,7 +80,7 @@ def read_project_config(content: bytes, file: str) -> ProjectConfig:
 
 
 def _forbidden(settings: dict[str, Any]) -> Iterator[Path]:
-    """Where something is set that is not a project's to set."""
+    """The paths of settings that a project may not set."""
     for name, value in settings.items():
         if name not in ProjectConfig.model_fields:
             yield (name,)

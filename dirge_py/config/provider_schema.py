@@ -1,7 +1,4 @@
-"""The settings of providers, of single models and of the roles that models play.
-
-`Table` is what every table of the settings is: closed, frozen, strict.
-"""
+"""The settings of providers, models and roles, and `Table`, the base of all tables."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -90,12 +87,12 @@ class ProviderEntry(Table):
     max_output_tokens: Positive | None = Field(
         default=None, description="The longest answer to ask for."
     )
-    thinking: ThinkingLevel | None = Field(default=None, description="How much its models think.")
+    thinking: ThinkingLevel | None = Field(default=None, description="Their thinking level.")
     chunk_s: PositiveNumber | None = Field(
         default=None, description="The same as in [timeouts], for this service."
     )
     system_role: Literal["system", "developer", "user"] | None = Field(
-        default=None, description="Who says the system prompt, in Chat Completions."
+        default=None, description="The role of the system prompt, in Chat Completions."
     )
     keep_alive: str | None = Field(
         default=None, description='How long Ollama keeps a model loaded: "5m"; "0" unloads it.'
@@ -129,42 +126,42 @@ class ProviderEntry(Table):
 
 
 class ModelEntry(Table):
-    """One model, where the catalogue is silent or wrong. Prices are USD per million tokens."""
+    """Corrections of the catalogue for one model. Prices are USD per million tokens."""
 
-    window_tokens: Positive | None = Field(default=None, description="How much it takes in.")
+    window_tokens: Positive | None = Field(default=None, description="Its context window.")
     max_output_tokens: Positive | None = Field(default=None, description="Its longest answer.")
-    price_in: Price | None = Field(default=None, description="A million tokens in, in USD.")
-    price_out: Price | None = Field(default=None, description="A million tokens out.")
-    price_cache_read: Price | None = Field(default=None, description="A million from the cache.")
-    price_cache_write: Price | None = Field(default=None, description="A million into it.")
+    price_in: Price | None = Field(default=None, description="A million input tokens, in USD.")
+    price_out: Price | None = Field(default=None, description="A million output tokens.")
+    price_cache_read: Price | None = Field(default=None, description="A million cached tokens.")
+    price_cache_write: Price | None = Field(default=None, description="A million written ones.")
     thinking: bool | None = Field(default=None, description="Whether it can think.")
-    images: bool | None = Field(default=None, description="Whether it can look at pictures.")
+    images: bool | None = Field(default=None, description="Whether it accepts images.")
     structured: bool | None = Field(
         default=None, description="Whether its service holds answers to a JSON Schema."
     )
 
 
 class RolesTable(Table):
-    """Which model does what: an alias, or `alias/model`, each with `:level` if wanted."""
+    """The model of each role: an alias, or `alias/model`, each with an optional `:level`."""
 
     main: str | None = Field(default=None, description="Does the work.")
-    subagent: str | None = Field(default=None, description="Does work that was handed on.")
-    summarize: str | None = Field(default=None, description="Shortens what is old.")
+    subagent: str | None = Field(default=None, description="Works on delegated tasks.")
+    summarize: str | None = Field(default=None, description="Summarizes old history.")
     explore: str | None = Field(default=None, description="Explores the project for a plan.")
     plan: str | None = Field(default=None, description="Writes plans.")
-    review: str | None = Field(default=None, description="Reads changes before they count as done.")
+    review: str | None = Field(default=None, description="Reviews changes when they are done.")
     escalate: str | None = Field(
         default=None, description="Takes over when the main model is stuck."
     )
     critic: str | None = Field(default=None, description="Checks answers.")
-    approve: str | None = Field(default=None, description="Judges calls before a person is asked.")
+    approve: str | None = Field(default=None, description="Judges tool calls before you are asked.")
     fallback: str | list[str] = Field(
         default_factory=list,
-        description="Asked, in this order, where another model's service is out of reach.",
+        description="Used, in this order, if another model's service can't be reached.",
     )
 
     def named(self) -> Iterator[tuple[str, str]]:
-        """Each role that is set, and the model that has it; `fallback` once for each of its own."""
+        """Each role that is set, with its model; `fallback` once for each of its models."""
         for role, spec in self:
-            for one in [spec] if isinstance(spec, str) else spec or ():
-                yield role, one
+            for model in [spec] if isinstance(spec, str) else spec or ():
+                yield role, model

@@ -1,7 +1,7 @@
-"""The settings that exist, with their defaults: a closed schema.
+"""All settings with their defaults, as a closed schema.
 
-Every table here has something behind it. Key names carry their units (`_s`, `_usd`, `_bytes`), and
-each field's description is what documentation and the JSON Schema say about it.
+Key names carry their units (`_s`, `_usd`, `_bytes`). The description of a field is part of the JSON
+Schema.
 """
 
 import re
@@ -37,13 +37,13 @@ SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",
     "phased_workflow_max_review_cycles": "max_review_cycles",
 }
-"""Names that count for `[plan]`, at the top or in it."""
+"""Other names of settings in `[plan]`, which may stand in it or at the top."""
 
 Delivery = Literal["all", "one-at-a-time"]
 GuardrailPlace = Literal["input", "output", "tool_result"]
 SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
 
-# Read with the whole: a table made alone would have pydantic build a validator for it alone.
+# Validated with the whole: for a table of its own pydantic would build another validator.
 _EMPTY: Any = Field(default_factory=dict, validate_default=True)
 
 
@@ -52,36 +52,34 @@ class PlanTable(Table):
 
     enabled: bool = Field(default=True, description="Whether there is `/plan`.")
     max_review_cycles: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=2, description="Times what a review misses is worked on and reviewed again."
+        default=2, description="How often the findings of a review are fixed and reviewed again."
     )
     auto_accept: bool | None = Field(
         default=None,
-        description="Carry a plan out unasked; absent: where nobody could be asked (`-p`).",
+        description="Run a plan without asking; absent: only where no one can be asked (`-p`).",
     )
     max_turns: Positive = Field(
-        default=40, description="Turns that exploring, planning and each review may have."
+        default=40, description="The most turns of exploring, of planning and of each review."
     )
     sandbox: Literal["preferred", "off"] = Field(
         default="preferred",
-        description="Shut the commands of these phases in, wherever a sandbox works.",
+        description="Run the commands of these phases in a sandbox, if one works.",
     )
 
 
 class StormTable(Table):
-    """The guard against calls that repeat without getting anywhere."""
+    """The guard against calls that repeat without progress."""
 
-    enabled: bool = Field(default=True, description="Whether it watches.")
+    enabled: bool = Field(default=True, description="Whether it is on.")
     window: Annotated[int, Field(ge=2, le=100)] = Field(
-        default=6, description="How many of the last calls are compared."
+        default=6, description="How many recent calls are compared."
     )
     threshold: Annotated[int, Field(ge=2, le=100)] = Field(
-        default=3, description="Which repetition is answered instead of run."
+        default=3, description="The repetition that is answered instead of run."
     )
-    exempt: list[str] = Field(
-        default_factory=list, description="Tools that may repeat, besides those that poll."
-    )
+    exempt: list[str] = Field(default_factory=list, description="Further tools that may repeat.")
     mutating: list[str] = Field(
-        default_factory=list, description="Tools that change something, besides those known to."
+        default_factory=list, description="Further tools that change something."
     )
 
     @model_validator(mode="after")
@@ -92,60 +90,54 @@ class StormTable(Table):
 
 
 class GatesTable(Table):
-    """Reminders of the harness, in the loop and when the agent would stop. 0 turns one off."""
+    """Reminders in the loop and before the agent stops. 0 turns one off."""
 
-    failures: Bound = Field(default=3, description="Failures in a row before it is told to look.")
-    depth: Bound = Field(
-        default=0, description="Calls about the same files before it is told to step back."
-    )
+    failures: Bound = Field(default=3, description="Failures in a row before a reminder.")
+    depth: Bound = Field(default=0, description="Calls about the same files before a reminder.")
     resume: Bound = Field(
-        default=3, description="Times a run that stopped right after a failure is sent on."
+        default=3, description="How often a run that stopped right after a failure continues."
     )
     verifier: Bound = Field(
-        default=1, description="Times edited code that was not tested is sent back."
+        default=1, description="How often a run continues because its edits were not tested."
     )
     critic: Literal["off", "advisory", "blocking"] = Field(
         default="advisory", description="How the model of `[roles] critic`, if set, judges a run."
     )
     goal: str | None = Field(
-        default=None, description="What must be reached before a run may end; judged by the critic."
+        default=None, description="What a run must reach before it ends; the critic judges it."
     )
-    goal_checks: Bound = Field(default=12, description="Times a run is sent back to its goal.")
-    todo: Bound = Field(
-        default=3, description="Times a run that leaves todo items open is sent back."
-    )
+    goal_checks: Bound = Field(default=12, description="How often a run continues for its goal.")
+    todo: Bound = Field(default=3, description="How often a run with open todo items continues.")
 
 
 class LoopTable(Table):
-    """How a run goes on and ends."""
+    """How a run continues and ends."""
 
     max_turns: Positive = Field(default=100, description="Turns after which a run ends.")
     steering: Delivery = Field(
         default="all",
-        description="How many waiting inputs enter before a turn: all, or one at a time.",
+        description="How many queued inputs enter before a turn: all, or one at a time.",
     )
     follow_up: Delivery = Field(
         default="one-at-a-time", description="How many are delivered when the agent would stop."
     )
     recoveries: Bound = Field(
-        default=3, description="Times in a row a run goes on after an answer that broke off."
+        default=3, description="How often in a row a run continues after an incomplete answer."
     )
     escalations: Bound = Field(
-        default=3, description="Turns that the model of `[roles] escalate` may take over."
+        default=3, description="The most turns of the model of `[roles] escalate`."
     )
     scavenge: bool = Field(
-        default=False, description="Look for calls that a model wrote into its thoughts as text."
+        default=False, description="Look for tool calls that a model wrote into its thinking."
     )
     storm: StormTable = Field(default_factory=dict, validate_default=True)
     gates: GatesTable = Field(default_factory=dict, validate_default=True)
 
 
 class LimitsTable(Table):
-    """What one run may use. Absent: no limit."""
+    """Limits of one run. Absent: no limit."""
 
-    cost_usd: PositiveNumber | None = Field(
-        default=None, description="Money, where prices are known."
-    )
+    cost_usd: PositiveNumber | None = Field(default=None, description="USD, if prices are known.")
     input_tokens: Positive | None = Field(default=None, description="Tokens sent.")
     output_tokens: Positive | None = Field(default=None, description="Tokens received.")
     tokens: Positive | None = Field(default=None, description="Tokens, in and out.")
@@ -155,47 +147,47 @@ class LimitsTable(Table):
 
 
 class ContextTable(Table):
-    """What the model is told besides the conversation."""
+    """What is sent to the model besides the conversation, and how history is shortened."""
 
     project_files: bool = Field(
         default=True, description="Send AGENTS.md and CLAUDE.md, from here up to the git root."
     )
     project_file_max_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = Field(
-        default=32 * 1024, description="How much of each such file is sent."
+        default=32 * 1024, description="The most bytes of each such file."
     )
     compact: bool = Field(default=True, description="Shorten old history before it fills up.")
     window_tokens: Positive | None = Field(
         default=None, description="The model's window; absent: as the catalogue says."
     )
     target_tokens: Annotated[int, Field(ge=16_000)] = Field(
-        default=250_000, description="The most of a larger window that is used."
+        default=250_000, description="The most tokens that are used of a larger window."
     )
     fold_at: Annotated[float, Field(ge=0.3, le=0.75)] = Field(
-        default=0.75, description="The share of the window from which old history is folded."
+        default=0.75, description="The share of the window from which old history is compacted."
     )
     strategies: list[Literal["clear_results", "summarize", "window"]] = Field(
         default=["clear_results", "summarize", "window"],
         description="How history is shortened, in this order, until it fits.",
     )
     keep_results: Bound = Field(
-        default=5, description="The newest tool results that `clear_results` leaves whole."
+        default=5, description="The newest tool results that `clear_results` keeps."
     )
     keep_messages: Annotated[int, Field(ge=2, le=1000)] = Field(
         default=20, description="The newest messages that `window` keeps."
     )
     restore_files: Annotated[int, Field(ge=0, le=20)] = Field(
-        default=5, description="Files read before a fold that are shown again after it."
+        default=5, description="Files that are shown again after a compaction."
     )
 
 
 class ReminderTable(Table):
-    """Something the model is told again and again, in a request only, never in history."""
+    """A text that is repeated in requests, but never becomes history."""
 
-    every_turns: Positive | None = Field(default=None, description="Told in every n-th turn.")
+    every_turns: Positive | None = Field(default=None, description="Send it in every n-th turn.")
     at_tokens: Positive | None = Field(
-        default=None, description="Told in every turn from this many tokens of context on."
+        default=None, description="Send it in every turn from this many tokens of context on."
     )
-    text: Annotated[str, Field(min_length=1)] = Field(description="What is told.")
+    text: Annotated[str, Field(min_length=1)] = Field(description="The text.")
 
     @model_validator(mode="after")
     def _has_one_occasion(self) -> "ReminderTable":
@@ -205,7 +197,7 @@ class ReminderTable(Table):
 
 
 class GuardrailTable(Table):
-    """A check of what goes in or comes out: a pattern, or one that is built in."""
+    """A check of inputs or outputs: by a pattern, or built in."""
 
     on: GuardrailPlace | list[GuardrailPlace] = Field(description="What is checked.")
     pattern: str | None = Field(default=None, description="A regular expression to look for.")
@@ -213,9 +205,9 @@ class GuardrailTable(Table):
         default=None, description="`secrets`: keys, tokens and passwords."
     )
     action: Literal["warn", "trip"] = Field(
-        default="trip", description="Tell the person, or stop what is checked."
+        default="trip", description="Notify the user, or stop what is checked."
     )
-    name: str = Field(default="", description="What it is called in messages.")
+    name: str = Field(default="", description="Its name in messages.")
 
     @model_validator(mode="after")
     def _checks_one_thing(self) -> "GuardrailTable":
@@ -234,22 +226,24 @@ class ToolsTable(Table):
     execution: Literal["parallel", "sequential"] = Field(
         default="parallel", description="Whether independent calls of one turn may overlap."
     )
-    max_parallel: Annotated[int, Field(ge=1, le=64)] = Field(default=8, description="How many may.")
+    max_parallel: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=8, description="At most this many."
+    )
     enabled: list[str] | None = Field(default=None, description="Only these tools; absent: all.")
     disabled: list[str] = Field(default_factory=list, description="Not these.")
     result_budget_chars: Annotated[int, Field(ge=1000)] = Field(
         default=80_000, description="Characters of results sent for one batch of calls."
     )
     retries: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=3, description="Times a tool may ask the model to try again in one run."
+        default=3, description="How often a tool may ask the model to try again in one run."
     )
     environment: list[str] = Field(
-        default_factory=list, description="Further variables that commands get; never keys."
+        default_factory=list, description="Further variables for commands; never keys."
     )
 
 
 class PermissionRule(Table):
-    """One rule. A matching deny always wins; of the others the last match does."""
+    """A rule. A matching deny always wins; of the others the last match does."""
 
     op: Literal[Operation, "*"] = Field(description="What the call would do.")
     match: Annotated[str, Field(min_length=1)] = Field(
@@ -259,7 +253,7 @@ class PermissionRule(Table):
 
 
 class PermissionTable(Table):
-    """What may happen without asking."""
+    """What is allowed without asking."""
 
     mode: Literal["standard", "accept", "restrictive", "plan", "yolo"] = Field(
         default="standard", description="The preset that decides where no rule does."
@@ -269,28 +263,29 @@ class PermissionTable(Table):
         default=3, description="Denials of one call after which it is no longer asked about; 0: no."
     )
     judge: Literal["deny", "warn"] = Field(
-        default="deny", description="What a no of [roles] approve does to a call that would ask."
+        default="deny",
+        description="The effect of a no of [roles] approve on a call that would ask.",
     )
-    remote: bool = Field(
-        default=False, description="Whether `dirge signal` may answer what is asked."
-    )
+    remote: bool = Field(default=False, description="Whether `dirge signal` may answer questions.")
 
 
 class SandboxTable(Table):
-    """What commands are shut into."""
+    """The sandbox of commands."""
 
     mode: Literal["off", "preferred", "required"] = Field(
         default="off", description="Whether commands run in a sandbox."
     )
     network: bool = Field(default=False, description="Let every command reach the network.")
     hosts: list[str] = Field(
-        default_factory=list, description="Hosts that commands reach without it; `*.` is allowed."
+        default_factory=list,
+        description="Hosts that commands may reach anyway; `*.` is allowed.",
     )
     writable: list[str] = Field(
-        default_factory=list, description="Folders to write in besides the workspace."
+        default_factory=list,
+        description="Folders to write to, besides the workspace.",
     )
     readable: list[str] = Field(
-        default_factory=list, description="Places below your home folder to show to commands."
+        default_factory=list, description="Paths below your home folder that commands may read."
     )
 
 
@@ -298,23 +293,23 @@ class WebTable(Table):
     """How `webfetch` and `websearch` reach the web."""
 
     search: Literal["duckduckgo", "searxng", "brave", "exa", "tavily"] | None = Field(
-        default=None, description="Who answers `websearch`; absent: there is no such tool."
+        default=None, description="The service behind `websearch`; absent: there is no such tool."
     )
     search_url: str | None = Field(
-        default=None, description="Its address, where it is not the usual one."
+        default=None, description="Its address, if it isn't the usual one."
     )
     search_key_env: str | None = Field(
         default=None, description="The environment variable with its key."
     )
     private_hosts: list[str] = Field(
-        default_factory=list, description="Hosts of your own network that may be fetched from."
+        default_factory=list, description="Hosts of your own network that may be fetched."
     )
     timeout_s: PositiveNumber = Field(default=15.0, description="For one page, in seconds.")
     max_bytes: Positive = Field(
-        default=5 * 1024 * 1024, description="The most of one page, after unpacking."
+        default=5 * 1024 * 1024, description="The most bytes of a page, decompressed."
     )
     proxy: str | None = Field(
-        default=None, description="The proxy to use; those of the environment are not."
+        default=None, description="The proxy; those of the environment are not used."
     )
 
 
@@ -333,7 +328,7 @@ class TimeoutsTable(Table):
         default=120.0, description="For a command, unless the call asks otherwise."
     )
     quiet_s: PositiveNumber = Field(
-        default=60.0, description="Without output after which a command is said to be quiet."
+        default=60.0, description="Without output before a notice about a command."
     )
     tool_s: PositiveNumber = Field(default=300.0, description="For any other tool.")
     tools: dict[str, Annotated[float, Field(ge=0)]] = Field(
@@ -346,33 +341,32 @@ class TimeoutsTable(Table):
 
 
 class SessionTable(Table):
-    """What is kept."""
+    """What is stored."""
 
-    save: bool = Field(default=True, description="Keep sessions, so that they can be resumed.")
+    save: bool = Field(default=True, description="Store sessions, so that they can be resumed.")
     segment_records: Annotated[int, Field(ge=1)] = Field(
-        default=10_000, description="Records after which a session goes on in another file."
+        default=10_000, description="Records after which a session continues in another file."
     )
     segment_mb: Annotated[int, Field(ge=1)] = Field(default=16, description="The same, by size.")
-    snapshots: bool = Field(
-        default=True, description="Keep the files as they were, for going back."
-    )
+    snapshots: bool = Field(default=True, description="Store files as they were, for rewinding.")
     snapshot_file_mb: Annotated[int, Field(ge=1)] = Field(
-        default=8, description="Larger files are left out of snapshots."
+        default=8, description="Larger files are not stored."
     )
     snapshot_days: Annotated[int, Field(ge=1)] = Field(
         default=30, description="How long snapshots are kept."
     )
     snapshot_max_mb: Annotated[int, Field(ge=1)] = Field(
-        default=2_000, description="What the snapshots of one project may take."
+        default=2_000, description="The most space for the snapshots of a project."
     )
 
 
 class MemoryTable(Table):
-    """What is remembered from one session to the next: MEMORY.md and USER.md."""
+    """What is remembered between sessions: MEMORY.md and USER.md."""
 
     enabled: bool = Field(default=True, description="Read them, and offer to write them.")
     max_chars: Annotated[int, Field(ge=1)] = Field(
-        default=20_000, description="How much of each is sent: its end, if it is longer."
+        default=20_000,
+        description="The most characters of each that are sent, from its end.",
     )
 
 
@@ -380,7 +374,7 @@ class UiTable(Table):
     """How the terminal UI looks."""
 
     theme: str = Field(default="phosphor", description="The name of a theme.")
-    show_thinking: bool = Field(default=False, description="Show what models say to themselves.")
+    show_thinking: bool = Field(default=False, description="Show the thinking of models.")
     keymap: Literal["default", "emacs", "vim"] = Field(
         default="default", description="How the input is edited; `[keys]` changes single keys."
     )
@@ -388,22 +382,22 @@ class UiTable(Table):
         default="steer", description="What Enter does during a run; Tab does the other."
     )
     chord_timeout_ms: Annotated[int, Field(ge=100, le=10_000)] = Field(
-        default=1_000, description="How long the second key of two may take."
+        default=1_000, description="How long the second key of a chord may take."
     )
     mouse: bool = Field(default=True, description="Take the mouse: wheel, clicks and selecting.")
     clipboard: Literal["auto", "native", "tmux", "osc52"] = Field(
         default="auto", description="How text gets onto the clipboard."
     )
     notify: Literal["off", "bell", "desktop", "both"] = Field(
-        default="bell", description="How to call when the terminal has not the focus."
+        default="bell", description="How to notify you while the terminal isn't focused."
     )
-    reduced_motion: bool = Field(default=False, description="Nothing moves by itself.")
-    avatar: bool = Field(default=True, description="A small face that shows what goes on.")
+    reduced_motion: bool = Field(default=False, description="No animations.")
+    avatar: bool = Field(default=True, description="A small face that shows the state.")
     panel: Literal["auto", "on", "off"] = Field(
         default="auto", description="The panels at the sides; auto: from 152 columns on."
     )
     display: list[Literal["left", "main", "right"]] = Field(
-        default=["left", "main", "right"], description="Which panels there are."
+        default=["left", "main", "right"], description="The panels that are shown."
     )
     diff: Literal["auto", "unified", "split"] = Field(
         default="auto", description="How changes are drawn; auto: side by side from 140 columns on."
@@ -414,7 +408,7 @@ class UiTable(Table):
 
 
 class PluginEntry(Table):
-    """One plugin, by the name of its file. What else stands here are settings of its own."""
+    """A plugin, by the name of its file. All other keys are settings of the plugin."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -441,7 +435,7 @@ class Config(Table):
     )
     models: dict[str, ModelEntry] = Field(
         default_factory=dict,
-        description="What you know better of single models, by id or alias/id.",
+        description="Corrections for models, by id or alias/id.",
     )
     roles: RolesTable = _EMPTY
     tools: ToolsTable = _EMPTY
@@ -457,9 +451,9 @@ class Config(Table):
     memory: MemoryTable = _EMPTY
     ui: UiTable = _EMPTY
     guardrail: list[GuardrailTable] = Field(
-        default_factory=list, description="Checks, all of them."
+        default_factory=list, description="Checks of inputs and outputs."
     )
-    reminder: list[ReminderTable] = Field(default_factory=list, description="Things to tell again.")
+    reminder: list[ReminderTable] = Field(default_factory=list, description="Repeated texts.")
     plugins: dict[str, PluginEntry] = Field(
         default_factory=dict, description="Plugins by file name: `enabled`, and their settings."
     )
@@ -467,7 +461,7 @@ class Config(Table):
         default_factory=dict, description='Action to key or keys; "none" frees it.'
     )
     aliases: dict[SlashName, str] = Field(
-        default_factory=dict, description="Own names for slash commands."
+        default_factory=dict, description="Your names for slash commands."
     )
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
@@ -491,7 +485,7 @@ class Config(Table):
         return self._origin
 
     def with_origin(self, origin: Origin) -> "Config":
-        """The same settings, with another record of what stands behind them."""
+        """The same settings with another origin."""
         copy = self.model_copy()
         copy._origin = origin
         return copy
@@ -503,7 +497,7 @@ class Config(Table):
 
 
 def all_entries(config: Config) -> dict[str, ProviderEntry]:
-    """Alias → entry, the file's first."""
+    """The entries by alias, those of the file first."""
     return {**config.providers, **_built_in(), **config.providers}
 
 
@@ -527,10 +521,10 @@ def _built_in() -> Mapping[str, ProviderEntry]:
 
 
 def with_own_names(settings: Any) -> Any:
-    """`settings`, as read from the file, with the values under `SEED_NAMES` where ours belong.
+    """`settings`, as read from the file, with the values of `SEED_NAMES` in `[plan]`.
 
     Raises:
-        ValueError: two names of one setting say different things.
+        ValueError: two names of one setting have different values.
     """
     if not isinstance(settings, Mapping):
         return settings
@@ -552,7 +546,7 @@ def with_own_names(settings: Any) -> Any:
 
 
 def _seed_values(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, Any]]:
-    """(name for people, our key, value) of the seed's names in this table."""
+    """(shown name, key, value) of each of `SEED_NAMES` in this table."""
     for name, key in SEED_NAMES.items():
         if name in table:
             yield f"{prefix}{name}", key, table[name]

@@ -1,4 +1,4 @@
-"""Where settings come from: the flags of this start, and a record of who set what."""
+"""Where settings come from: the flags of this start, and the source of each setting."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -9,7 +9,7 @@ from dirge_py.types.llm import ThinkingLevel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What flags say. None (or False): the flag was not given."""
+    """The flags of this start. None (or False): the flag was not given."""
 
     provider: str | None = None
     model: str | None = None
@@ -31,9 +31,9 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedModel:
-    """The model this start asks for, before it is matched with the providers there are.
+    """The model that flags and variables ask for, not yet matched with a provider.
 
-    `source` is the flag or variable that said so, empty if none did.
+    `source` is the flag or variable, empty if there is none.
     """
 
     provider: str | None = None
@@ -47,7 +47,7 @@ class RequestedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalServer:
-    """A server on this machine that answered. `models`: the ids it lists, the best first."""
+    """A model server on this machine, with the ids that it lists, the best first."""
 
     type: str
     base_url: str
@@ -56,10 +56,9 @@ class LocalServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What stood behind a Config. `path` is None when there was no file.
+    """The sources of a `Config`. `path` is None if there is no file.
 
-    `found` are the local services that answered, by type, where nothing else could be used; None:
-    nobody has asked.
+    `found` are the local servers by type, if they were looked for; else None.
     """
 
     path: str | None = None
