@@ -19,10 +19,15 @@ from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.processes.launch import StartedCommand, shell_arguments
 from dirge_py.processes.output import OutputCapture
 from dirge_py.processes.process_tree import CommandTree, EndedProcesses
-from dirge_py.processes.running_command import CommandResult, RunningCommand
+from dirge_py.processes.running_command import (
+    CommandResult,
+    RunningCommand,
+    StartedCommand,
+    shell_arguments,
+    start_problem,
+)
 from dirge_py.types.errors import ProcessError
 
 OnBytes: TypeAlias = Callable[[bytes], None]
@@ -66,13 +71,12 @@ def open_terminal(
     shell = environment.get("SHELL", "")
     own = [shell, "-c", command] if os.path.isabs(shell) and os.access(shell, os.X_OK) else None
     try:
-        arguments = [
-            *shell_arguments(_TAKE_TERMINAL),
-            os.ttyname(program_fd),
-            *(own or shell_arguments(command)),
-        ]
         process = subprocess.Popen(
-            arguments,
+            [
+                *shell_arguments(_TAKE_TERMINAL),
+                os.ttyname(program_fd),
+                *(own or shell_arguments(command)),
+            ],
             cwd=cwd,
             env=dict(environment),
             stdin=program_fd,
@@ -80,14 +84,12 @@ def open_terminal(
             stderr=program_fd,
             start_new_session=True,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ProcessError) as error:
         os.close(keyboard_fd)
         os.close(program_fd)
-        raise _explained(error, cwd) from error
-    except ProcessError:
-        os.close(keyboard_fd)
-        os.close(program_fd)
-        raise
+        if isinstance(error, ProcessError):
+            raise
+        raise start_problem(error, "The shell", cwd, hint="Check $SHELL.") from error
     os.set_blocking(keyboard_fd, False)
     return OpenedTerminal(process, keyboard_fd, program_fd)
 
@@ -95,13 +97,6 @@ def open_terminal(
 def set_size(fd: int, *, rows: int, columns: int) -> None:
     """Give a terminal its size; the programs on it are told by SIGWINCH."""
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _explained(error: OSError | ValueError, cwd: str) -> ProcessError:
-    if not os.path.isdir(cwd):
-        return ProcessError(f"The folder {cwd!r} does not exist.", hint="Start in another folder.")
-    reason = getattr(error, "strerror", None) or str(error)
-    return ProcessError(f"The shell could not be started: {reason}.", hint="Check $SHELL.")
 
 
 class PtyCommand(RunningCommand):
@@ -175,7 +170,7 @@ class PtyCommand(RunningCommand):
 
     def _notice_exit(self) -> None:
         super()._notice_exit()
-        if self._exited.done():
+        if self._ends["exit"].done():
             self._let_go_of_terminal()
 
     def _finished(self, ended_by: Any, ended: EndedProcesses) -> CommandResult:

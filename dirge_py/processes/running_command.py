@@ -1,16 +1,21 @@
-"""One running command: its output is read, its time is limited, its processes are ended."""
+"""One command, from its argument list to its end.
+
+It is started with a session and an output pipe of its own. Its output is read, its time is limited,
+and its processes are ended.
+"""
 
 import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field
+from tempfile import TemporaryFile
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.launch import StartedCommand
 from dirge_py.processes.output import BoundedOutput, OutputCapture
 from dirge_py.processes.process_tree import (
     ORPHAN_REAPER,
@@ -20,8 +25,10 @@ from dirge_py.processes.process_tree import (
     kill_tree,
     wait_for_tree,
 )
+from dirge_py.processes.sandbox.profile import Restrict
 from dirge_py.processes.watch import CommandWatch, WatchSettings
 from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProcessError
 
 OnOutput: TypeAlias = Callable[[str, int], None]
 """Given the last few KiB of output and its size so far; at most 20 times a second."""
@@ -42,6 +49,127 @@ _UPDATE_S = 0.05
 _EXIT_POLL_S = 0.01
 
 _EndedBy: TypeAlias = Literal["exit", "timeout", "abort", "question"]
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCommand:
+    """A process just started, and the pipe its output comes out of. Owned by the caller."""
+
+    process: subprocess.Popen[bytes]
+    output_fd: int
+
+
+# Never looked for on PATH: what is found there could be a file of the repository.
+_BASH_PLACES = (
+    "/bin/bash",
+    "/usr/bin/bash",
+    "/usr/local/bin/bash",
+    "/opt/homebrew/bin/bash",
+    "/run/current-system/sw/bin/bash",
+)
+
+
+def shell_arguments(text: str) -> list[str]:
+    """How bash is asked to run `text` and nothing else.
+
+    No start files are read. `--` keeps text that begins with a dash from being taken for options.
+    """
+    bash = next((path for path in _BASH_PLACES if os.access(path, os.X_OK)), None)
+    if bash is None:
+        raise ProcessError(
+            "There is no bash on this machine.",
+            hint=f"It is looked for at {', '.join(_BASH_PLACES)}.",
+        )
+    return [bash, "--norc", "--noprofile", "-c", "--", text]
+
+
+def start_command(
+    arguments: Sequence[str],
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    stdin_text: str | None = None,
+    restrict: Restrict | None = None,
+) -> StartedCommand:
+    """Start a process without terminal, stdout and stderr merged in the order written.
+
+    Its input is `stdin_text` and then ends; without one it ends at once. A session of its own has
+    no controlling terminal: what would ask there for a password fails at once instead of waiting.
+    It also makes one process group of all it starts. With `restrict` it is started by a thread
+    that called that first.
+
+    Raises:
+        ProcessError: nothing was started.
+    """
+    output_fd, write_end = os.pipe()
+    stdin_fd = None
+    try:
+        if stdin_text is not None:
+            stdin_fd = _input_of(stdin_text.encode())
+
+        def start() -> subprocess.Popen[bytes]:
+            if restrict is not None:
+                restrict()
+            return subprocess.Popen(
+                list(arguments),
+                cwd=cwd,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL if stdin_fd is None else stdin_fd,
+                stdout=write_end,
+                stderr=write_end,
+                start_new_session=True,
+            )
+
+        if restrict is None:
+            process = start()
+        else:
+            # The kernel keeps these rights by thread, and a process gets those of the thread it is
+            # started by. A helper program that restricts itself would cost the start of an
+            # interpreter.
+            with ThreadPoolExecutor(1, "dirge-restricted-start") as thread:
+                process = thread.submit(start).result()
+    except (OSError, ValueError) as error:
+        os.close(output_fd)
+        raise start_problem(error, arguments[0], cwd) from error
+    finally:
+        os.close(write_end)
+        if stdin_fd is not None:
+            os.close(stdin_fd)
+    os.set_blocking(output_fd, False)
+    return StartedCommand(process, output_fd)
+
+
+def _input_of(data: bytes) -> int:
+    """A descriptor that gives `data` and then the end. Nobody has to stay and write."""
+    try:
+        fd = os.memfd_create("input", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):  # not Linux
+        with TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def start_problem(
+    error: OSError | ValueError,
+    program: str,
+    cwd: str,
+    *,
+    hint: str = "A very long command belongs into a script file.",
+) -> ProcessError:
+    """The error to raise where `program` could not be started; `hint` is for a reason not known."""
+    if not os.path.isdir(cwd):
+        return ProcessError(f"The folder {cwd!r} does not exist.", hint="Start in another folder.")
+    if isinstance(error, ValueError):
+        return ProcessError(
+            f"The command has characters that cannot be passed on: {error}.",
+            hint="Leave out NUL characters and lone surrogates.",
+        )
+    if isinstance(error, FileNotFoundError):
+        return ProcessError(f"There is no program `{program}`.", hint="Check PATH.")
+    reason = error.strerror or str(error)
+    return ProcessError(f"{program} could not be started: {reason}.", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +218,13 @@ class RunningCommand:
         self._capture = capture
         self._on_output = on_output
         self._on_chunk: Callable[[bytes], None] | None = None
-        self._exited: asyncio.Future[None] = self._loop.create_future()
-        self._stop_asked: asyncio.Future[None] = self._loop.create_future()
-        self._time_is_up: asyncio.Future[None] = self._loop.create_future()
-        self._is_asking: asyncio.Future[None] = self._loop.create_future()
+        # In the order of precedence.
+        self._ends: dict[_EndedBy, asyncio.Future[None]] = {
+            "exit": self._loop.create_future(),
+            "abort": self._loop.create_future(),
+            "timeout": self._loop.create_future(),
+            "question": self._loop.create_future(),
+        }
         self._output_ended: asyncio.Future[None] = self._loop.create_future()
         self._output_fd: int | None = started.output_fd
         self._exit_watch: int | None = None
@@ -102,9 +233,14 @@ class RunningCommand:
         self._last_update = 0.0
         self._is_over = False
         self._stops_when_asking = True
-        self._watch = CommandWatch(watching, capture, tree, self._ask) if watching else None
+        self._watch = CommandWatch(watching, capture, tree, self._on_question) if watching else None
         self._loop.add_reader(started.output_fd, self._read)
-        self._watch_exit()
+        try:
+            self._exit_watch = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):  # not Linux, or an old kernel
+            self._poll_exit()
+        else:
+            self._loop.add_reader(self._exit_watch, self._notice_exit)
 
     @property
     def question(self) -> str:
@@ -123,11 +259,7 @@ class RunningCommand:
     @property
     def is_ending(self) -> bool:
         """Whether it has exited, or is about to be stopped."""
-        return any(each.done() for each in self._ends)
-
-    @property
-    def _ends(self) -> "set[asyncio.Future[None]]":
-        return {self._exited, self._stop_asked, self._time_is_up, self._is_asking}
+        return any(end.done() for end in self._ends.values())
 
     def begin(self, timeout_s: float) -> "asyncio.Task[CommandResult]":
         """See it through in a task of its own: cancelling a caller must not cut killing short."""
@@ -140,7 +272,7 @@ class RunningCommand:
         if self._limit is not None:
             self._limit.cancel()
         rest_s = max(0.0, timeout_s - self.duration_s)
-        self._limit = self._loop.call_later(rest_s, self._settle, self._time_is_up)
+        self._limit = self._loop.call_later(rest_s, self._settle, self._ends["timeout"])
 
     def leave(self, on_chunk: Callable[[bytes], None]) -> None:
         """Let it go on without anybody waiting for it; `on_chunk` is given what it writes.
@@ -180,7 +312,7 @@ class RunningCommand:
 
     def stop(self) -> None:
         """Ask for an early end, which comes soon. Asking again changes nothing."""
-        self._settle(self._stop_asked)
+        self._settle(self._ends["abort"])
 
     async def _supervise(self) -> CommandResult:
         """See the command through to the last of its processes.
@@ -189,7 +321,8 @@ class RunningCommand:
         background may hold the pipe open for ever.
         """
         try:
-            ended_by = await self._wait_for_end()
+            await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
+            ended_by = next(reason for reason, end in self._ends.items() if end.done())
             if ended_by == "exit":
                 _, is_held = await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
                 if not is_held:
@@ -198,14 +331,12 @@ class RunningCommand:
             else:
                 grace_s = TIMEOUT_GRACE_S if ended_by == "timeout" else STOP_GRACE_S
                 ended = await self._end(grace_s)
-                waiting = {self._output_ended, self._exited}
+                waiting = {self._output_ended, self._ends["exit"]}
                 await asyncio.wait(waiting, timeout=_DRAIN_S)
             orphans = await ORPHAN_REAPER.end_after(self._process.pid)
             self._is_over = True
-            everything = EndedProcesses(
-                ended.running + orphans.running, (*ended.left, *orphans.left)
-            )
-            return self._finished(ended_by, everything)
+            left = (*ended.left, *orphans.left)
+            return self._finished(ended_by, EndedProcesses(ended.running + orphans.running, left))
         finally:
             self.kill_now()
 
@@ -227,24 +358,12 @@ class RunningCommand:
             self._process.wait(timeout=_EXIT_POLL_S)
         self._close_output()
         self._close_exit_watch()
-        self._settle(self._exited)
+        self._settle(self._ends["exit"])
         if self._watch is not None:
             self._watch.end()
         for timer in (self._next_update, self._limit):
             if timer is not None:
                 timer.cancel()
-
-    async def _wait_for_end(self) -> _EndedBy:
-        await asyncio.wait(self._ends, return_when=asyncio.FIRST_COMPLETED)
-        if self._exited.done():
-            return "exit"
-        if self._stop_asked.done():
-            return "abort"
-        return "timeout" if self._time_is_up.done() else "question"
-
-    def _ask(self) -> None:
-        if self._stops_when_asking:
-            self._settle(self._is_asking)
 
     def _finished(self, ended_by: _EndedBy, ended: EndedProcesses) -> CommandResult:
         code = self._process.returncode
@@ -261,29 +380,25 @@ class RunningCommand:
             left=tuple(sorted(set(ended.left))),
         )
 
+    def _on_question(self) -> None:
+        if self._stops_when_asking:
+            self._settle(self._ends["question"])
+
     def _settle(self, future: asyncio.Future[None]) -> None:
         if not future.done() and not self._loop.is_closed():
             future.set_result(None)
 
     # --- the exit of the process we started ---
 
-    def _watch_exit(self) -> None:
-        try:
-            self._exit_watch = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):  # not Linux, or an old kernel
-            self._poll_exit()
-        else:
-            self._loop.add_reader(self._exit_watch, self._notice_exit)
-
     def _poll_exit(self) -> None:
         self._notice_exit()
-        if not self._exited.done():
+        if not self._ends["exit"].done():
             self._loop.call_later(_EXIT_POLL_S, self._poll_exit)
 
     def _notice_exit(self) -> None:
         if self._process.poll() is not None:
             self._close_exit_watch()
-            self._settle(self._exited)
+            self._settle(self._ends["exit"])
 
     def _close_exit_watch(self) -> None:
         if self._exit_watch is not None:

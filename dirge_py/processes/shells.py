@@ -5,14 +5,13 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Unpack
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import truncate
-from dirge_py.processes.output import BoundedOutput, OutputStore, UnreadOutput, split_whole
-from dirge_py.processes.pty import OnBytes, PtyCommand
-from dirge_py.processes.runner import DEFAULT_TIMEOUT_S, Runner
-from dirge_py.processes.running_command import CommandResult, OnOutput, RunningCommand
+from dirge_py.processes.output import BoundedOutput, UnreadOutput, split_whole
+from dirge_py.processes.runner import DEFAULT_TIMEOUT_S, CommandOptions, Runner
+from dirge_py.processes.running_command import CommandResult, RunningCommand
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
@@ -48,8 +47,6 @@ class ShellState:
     """The signal that ended it."""
     total_bytes: int = 0
     """All bytes that it wrote."""
-    unread_bytes: int = 0
-    """Bytes that nobody was given yet."""
     output_path: str = ""
     """The file that holds all its output; empty while that is small."""
     question: str = ""
@@ -77,7 +74,7 @@ class Shell:
         self._started = time.time() - running.duration_s
         self._unread = UnreadOutput(split_whole(running.output)[1])
         self._waiting: list[asyncio.Future[None]] = []
-        running.leave(self._feed)
+        running.leave(self._on_chunk)
         running.finished.add_done_callback(lambda _ended: self._wake())
 
     @property
@@ -95,7 +92,6 @@ class Shell:
             started=self._started,
             duration_s=self._running.duration_s,
             total_bytes=output.total_bytes,
-            unread_bytes=self._unread.size,
             output_path=output.path,
             question=self._running.question,
         )
@@ -128,7 +124,7 @@ class Shell:
         try:
             await signal.wait(unless=news)
             if self._unread.size and not signal.aborted:
-                await asyncio.wait({self._running.finished}, timeout=_LINGER_S)
+                await self.end_within(_LINGER_S)
         finally:
             timer.cancel()
             news.cancel()
@@ -148,7 +144,7 @@ class Shell:
         """Wait until it has ended and nothing of it runs any more."""
         await asyncio.wait({self._running.finished})
 
-    def _feed(self, chunk: bytes) -> None:
+    def _on_chunk(self, chunk: bytes) -> None:
         self._unread.feed(chunk)
         self._wake()
 
@@ -184,10 +180,8 @@ def _ended(state: ShellState, task: "asyncio.Task[CommandResult]") -> ShellState
 class _Foreground:
     """A command somebody waits for, until `left` is done: then it is `shell` that has it."""
 
-    call_id: str
     command: str
-    cwd: str
-    timeout_s: float
+    options: CommandOptions
     running: RunningCommand
     left: asyncio.Future[None]
     shell: Shell | None = None
@@ -202,22 +196,13 @@ class Shells:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+        self.start_for_person = runner.start_for_person
         self._shells: dict[str, Shell] = {}
         self._foreground: list[_Foreground] = []
         self._count = 0
 
-    def start(
-        self,
-        command: str,
-        *,
-        cwd: str,
-        call_id: str = "",
-        timeout_s: float = BACKGROUND_TIMEOUT_S,
-        outputs: OutputStore | None = None,
-        stdin_text: str | None = None,
-        watching: WatchSettings | None = None,
-    ) -> Shell:
-        """Run a command line in the background; it is stopped after `timeout_s`.
+    def start(self, command: str, **options: Unpack[CommandOptions]) -> Shell:
+        """Run a command line in the background; the usual time limit is `BACKGROUND_TIMEOUT_S`.
 
         Raises:
             ProcessError: it could not be started, or too many run already.
@@ -229,29 +214,17 @@ class Shells:
                 f"{MAX_RUNNING} commands run in the background already, and no more can: {listed}.",
                 hint="End one with `kill_shell`, or wait until one has ended.",
             )
-        started = self._runner.start(
-            command,
-            cwd=cwd,
-            timeout_s=timeout_s,
-            call_id=call_id,
-            outputs=outputs,
-            stdin_text=stdin_text,
-            watching=watching or WatchSettings(),
-        )
-        return self._keep(started, command, cwd=cwd)
+        options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
+        options.setdefault("watching", WatchSettings())
+        started = self._runner.start(command, **options)
+        return self._keep(started, command, cwd=options["cwd"])
 
     async def run(
         self,
         command: str,
         *,
-        cwd: str,
-        call_id: str = "",
-        timeout_s: float = DEFAULT_TIMEOUT_S,
         signal: AbortSignal | None = None,
-        on_output: OnOutput | None = None,
-        outputs: OutputStore | None = None,
-        stdin_text: str | None = None,
-        watching: WatchSettings | None = None,
+        **options: Unpack[CommandOptions],
     ) -> CommandResult | Shell:
         """Run a command line in the foreground, to its end or until it is moved away.
 
@@ -259,28 +232,13 @@ class Shells:
             ProcessError: it could not be started.
         """
         if signal is not None and signal.aborted:
-            return await self._runner.run(command, cwd=cwd, call_id=call_id, signal=signal)
-        running = self._runner.start(
-            command,
-            cwd=cwd,
-            timeout_s=timeout_s,
-            call_id=call_id,
-            on_output=on_output,
-            outputs=outputs,
-            stdin_text=stdin_text,
-            watching=watching,
-        )
-        entry = _Foreground(
-            call_id=call_id,
-            command=command,
-            cwd=cwd,
-            timeout_s=timeout_s,
-            running=running,
-            left=asyncio.get_running_loop().create_future(),
-        )
+            return await self._runner.run(command, signal=signal, **options)
+        running = self._runner.start(command, **options)
+        left = asyncio.get_running_loop().create_future()
+        entry = _Foreground(command=command, options=options, running=running, left=left)
         self._foreground.append(entry)
         try:
-            await running.follow(signal, unless=entry.left)
+            await running.follow(signal, unless=left)
         finally:
             self._foreground.remove(entry)
         return entry.shell or running.finished.result()
@@ -292,21 +250,15 @@ class Shells:
         it has at least as long as one that was started in the background.
         """
         for entry in reversed(self._foreground):
-            is_meant = call_id is None or entry.call_id == call_id
+            options = entry.options
+            is_meant = call_id is None or options.get("call_id", "") == call_id
             if is_meant and entry.shell is None and not entry.running.is_ending:
-                entry.running.limit(max(entry.timeout_s, BACKGROUND_TIMEOUT_S))
-                entry.shell = self._keep(entry.running, entry.command, cwd=entry.cwd)
+                timeout_s = options.get("timeout_s", DEFAULT_TIMEOUT_S)
+                entry.running.limit(max(timeout_s, BACKGROUND_TIMEOUT_S))
+                entry.shell = self._keep(entry.running, entry.command, cwd=options["cwd"])
                 entry.left.set_result(None)
                 return entry.shell.id
         return None
-
-    def start_for_person(
-        self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: OnBytes
-    ) -> PtyCommand:
-        """Start what a person typed: see `Runner.start_for_person`; it is in no list here."""
-        return self._runner.start_for_person(
-            command, cwd=cwd, rows=rows, columns=columns, on_bytes=on_bytes
-        )
 
     def get(self, shell_id: str) -> Shell:
         """One of them.

@@ -52,7 +52,7 @@ LISTENERS = ("processes/sandbox/proxy.py", "processes/sandbox/relay.py")
 """Who may wait for connections: the way out of a sandbox, in a folder or a network of its own."""
 
 SHELLS = (
-    "processes/launch.py",
+    "processes/running_command.py",
     "processes/pty.py",
     "processes/sandbox/bubblewrap.py",
     "processes/sandbox/seatbelt.py",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.profile import LaunchSpec
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
 

@@ -7,7 +7,6 @@ import pytest
 
 from dirge_py.config.schema import Config
 from dirge_py.files.workspace import Workspace
-from dirge_py.processes.launch import LaunchSpec, Permit
 from dirge_py.processes.sandbox import probe
 from dirge_py.processes.sandbox.bubblewrap import BubblewrapSetup, mount_arguments, wrapped
 from dirge_py.processes.sandbox.landlock import rules_of
@@ -17,7 +16,14 @@ from dirge_py.processes.sandbox.mount_plan import (
     physical_profile,
     plan_mounts,
 )
-from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile, UnsuitableProfile
+from dirge_py.processes.sandbox.profile import (
+    LaunchSpec,
+    NoSandbox,
+    Permit,
+    Sandbox,
+    SandboxProfile,
+    UnsuitableProfile,
+)
 from dirge_py.processes.sandbox.seatbelt import seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.sdk.environment import open_sandbox, sandbox_profile_of

@@ -25,7 +25,7 @@ async def all_of(shells: Shells, shell_id: str) -> list[str]:
     while True:
         new = await shells.new_output(shell_id, wait_s=10)
         pieces.append((new.output.head + new.output.tail).decode())
-        if new.state.status != "running" and not new.state.unread_bytes:
+        if new.state.status != "running":
             return pieces
 
 

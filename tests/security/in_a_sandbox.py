@@ -12,10 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.bubblewrap import PROGRAMS
 from dirge_py.processes.sandbox.probe import find_sandbox
-from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
+from dirge_py.processes.sandbox.profile import LaunchSpec, NoSandbox, SandboxProfile
 
 
 def main(room_text: str, kind: str, *command: str) -> int:

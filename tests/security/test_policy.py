@@ -17,7 +17,7 @@ from dirge_py.lib.shell_lexer import NotPlain, screen
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, parse_rule
 from dirge_py.permission.settings import open_engine
-from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.sandbox.profile import LaunchSpec
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError

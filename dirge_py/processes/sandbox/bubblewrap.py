@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox import relay
 from dirge_py.processes.sandbox.mount_plan import MountPlan, effect_on, ordered, plan_mounts
-from dirge_py.processes.sandbox.profile import SandboxProfile, limits_as_shell
+from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, limits_as_shell
 from dirge_py.processes.sandbox.proxy import HostList, HostProxy
 from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.types.errors import ProcessError

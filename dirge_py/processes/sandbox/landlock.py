@@ -14,10 +14,9 @@ import tempfile
 from collections.abc import Iterator
 
 from dirge_py.lib.paths import is_below, is_below_any
-from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox import landlock_exec
 from dirge_py.processes.sandbox.mount_plan import MountEffect, MountPlan, plan_mounts
-from dirge_py.processes.sandbox.profile import SandboxProfile, lowered_limits
+from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, lowered_limits
 from dirge_py.processes.sandbox.seccomp import filter_program
 
 LIMITS = (

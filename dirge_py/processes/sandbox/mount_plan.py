@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.paths import in_order, is_below, is_below_any, upwards
-from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.git_directories import acting_in, repository_of, submodule_entries
-from dirge_py.processes.sandbox.profile import SandboxProfile, UnsuitableProfile
+from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, UnsuitableProfile
 from dirge_py.types.errors import ProcessError
 
 MountEffect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]

@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.launch import Launcher, LaunchSpec
 from dirge_py.processes.sandbox import bubblewrap, landlock, seatbelt
 from dirge_py.processes.sandbox.bubblewrap import Bubblewrap
 from dirge_py.processes.sandbox.landlock import Landlock
 from dirge_py.processes.sandbox.mount_plan import physical_profile
-from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile, UnsuitableProfile
+from dirge_py.processes.sandbox.profile import (
+    Launcher,
+    LaunchSpec,
+    NoSandbox,
+    Sandbox,
+    SandboxProfile,
+    UnsuitableProfile,
+)
 from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.seatbelt import Seatbelt
 from dirge_py.types.errors import ProcessError

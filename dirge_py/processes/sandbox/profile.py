@@ -6,13 +6,40 @@ them or stops nothing.
 """
 
 import resource
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.launch import Launcher
 
 Kind = Literal["bubblewrap", "landlock", "seatbelt"]
+Permit = Literal["git", "network"]
+"""What a sandbox keeps from a command unless it was allowed: to change `.git`; to reach others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    """What a launcher may know about the command it wraps."""
+
+    cwd: str
+    """The folder it starts in."""
+    environment: Mapping[str, str]
+    """All its variables."""
+    call_id: str
+    """The tool call it is run for; empty for a probe."""
+    permits: frozenset[Permit] = frozenset()
+    """What it may do although the sandbox would keep it from that."""
+    shows: Sequence[str] = ()
+    """Places that it reads, wherever they are: what was approved, and what it runs."""
+
+
+Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]
+"""Returns the argument list to start instead, such as the same one inside a sandbox."""
+
+Restrict: TypeAlias = Callable[[], None]
+"""Takes rights away from the calling thread, which the processes it starts do not get back.
+
+Raises OSError: it could not; then nothing must be started.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

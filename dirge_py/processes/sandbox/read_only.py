@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.launch import LaunchSpec, Restrict
-from dirge_py.processes.sandbox.profile import Mechanism, SandboxProfile
+from dirge_py.processes.sandbox.profile import LaunchSpec, Mechanism, Restrict, SandboxProfile
 from dirge_py.processes.sandbox.program_folders import closed_folders
 from dirge_py.types.errors import ProcessError
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 
 from dirge_py.lib.paths import is_below
-from dirge_py.processes.launch import LaunchSpec, Restrict
 from dirge_py.processes.sandbox import bubblewrap, landlock, landlock_exec, seatbelt
 from dirge_py.processes.sandbox.mount_plan import MountPlan, plan_mounts
 from dirge_py.processes.sandbox.probe import problem_of
-from dirge_py.processes.sandbox.profile import Kind, Mechanism, SandboxProfile
+from dirge_py.processes.sandbox.profile import Kind, LaunchSpec, Mechanism, Restrict, SandboxProfile
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS, search_path
 from dirge_py.processes.sandbox.seccomp import filter_program
 

@@ -4,9 +4,8 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 
-from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.mount_plan import MountEffect, MountPlan, ordered, plan_mounts
-from dirge_py.processes.sandbox.profile import SandboxProfile, limits_as_shell
+from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, limits_as_shell
 
 PROGRAM = "/usr/bin/sandbox-exec"
 

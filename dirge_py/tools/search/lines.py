@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.launch import shell_arguments
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.programs import find_program
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.running_command import CommandResult
+from dirge_py.processes.running_command import CommandResult, shell_arguments
 from dirge_py.tools.base import in_thread
 from dirge_py.tools.search import line_matcher
 from dirge_py.tools.search.paths import printable_name
