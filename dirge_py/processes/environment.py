@@ -15,7 +15,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+
+from dirge_py.lib.shell_lexer import word_set
 
 SCRIPT_NAME = "DIRGE_NO_EDITOR"
 """Holds the script, so that a program that shows the name of its editor shows a short one."""
@@ -41,30 +42,12 @@ exit 1
 
 _EDITOR = f"""sh -c 'eval "${{{SCRIPT_NAME}:-exit 1}}"' no-editor"""
 
-_EDITOR_NAMES = (
-    "EDITOR",
-    "VISUAL",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "GH_EDITOR",
-    "HGEDITOR",
-    "JJ_EDITOR",
-    "KUBE_EDITOR",
-    "SUDO_EDITOR",
-    "SVN_EDITOR",
-    "SYSTEMD_EDITOR",
+_EDITOR_NAMES = word_set(
+    "EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR GH_EDITOR HGEDITOR JJ_EDITOR KUBE_EDITOR "
+    "SUDO_EDITOR SVN_EDITOR SYSTEMD_EDITOR"
 )
-
-_PAGER_NAMES = (
-    "PAGER",
-    "MANPAGER",
-    "AWS_PAGER",
-    "BAT_PAGER",
-    "DELTA_PAGER",
-    "GH_PAGER",
-    "GIT_PAGER",
-    "PSQL_PAGER",
-    "SYSTEMD_PAGER",
+_PAGER_NAMES = word_set(
+    "PAGER MANPAGER AWS_PAGER BAT_PAGER DELTA_PAGER GH_PAGER GIT_PAGER PSQL_PAGER SYSTEMD_PAGER"
 )
 
 UNATTENDED: Mapping[str, str] = {
@@ -78,47 +61,16 @@ MARKER_NAME = "DIRGE_CALL"
 """Carried by every process of one command, so that it is found again after it left its parent."""
 
 # Spelled out, not `LC_*`: a prefix would also carry whatever somebody hides behind it.
-_LOCALE = [
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_ADDRESS",
-    "LC_COLLATE",
-    "LC_CTYPE",
-    "LC_IDENTIFICATION",
-    "LC_MEASUREMENT",
-    "LC_MESSAGES",
-    "LC_MONETARY",
-    "LC_NAME",
-    "LC_NUMERIC",
-    "LC_PAPER",
-    "LC_TELEPHONE",
-    "LC_TIME",
-]
-
-PASSED_ON = frozenset(
-    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "VIRTUAL_ENV", *_LOCALE]
+PASSED_ON = word_set(
+    "PATH HOME USER LOGNAME SHELL TERM TMPDIR TZ VIRTUAL_ENV LANG LANGUAGE LC_ALL LC_ADDRESS "
+    "LC_COLLATE LC_CTYPE LC_IDENTIFICATION LC_MEASUREMENT LC_MESSAGES LC_MONETARY LC_NAME "
+    "LC_NUMERIC LC_PAPER LC_TELEPHONE LC_TIME"
 )
 
-OF_A_PERSON = frozenset(
-    [
-        "COLORTERM",
-        "EDITOR",
-        "VISUAL",
-        "PAGER",
-        "MANPAGER",
-        "LESS",
-        "SSH_AUTH_SOCK",
-        "GPG_TTY",
-        "DISPLAY",
-        "WAYLAND_DISPLAY",
-        "XAUTHORITY",
-        "XDG_RUNTIME_DIR",
-        "XDG_SESSION_TYPE",
-        "DBUS_SESSION_BUS_ADDRESS",
-        "WSL_INTEROP",
-        "WSL_DISTRO_NAME",
-    ]
+OF_A_PERSON = word_set(
+    "COLORTERM EDITOR VISUAL PAGER MANPAGER LESS SSH_AUTH_SOCK GPG_TTY DISPLAY WAYLAND_DISPLAY "
+    "XAUTHORITY XDG_RUNTIME_DIR XDG_SESSION_TYPE DBUS_SESSION_BUS_ADDRESS WSL_INTEROP "
+    "WSL_DISTRO_NAME"
 )
 """What a command gets besides, if a person typed it: their desktop, their editor, their pager."""
 
@@ -130,9 +82,7 @@ _NEVER_PASSED = re.compile(
 )
 """What changes the meaning of a command that was judged by its words, or has programs started."""
 
-GitSettings: TypeAlias = tuple[tuple[str, str], ...]
-
-GIT_SETTINGS: GitSettings = (
+GIT_SETTINGS = (
     ("core.fsmonitor", "false"),
     ("safe.bareRepository", "explicit"),
     ("protocol.ext.allow", "never"),
@@ -144,22 +94,15 @@ GIT_VARIABLES: Mapping[str, str] = {
     "GIT_PAGER": "cat",
 }
 
-HARMLESS_GIT_VARIABLES = frozenset(
-    {f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE")}
-    | {
-        "GIT_CEILING_DIRECTORIES",
-        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
-        "GIT_HTTP_LOW_SPEED_LIMIT",
-        "GIT_HTTP_LOW_SPEED_TIME",
-        "GIT_LFS_SKIP_SMUDGE",
-        "GIT_MERGE_AUTOEDIT",
-        "GIT_REFLOG_ACTION",
-        "GIT_SSL_CAINFO",
-    }
+HARMLESS_GIT_VARIABLES = word_set(
+    "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL "
+    "GIT_COMMITTER_DATE GIT_CEILING_DIRECTORIES GIT_DISCOVERY_ACROSS_FILESYSTEM "
+    "GIT_HTTP_LOW_SPEED_LIMIT GIT_HTTP_LOW_SPEED_TIME GIT_LFS_SKIP_SMUDGE GIT_MERGE_AUTOEDIT "
+    "GIT_REFLOG_ACTION GIT_SSL_CAINFO"
 )
 """Variables of git that a person may pass on: they name no program and no other repository."""
 
-_COUNT = "GIT_CONFIG_COUNT"
+_COUNT, _KEY, _VALUE = "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 
 
@@ -186,17 +129,16 @@ class EnvironmentPolicy:
 
     def build(self, marker: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """The whole environment of one command; `extra` wins over everything but the marker."""
-        source = self._source
-        passed_on = {name: source[name] for name in sorted(self.names) if name in source}
-        passed_on["PATH"] = absolute_only(passed_on.get("PATH", ""))
+        passed_on = self._passed_on(self.names)
         return {**passed_on, **UNATTENDED, **harden_git(extra or {}), MARKER_NAME: marker}
 
     def build_for_person(self, marker: str) -> dict[str, str]:
         """The environment of a command that a person typed: they are there, and judged it."""
-        source = self._source
-        passed_on = {n: source[n] for n in sorted(self._names_for_person) if n in source}
-        passed_on["PATH"] = absolute_only(passed_on.get("PATH", ""))
-        return {**passed_on, MARKER_NAME: marker}
+        return {**self._passed_on(self._names_for_person), MARKER_NAME: marker}
+
+    def _passed_on(self, names: Iterable[str]) -> dict[str, str]:
+        values = {name: self._source[name] for name in sorted(names) if name in self._source}
+        return {**values, "PATH": absolute_only(values.get("PATH", ""))}
 
 
 def may_be_passed(name: str) -> bool:
@@ -212,31 +154,20 @@ def absolute_only(path: str) -> str:
 
 def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
     """`extra` on top of what every git gets. Settings of both hold; those of `extra` win."""
-    pairs = (*GIT_SETTINGS, *_settings_of(extra))
-    others = {name: value for name, value in extra.items() if not _is_setting(name)}
-    return {**GIT_VARIABLES, **others, **_as_variables(pairs)}
-
-
-def _is_setting(name: str) -> bool:
-    return name == _COUNT or name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
-
-
-def _settings_of(variables: Mapping[str, str]) -> GitSettings:
-    count = variables.get(_COUNT, "")
+    count = extra.get(_COUNT, "")
     numbers = range(int(count)) if count.isdecimal() else ()
-    return tuple(
-        (variables[f"GIT_CONFIG_KEY_{number}"], variables[f"GIT_CONFIG_VALUE_{number}"])
-        for number in numbers
-    )
-
-
-def _as_variables(pairs: GitSettings) -> dict[str, str]:
-    """Numbered as git wants them. Of two values for one key it takes the later one."""
-    numbered = {_COUNT: str(len(pairs))}
-    for number, (key, value) in enumerate(pairs):
-        numbered[f"GIT_CONFIG_KEY_{number}"] = key
-        numbered[f"GIT_CONFIG_VALUE_{number}"] = value
-    return numbered
+    own = [(extra[f"{_KEY}{number}"], extra[f"{_VALUE}{number}"]) for number in numbers]
+    # Numbered as git wants them. Of two values for one key it takes the later one.
+    settings = [*GIT_SETTINGS, *own]
+    numbered = {_COUNT: str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        numbered |= {f"{_KEY}{number}": key, f"{_VALUE}{number}": value}
+    others = {
+        name: value
+        for name, value in extra.items()
+        if name != _COUNT and not name.startswith((_KEY, _VALUE))
+    }
+    return {**GIT_VARIABLES, **others, **numbered}
 
 
 @functools.cache
@@ -245,10 +176,14 @@ def block_inspection() -> bool:
 
     Linux only, and not where they run as root. What a command starts itself stays open to it.
     """
+    return set_process_option(_PR_SET_DUMPABLE, 0)
+
+
+def set_process_option(option: int, value: int) -> bool:
+    """Call `prctl` for this process; whether the kernel did it, which only Linux can."""
     if sys.platform != "linux":
         return False
     try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        return bool(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False

@@ -11,7 +11,6 @@ still a child of ours, and the `OrphanReaper` ends it.
 
 import asyncio
 import contextlib
-import ctypes
 import functools
 import os
 import signal
@@ -22,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.environment import MARKER_NAME
+from dirge_py.processes.environment import MARKER_NAME, set_process_option
 
 _LONGEST_LINE = 4096
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -68,7 +67,11 @@ class ProcessEntry:
 
 def process_table() -> dict[int, ProcessEntry]:
     """Every process we can see, by number."""
-    entries = _from_proc() if sys.platform == "linux" else _from_ps()
+    if sys.platform == "linux":
+        pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+        entries = [entry for pid in pids if (entry := read_entry(pid)) is not None]
+    else:
+        entries = _from_ps()
     return {entry.pid: entry for entry in entries}
 
 
@@ -88,25 +91,21 @@ def our_children() -> list[ProcessEntry]:
     """
     if not _has_children():
         return []
-    try:
-        pids = _listed_children()
-    except OSError:  # a kernel without these lists
-        return [entry for entry in process_table().values() if entry.parent == os.getpid()]
-    found = (read_entry(pid) for pid in pids)
-    return [entry for entry in found if entry is not None]
-
-
-def _listed_children() -> list[int]:
-    """The kernel's list of our children. An orphan is in it before its parent counts as dead."""
+    # The kernel's lists of our children. An orphan is in them before its parent counts as dead.
     listed = []
-    for thread in os.listdir("/proc/self/task"):
-        # A thread that ends meanwhile leaves its children to another one of ours.
-        path = f"/proc/self/task/{thread}/children"
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, "rb") as file:
-            listed.append(file.read())
-    if not listed:
-        raise OSError("the kernel lists no children")
-    return [int(pid) for each in listed for pid in each.split()]
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            path = f"/proc/self/task/{thread}/children"
+            # A thread that ends meanwhile leaves its children to another one of ours.
+            gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
+            with gone, open(path, "rb") as file:
+                listed.append(file.read())
+    except OSError:
+        listed.clear()
+    if not listed:  # not Linux, or a kernel without these lists
+        return [entry for entry in process_table().values() if entry.parent == os.getpid()]
+    found = (read_entry(int(pid)) for pids in listed for pid in pids.split())
+    return [entry for entry in found if entry is not None]
 
 
 def _has_children() -> bool:
@@ -120,7 +119,12 @@ def _has_children() -> bool:
 def read_entry(pid: int) -> ProcessEntry | None:
     """One row from /proc, None if there is none (any more)."""
     try:
-        line = _read_line(f"/proc/{pid}/stat")
+        # Hundreds are read for each command: a file object would cost more.
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            line = os.read(fd, _LONGEST_LINE)
+        finally:
+            os.close(fd)
     except OSError:
         return None
     # The program's name stands in parentheses and may itself hold parentheses and blanks.
@@ -137,53 +141,39 @@ def read_entry(pid: int) -> ProcessEntry | None:
     )
 
 
-def _read_line(path: str) -> bytes:
-    """One line of /proc. Hundreds are read for each command: a file object would cost more."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, _LONGEST_LINE)
-    finally:
-        os.close(fd)
-
-
 def has_in_environment(pid: int, setting: bytes) -> bool:
     """Whether the process was started with this `NAME=value`; False where that cannot be read."""
+    return setting in _strings(pid, "environ")
+
+
+def _strings(pid: int, name: str) -> list[bytes]:
+    """The strings in `environ` or `cmdline` of a process; none where they cannot be read."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as environ:
-            return setting in environ.read().split(b"\0")
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read().split(b"\0")
     except OSError:
-        return False
-
-
-def _from_proc() -> list[ProcessEntry]:
-    found = (read_entry(int(name)) for name in os.listdir("/proc") if name.isdecimal())
-    return [entry for entry in found if entry is not None]
+        return []
 
 
 def _from_ps() -> list[ProcessEntry]:
     """macOS has no /proc, and its `ps` prints no usable session: the group stands for it."""
+    command = ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,state="]
     try:
-        listing = subprocess.run(
-            ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,state="],
-            capture_output=True,
-            check=False,
-            timeout=2,
-        ).stdout
+        ended = subprocess.run(command, capture_output=True, check=False, timeout=2)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [_row(line.split()) for line in listing.splitlines() if len(line.split()) == 4]
-
-
-def _row(fields: list[bytes]) -> ProcessEntry:
-    pid, parent, group = (int(field) for field in fields[:3])
-    return ProcessEntry(
-        pid=pid,
-        parent=parent,
-        group=group,
-        session=group,
-        is_zombie=fields[3].startswith(b"Z"),
-        started=0,
-    )
+    rows = [fields for line in ended.stdout.splitlines() if len(fields := line.split()) == 4]
+    return [
+        ProcessEntry(
+            pid=int(pid),
+            parent=int(parent),
+            group=int(group),
+            session=int(group),
+            is_zombie=state.startswith(b"Z"),
+            started=0,
+        )
+        for pid, parent, group, state in rows
+    ]
 
 
 @functools.cache
@@ -192,13 +182,7 @@ def adopt_orphans() -> bool:
 
     Linux only. Elsewhere they go to process 1, and are found by their process group alone.
     """
-    if sys.platform != "linux":
-        return False
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (OSError, AttributeError):
-        return False
+    return set_process_option(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +217,12 @@ class CommandTree:
         members = self._members(family_table())
         self._known = {entry.pid: entry.started for entry in members}
         for entry in members:
-            if entry.is_zombie:
-                self._reap(entry)
+            # One by one: waiting for any child would steal the exit codes of other owners.
+            # The leader is reaped by its Popen, which needs its exit code.
+            is_ours = entry.parent == os.getpid() and entry.pid != self._leader
+            if entry.is_zombie and is_ours:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(entry.pid, os.WNOHANG)
         running = [entry for entry in members if not entry.is_zombie]
         # A process that forks and exits in a chain is caught, if at all, at its newest link.
         return sorted(running, key=lambda entry: entry.pid, reverse=True)
@@ -263,13 +251,21 @@ class CommandTree:
         return len(members)
 
     def _members(self, table: Mapping[int, ProcessEntry]) -> list[ProcessEntry]:
-        children = _children_of(table)
-        roots = {pid for pid, started in self._known.items() if _is_same(table.get(pid), started)}
-        roots |= {entry.pid for entry in table.values() if self._shares_session(entry, table)}
-        members = set(_with_descendants(roots, children))
-        suspects = _with_descendants([os.getpid()], children) if adopt_orphans() else table
-        marked = [pid for pid in suspects if pid not in members and self._is_marked(table, pid)]
-        members.update(_with_descendants(marked, children))
+        children: defaultdict[int, list[int]] = defaultdict(list)
+        for entry in table.values():
+            children[entry.parent].append(entry.pid)
+        roots = {
+            entry.pid
+            for entry in table.values()
+            if self._known.get(entry.pid) == entry.started or self._shares_session(entry, table)
+        }
+        members = _with_descendants(roots, children)
+        suspects = _with_descendants([os.getpid()], children) if adopt_orphans() else set(table)
+        for pid in suspects - members:
+            suspect = table.get(pid)
+            is_running = suspect is not None and not suspect.is_zombie
+            if is_running and has_in_environment(pid, self._variable):
+                members |= _with_descendants([pid], children)
         # Only a command that runs dirge itself could make us a member of our own tree.
         members.discard(os.getpid())
         return [table[pid] for pid in members if pid in table]
@@ -282,22 +278,14 @@ class CommandTree:
         leader = table.get(self._leader)
         return leader is None or leader.started == self._leader_started
 
-    def _is_marked(self, table: Mapping[int, ProcessEntry], pid: int) -> bool:
-        entry = table.get(pid)
-        return entry is not None and not entry.is_zombie and has_in_environment(pid, self._variable)
-
-    def _reap(self, entry: ProcessEntry) -> None:
-        # One by one: waiting for any child would steal the exit codes of other owners.
-        # The leader is reaped by its Popen, which needs its exit code.
-        if entry.pid != self._leader and entry.parent == os.getpid():
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(entry.pid, os.WNOHANG)
-
 
 async def wait_for_tree(tree: CommandTree, *, limit_s: float) -> None:
     """Wait until no process of the tree runs, at most `limit_s`."""
-    for pause_s in _pauses(tree, limit_s):
-        await asyncio.sleep(pause_s)
+    deadline = time.monotonic() + limit_s
+    pause_s = _RESCAN_S
+    while (rest_s := deadline - time.monotonic()) > 0 and tree.running():
+        await asyncio.sleep(min(pause_s, rest_s))
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 async def end_tree(
@@ -319,15 +307,6 @@ def kill_tree(tree: CommandTree) -> None:
         time.sleep(_RESCAN_S if left else 0)
 
 
-def _pauses(tree: CommandTree, limit_s: float) -> Iterator[float]:
-    """Pauses to take, ever longer ones, while members still run and `limit_s` is not over."""
-    deadline = time.monotonic() + limit_s
-    pause_s = _RESCAN_S
-    while (rest_s := deadline - time.monotonic()) > 0 and tree.running():
-        yield min(pause_s, rest_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-
-
 def _killing(
     tree: CommandTree, *, empty_scans: int = 0, limit_s: float = _KILL_LIMIT_S
 ) -> Iterator[int]:
@@ -341,17 +320,6 @@ def _killing(
         left = tree.send(signal.SIGKILL)
         empty_scans = 0 if left else empty_scans + 1
         yield left
-
-
-def _is_same(entry: ProcessEntry | None, started: int) -> bool:
-    return entry is not None and entry.started == started
-
-
-def _children_of(table: Mapping[int, ProcessEntry]) -> Mapping[int, list[int]]:
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    for entry in table.values():
-        children[entry.parent].append(entry.pid)
-    return children
 
 
 def _with_descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -> set[int]:
@@ -416,20 +384,17 @@ class OrphanReaper:
     def began(self, leader: int, marker: str) -> None:
         """A command began, with the process `leader`, whose environment holds `marker`."""
         # Alone it owns all that comes: there is nothing to compare with.
-        there = self._orphans() if self._leaders else []
-        older = frozenset((each.pid, each.started) for each in there)
+        orphans = self._orphans() if self._leaders else []
+        older = frozenset((entry.pid, entry.started) for entry in orphans)
         self._leaders[leader] = _Command(_variable_of(marker), older)
 
     async def end_after(self, leader: int) -> EndedProcesses:
         """This command is over: kill its orphans; returns how many ran, and which still run."""
-        most, last = await self._end(leader)
+        most, last = await self.end_during(leader)
         return EndedProcesses(most, self._left_after(leader, last))
 
-    async def end_during(self, leader: int) -> None:
-        """Kill the orphans of this command, which is about to be over."""
-        await self._end(leader)
-
-    async def _end(self, leader: int) -> tuple[int, _Scan]:
+    async def end_during(self, leader: int) -> tuple[int, _Scan]:
+        """Kill the orphans of this command; returns how many ran at once, and the last scan."""
         most, last = 0, _Scan()
         for last, pause_s in self._killing(leader, _ORPHAN_LIMIT_S):
             most = max(most, len(last.running))
@@ -503,28 +468,26 @@ class OrphanReaper:
     def _kill(self, leader: int | None) -> _Scan:
         """Kill every orphan of this command that runs, reap every dead one."""
         orphans = self._orphans()
-        running = []
+        meant = [entry for entry in orphans if self._is_meant(entry, leader)]
         # The newest first: of a chain of processes only the last one is alive.
-        for entry in reversed(orphans):
-            if not entry.is_zombie and self._is_meant(entry, leader):
-                running.append(entry.pid)
-                self._kill_one(entry)
-        dead = [each.pid for each in orphans if each.is_zombie and self._is_meant(each, leader)]
+        running = [entry for entry in reversed(meant) if not entry.is_zombie]
+        for entry in running:
+            try:
+                os.kill(entry.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                # Another user's by now: the result names it, and no later command waits for it.
+                self._earlier[entry.pid] = entry.started
         for entry in orphans:
             if entry.is_zombie:
                 # By its number: waiting for any child would steal the exit codes of other owners.
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(entry.pid, os.WNOHANG)
-        return _Scan(tuple(running), tuple(dead))
-
-    def _kill_one(self, entry: ProcessEntry) -> None:
-        try:
-            os.kill(entry.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        except PermissionError:
-            # Another user's by now: it is named in the result, and no later command waits for it.
-            self._earlier[entry.pid] = entry.started
+        return _Scan(
+            running=tuple(entry.pid for entry in running),
+            dead=tuple(entry.pid for entry in meant if entry.is_zombie),
+        )
 
     def _is_meant(self, entry: ProcessEntry, leader: int | None) -> bool:
         """Whether an orphan belongs to this command, or to none that still runs."""
@@ -539,14 +502,13 @@ class OrphanReaper:
         return has_in_environment(entry.pid, own.variable)
 
     def _orphans(self) -> list[ProcessEntry]:
-        return [entry for entry in our_children() if self._is_orphan(entry)]
-
-    def _is_orphan(self, entry: ProcessEntry) -> bool:
-        return (
-            entry.pid not in self._leaders
+        return [
+            entry
+            for entry in our_children()
+            if entry.pid not in self._leaders
             and self._earlier.get(entry.pid) != entry.started
             and entry.session != os.getsid(0)
-        )
+        ]
 
 
 ORPHAN_REAPER = OrphanReaper()
@@ -559,11 +521,14 @@ def _variable_of(marker: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonedProcess:
-    """One process. `started` tells it from a later one with its number; `command` is its line."""
+    """A process that a dirge which was killed left running."""
 
     pid: int
+    """Its number."""
     started: int
+    """When it started, in clock ticks: tells it from a later one with its number."""
     command: str
+    """Its command line."""
 
 
 def abandoned_processes(program: int) -> Sequence[AbandonedProcess]:
@@ -579,26 +544,18 @@ def abandoned_processes(program: int) -> Sequence[AbandonedProcess]:
     mark = f"{MARKER_NAME}={program}-".encode()
     found = []
     for entry in table.values():
-        environment = _words(entry.pid, "environ")
+        environment = _strings(entry.pid, "environ")
         if entry.is_zombie or not any(item.startswith(mark) for item in environment):
             continue
-        line = b" ".join(_words(entry.pid, "cmdline")).decode(errors="replace").strip()
+        line = b" ".join(_strings(entry.pid, "cmdline")).decode(errors="replace").strip()
         found.append(AbandonedProcess(pid=entry.pid, started=entry.started, command=line))
-    return sorted(found, key=lambda one: (one.started, one.pid))
+    return sorted(found, key=lambda process: (process.started, process.pid))
 
 
 def kill_abandoned(leftovers: Sequence[AbandonedProcess]) -> None:
     """Kill them, children of theirs that have the mark included."""
-    for one in leftovers:
-        entry = read_entry(one.pid)
-        if entry is not None and entry.started == one.started:
+    for process in leftovers:
+        entry = read_entry(process.pid)
+        if entry is not None and entry.started == process.started:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(one.pid, signal.SIGKILL)
-
-
-def _words(pid: int, name: str) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as words:
-            return words.read().split(b"\0")
-    except OSError:
-        return []
+                os.kill(process.pid, signal.SIGKILL)
