@@ -14,9 +14,9 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.questions import AnsweredCall, JudgedCall, PendingQuestion, PermissionJudge, answered_family, batch_questions, describe_changes, files_of, judge_call, objection_to, request_for, rules_to_store, stored_rules_notice, verdict_on
+from dirge_py.processes.programs import closed_folders, search_path
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.profile import Permit
-from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
 from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, ToolOverride, TurnInfo

@@ -8,10 +8,6 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
-
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
@@ -21,18 +17,14 @@ from dirge_py.permission.git.repository import git_dirs_of, git_hazard, hooks_at
 from dirge_py.permission.path_resolver import PathResolver
 from dirge_py.permission.patterns import GlobExpander, quoted_path
 from dirge_py.permission.protected import why_protected, why_secret
-from dirge_py.permission.rules import (
-    Effect,
-    Mode,
-    PolicySet,
-    Rule,
-    anchored,
-    parse_rule,
-    permits,
-)
-from dirge_py.processes.sandbox.program_folders import program_problem, remembered_closed_folders
+from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, anchored, parse_rule, permits
+from dirge_py.processes.programs import program_problem, remembered_closed_folders
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, ShellCommand
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,22 +1,100 @@
-"""Programs that dirge itself starts: found where the project has no say, and run.
+"""Programs that are started unasked: found where the project has no say, and run.
 
-`run_program` asks one something short (its version, the clipboard), `run_in_foreground` gives it
-the terminal (an editor, a pager), `start_detached` lets it outlive us (an editor beside us).
+The first half says which folders programs may come from, for dirge itself and for commands that
+only look. `run_program` asks a program something short (its version, the clipboard),
+`run_in_foreground` gives it the terminal (an editor, a pager), `start_detached` lets it outlive us
+(an editor beside us).
 """
 
 import asyncio
 import contextlib
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.paths import is_below, is_below_any, upwards
 from dirge_py.types.errors import ProcessError
 
 _MOST_LINKS = 40
+
+PROGRAM_FOLDERS = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store",
+    "/gnu/store", "/snap", "/run/current-system", "/run/wrappers", "/System", "/Library",
+    "/home/linuxbrew/.linuxbrew",
+)  # fmt: skip
+"""Where programs of the system lie."""
+
+USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+"""Where to look if the workspace holds every folder of `PATH`: to a shell an empty one means the
+current folder.
+"""
+
+
+def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
+    """The physical folders in which no file may be executed: the workspace and the home folders.
+
+    One that holds the system's programs, such as `/`, is left out: nothing could run without them.
+    """
+    reals = dict.fromkeys(
+        os.path.realpath(path) for path in (*roots, home, _account_home()) if path
+    )
+    system = [os.path.realpath(folder) for folder in PROGRAM_FOLDERS[:3]]
+    return tuple(path for path in reals if not any(is_below(each, path) for each in system))
+
+
+@cache
+def _account_home() -> str:
+    """The home folder that the account has, whatever HOME says; "" if that is not on this machine.
+
+    Read from the file: asking for the account (`pwd`) may go to a server.
+    """
+    user = str(os.geteuid()).encode()
+    with contextlib.suppress(OSError), open("/etc/passwd", "rb") as accounts:
+        for line in accounts:
+            fields = line.rstrip(b"\n").split(b":")
+            if len(fields) > 5 and fields[2] == user:
+                return os.fsdecode(fields[5])
+    return ""
+
+
+def search_path(path: str, closed: Sequence[str]) -> str:
+    """The folders of a `PATH` that lie in none of the physical folders `closed`; never empty."""
+    allowed = [
+        folder
+        for folder in path.split(os.pathsep)
+        if os.path.isabs(folder) and not is_below_any(os.path.realpath(folder), closed)
+    ]
+    return os.pathsep.join(allowed or USUAL_PATH)
+
+
+def program_problem(name: str, path: str, closed: tuple[str, ...]) -> str:
+    """Why the program `name` must not be started unasked, or "".
+
+    A name that is nowhere on `path` is no problem: it is built into the shell, or fails.
+    """
+    found = shutil.which(name, path=_remembered_path(path, closed))
+    if found is not None and not is_below_any(os.path.realpath(found), closed):
+        return ""
+    found = found or shutil.which(name, path=path)
+    if found is None or not os.path.isabs(found):
+        return ""
+    return f"`{name}` is {found}, and programs in the workspace or your home folder can do anything"
+
+
+# For judging only, which would cost more than all else it does. Where a folder of PATH becomes a
+# link into the workspace later, the kernel still executes nothing there.
+_remembered_path = lru_cache(maxsize=16)(search_path)
+
+
+@lru_cache(maxsize=16)
+def remembered_closed_folders(roots: tuple[str, ...], home: str) -> tuple[str, ...]:
+    """As `closed_folders`, for folders that are physical already."""
+    return closed_folders(roots, home)
 
 
 def find_program(
@@ -28,11 +106,17 @@ def find_program(
     choose the program. A relative entry of the path counts from the working directory, which is the
     project, so it is passed over. `outside` None means `project_folders()`.
     """
-    folders = [os.path.realpath(each) for each in _default(outside)]
+    if outside is None:
+        try:
+            outside = project_folders()
+        except FileNotFoundError:  # the working directory was deleted: nothing can be in there
+            outside = ()
+    folders = [os.path.realpath(each) for each in outside]
     searched = os.environ.get("PATH", os.defpath) if path is None else path
     for folder in searched.split(os.pathsep):
         program = os.path.join(folder, name)
-        if not os.path.isabs(folder) or not _is_program(program):
+        is_program = os.path.isfile(program) and os.access(program, os.X_OK)
+        if not os.path.isabs(folder) or not is_program:
             continue
         if not any(is_below_any(step, folders) for step in _steps(program)):
             return program
@@ -78,26 +162,8 @@ def project_folders(start: str | None = None) -> list[str]:
     """
     real = os.path.realpath(start or os.getcwd())
     home = os.path.realpath(os.path.expanduser("~"))
-    found = [real]
-    folder = real
-    while folder != os.path.dirname(folder):
-        if os.path.lexists(os.path.join(folder, ".git")):
-            found.append(folder)
-        folder = os.path.dirname(folder)
-    return [each for each in found if not is_below_any(home, [each])]
-
-
-def _default(outside: Sequence[str] | None) -> Sequence[str]:
-    if outside is not None:
-        return outside
-    try:
-        return project_folders()
-    except FileNotFoundError:  # the working directory was deleted: nothing can be in there
-        return ()
-
-
-def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)
+    repositories = [each for each in upwards(real) if os.path.lexists(os.path.join(each, ".git"))]
+    return [each for each in (real, *repositories) if not is_below(home, each)]
 
 
 def _steps(path: str) -> Iterator[str]:

@@ -12,8 +12,8 @@ from dirge_py.guards.judge import DIFF_BYTES, WorkspaceDiff
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 from dirge_py.processes.output import whole_characters
+from dirge_py.processes.programs import search_path
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.types.errors import DirgeError
 
 TIMEOUT_S = 10.0

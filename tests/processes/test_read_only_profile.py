@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.programs import closed_folders, program_problem, search_path
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox import seatbelt
 from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile
-from dirge_py.processes.sandbox.program_folders import closed_folders, program_problem, search_path
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.types.errors import ProcessError
 from tests.conftest import NEEDS

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from dirge_py.config.edit import save_rules
 from dirge_py.permission.questions import JudgeInput, JudgeVerdict, model_judge
+from dirge_py.processes.programs import USUAL_PATH, search_path
 from dirge_py.processes.sandbox.profile import LaunchSpec
-from dirge_py.processes.sandbox.program_folders import USUAL_PATH, search_path
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice

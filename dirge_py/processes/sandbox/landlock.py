@@ -25,7 +25,7 @@ LIMITS = (
     "in the folders below it. There are no terminals (pty), and without the network no sockets at "
     "all, not even to itself. What was allowed to write to `.git` may also change its hooks."
 )
-SIGNALS = " Other processes of yours can be sent signals."
+_SIGNALS = " Other processes of yours can be sent signals."
 
 _OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LEVEL: dict[MountEffect, int] = {"hide": 0, "mask": 0, "show": 1, "guard": 1, "write": 2, "pin": 2}
@@ -45,7 +45,8 @@ def reason_against() -> str:
 
 
 def limits_here() -> str:
-    return LIMITS + ("" if landlock_exec.abi() >= _SCOPED_SIGNALS_ABI else SIGNALS)
+    """What Landlock cannot do on this machine."""
+    return LIMITS + ("" if landlock_exec.abi() >= _SCOPED_SIGNALS_ABI else _SIGNALS)
 
 
 class Landlock:
@@ -95,27 +96,20 @@ def _rules(path: str, effect: MountEffect, places: MountPlan) -> Iterator[tuple[
     if lowest < level:
         if lowest:
             yield path, "show"
-        for name in _names_in(path):
+        try:
+            # Links are left out: what they lead to is allowed, or not, where it stands.
+            names = sorted(entry.name for entry in os.scandir(path) if not entry.is_symlink())
+        except OSError:
+            names = []
+        for name in names:
             child = os.path.join(path, name)
             yield from _rules(child, places.get(child, effect), places)
         return
     if level:
         yield path, "write" if level == _LEVEL["write"] else "show"
     for each in inner:
-        if not is_below_any(each, _without(inner, each)):
+        if not is_below_any(each, [other for other in inner if other != each]):
             yield from _rules(each, places[each], places)
-
-
-def _without(paths: list[str], path: str) -> list[str]:
-    return [each for each in paths if each != path]
-
-
-def _names_in(folder: str) -> list[str]:
-    """Links are left out: what they lead to is allowed, or not, where it stands."""
-    try:
-        return sorted(entry.name for entry in os.scandir(folder) if not entry.is_symlink())
-    except OSError:
-        return []
 
 
 def _with_open_git(places: MountPlan) -> MountPlan:

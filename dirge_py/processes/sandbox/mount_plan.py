@@ -1,16 +1,20 @@
 """What becomes of which place of the disk inside a sandbox, whatever the sandbox is made of.
 
 The home folder is hidden but for the toolchains that PATH leads to.
+
+A `.git` file is text of the repository, so it may lie. It is followed only to a place that git made
+for this folder, which shows by pointing back at it.
 """
 
+import configparser
 import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import in_order, is_below, is_below_any, upwards
-from dirge_py.processes.sandbox.git_directories import acting_in, repository_of, submodule_entries
 from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, UnsuitableProfile
 from dirge_py.types.errors import ProcessError
 
@@ -22,19 +26,17 @@ MountPlan: TypeAlias = dict[str, MountEffect]
 """What becomes of a path and all below it, down to the next path that is named."""
 SHARED = ("/tmp", "/var/tmp", "/run", "/var/run", "/mnt/wsl", "/mnt/wslg")
 """Where programs leave files and sockets for each other."""
-_NEEDED_OF_RUN = (
-    "/run/current-system",
-    "/run/booted-system",
-    "/run/opengl-driver",
-)
+_NEEDED_OF_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
 _GUARDED = (".git", ".dirge")
+_SMALL_BYTES = 64 * 1024
+_MODULE_LIMIT = 200
 
 
 def physical_profile(profile: SandboxProfile) -> SandboxProfile:
     """The profile with every path resolved.
 
     Raises:
-        Unfit: what it wants shown or writable would show what has to stay hidden.
+        UnsuitableProfile: what it wants shown or writable would show what has to stay hidden.
     """
     real = os.path.realpath
     home = real(profile.home) if profile.home else "/"
@@ -75,7 +77,9 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
     except UnsuitableProfile as unfit:
         raise ProcessError(str(unfit), hint=unfit.fix) from unfit
     places: MountPlan = {"/": "show"}
-    places |= dict.fromkeys(_hidden(profile), "hide")
+    shared = (*SHARED, profile.home if profile.home != "/" else "/root")
+    hidden = (path for path in shared if os.path.isdir(path) and not os.path.islink(path))
+    places |= dict.fromkeys(hidden, "hide")
     asked = map(os.path.realpath, spec.shows)
     _show(places, [*_needed(profile, spec), *profile.readable, *asked], profile)
     places |= dict.fromkeys((*profile.writable, *profile.roots), "write")
@@ -83,7 +87,9 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
         places |= dict.fromkeys(_guarded(root, may_write="git" in spec.permits), "guard")
         places |= _of_git(root, may_write="git" in spec.permits)
     places |= dict.fromkeys((path for path in profile.hidden if _matters(path, places)), "hide")
-    places |= dict.fromkeys(_masked(profile, places), "mask")
+    credentials = (os.path.join(profile.home, name) for name in CREDENTIALS)
+    private = (*filter(os.path.isfile, credentials), *_sockets())
+    places |= dict.fromkeys([p for p in private if effect_on(p, places) == "show"], "mask")
     places |= dict.fromkeys(list(_pinned(places)), "pin")
     cwd = os.path.realpath(spec.cwd)
     if effect_on(cwd, places) == "hide":
@@ -116,11 +122,6 @@ def _check_entries(root: str) -> None:
                 f"{name} in {root} is a symbolic link, which a sandbox cannot guard.",
                 "Put the folder itself there, or for `.git` a file that says `gitdir: FOLDER`.",
             )
-
-
-def _hidden(profile: SandboxProfile) -> list[str]:
-    places = (*SHARED, profile.home if profile.home != "/" else "/root")
-    return [path for path in places if os.path.isdir(path) and not os.path.islink(path)]
 
 
 def _needed(profile: SandboxProfile, spec: LaunchSpec) -> Iterator[str]:
@@ -191,13 +192,6 @@ def _matters(path: str, places: Mapping[str, MountEffect]) -> bool:
     return effect == "write" or (effect != "hide" and os.path.isdir(path))
 
 
-def _masked(profile: SandboxProfile, places: Mapping[str, MountEffect]) -> Iterator[str]:
-    credentials = (os.path.join(profile.home, name) for name in CREDENTIALS)
-    for path in (*filter(os.path.isfile, credentials), *_sockets()):
-        if effect_on(path, places) == "show":
-            yield path
-
-
 def _sockets() -> Iterator[str]:
     """Sockets that somebody listens at, by their path."""
     try:
@@ -246,7 +240,10 @@ def toolchains(path: str, home: str, *, roots: Iterable[str] = ()) -> Iterator[s
     for entry in path.split(os.pathsep):
         # As it is written too: a link in the home folder cannot be followed once that is hidden.
         for place in dict.fromkeys((os.path.realpath(entry), os.path.normpath(entry))):
-            prefix = _prefix(place, home)
+            # What was installed together with the programs in there.
+            above = os.path.dirname(place)
+            is_prefix = os.path.basename(place) in _PROGRAM_FOLDERS and not _holds(above, home)
+            prefix = above if is_prefix else place
             prefixes.append(prefix)
             if is_below(prefix, home) and prefix != home:
                 yield prefix
@@ -257,14 +254,6 @@ def toolchains(path: str, home: str, *, roots: Iterable[str] = ()) -> Iterator[s
         base = _base_python(prefix)
         if base and is_below(base, home) and not _holds(base, home):
             yield base
-
-
-def _prefix(folder: str, home: str) -> str:
-    """What was installed together with the programs in `folder`."""
-    above = os.path.dirname(folder)
-    if os.path.basename(folder) not in _PROGRAM_FOLDERS or _holds(above, home):
-        return folder
-    return above
 
 
 def _holds(folder: str, home: str) -> bool:
@@ -286,3 +275,124 @@ def _base_python(environment: str) -> str:
     except OSError:
         return ""
     return prefix if any(each.startswith("python3") for each in libraries) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitRepository:
+    """A repository and where git keeps its things for it."""
+
+    top: str
+    """The folder with the `.git` entry."""
+    places: tuple[str, ...]
+    """The git directories behind that entry."""
+
+
+def repository_of(folder: str) -> GitRepository | None:
+    """The repository that `folder` is in; None if in none, or if its `.git` leads nowhere."""
+    for top in upwards(folder):
+        entry = os.path.join(top, ".git")
+        if os.path.isdir(entry):
+            if is_git_directory(entry):
+                return GitRepository(top=top, places=(os.path.realpath(entry),))
+        elif os.path.isfile(entry):
+            return GitRepository(top=top, places=tuple(_behind_file(entry)))
+    return None
+
+
+def is_git_directory(path: str) -> bool:
+    """What git takes for a git directory of its own, not one that shares another's objects."""
+    return os.path.isfile(os.path.join(path, "HEAD")) and all(
+        os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs")
+    )
+
+
+def modules_in(place: str) -> Iterator[str]:
+    """The git directories of the submodules kept in the git directory `place`, nested ones too."""
+    waiting, seen = [os.path.join(place, "modules")], 0
+    while waiting and seen < _MODULE_LIMIT:
+        folder = waiting.pop()
+        seen += 1
+        if is_git_directory(folder):
+            yield folder
+            waiting.append(os.path.join(folder, "modules"))
+            continue
+        waiting += _folders_in(folder)
+
+
+def acting_in(place: str) -> Iterator[str]:
+    """What names programs in the git directory `place` and its submodules', or leads elsewhere.
+
+    `commondir` says where settings and hooks are looked for instead; one may be made at any time.
+    """
+    for directory in (place, *modules_in(place)):
+        has_more = "worktreeconfig" in _read(os.path.join(directory, "config")).lower()
+        yield from (os.path.join(directory, name) for name in ("hooks", "config", "commondir"))
+        trees = [directory, *_folders_in(os.path.join(directory, "worktrees"))]
+        for tree in trees:
+            own = os.path.join(tree, "config.worktree")
+            if has_more or os.path.lexists(own):
+                yield own
+            if tree != directory:
+                yield from (os.path.join(tree, name) for name in ("commondir", "gitdir"))
+
+
+def submodule_entries(root: str) -> Iterator[str]:
+    """The `.git` entries of the submodules below `root`, where they exist.
+
+    Those that `.gitmodules` names, and those that git made, as a command may change that file.
+    """
+    folders = []
+    for line in _read(os.path.join(root, ".gitmodules")).splitlines():
+        name, _, value = line.strip().partition("=")
+        folders += [os.path.join(root, value.strip())] if name.strip() == "path" else []
+    repository = repository_of(root)
+    for place in repository.places if repository else ():
+        folders += [os.path.join(module, _working_tree(module)) for module in modules_in(place)]
+    for folder in folders:
+        entry = os.path.join(os.path.normpath(folder), ".git")
+        if os.path.lexists(entry) and os.path.realpath(entry) == entry and is_below(entry, root):
+            yield entry
+
+
+def _behind_file(entry: str) -> list[str]:
+    named = _read(entry).strip()
+    if not named.startswith("gitdir:"):
+        return []
+    place = os.path.join(os.path.dirname(entry), named.removeprefix("gitdir:").strip())
+    place = os.path.realpath(place)
+    shared = os.path.dirname(os.path.dirname(place))
+    if os.path.basename(os.path.dirname(place)) == "worktrees" and is_git_directory(shared):
+        back = os.path.join(place, _read(os.path.join(place, "gitdir")).strip())
+        return [shared] if os.path.realpath(back) == os.path.realpath(entry) else []
+    if "modules" in place.split("/") and is_git_directory(place):
+        back = os.path.realpath(os.path.join(place, _working_tree(place)))
+        return [place] if back == os.path.realpath(os.path.dirname(entry)) else []
+    return []
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _working_tree(place: str) -> str:
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read_string(_read(os.path.join(place, "config")).replace("\t", ""))
+        return (parser.get("core", "worktree", fallback="") or "").strip('"')
+    except configparser.Error:
+        return ""
+
+
+def _read(path: str) -> str:
+    """The beginning of a regular file; "" if it is none. Opening a pipe would wait for a writer."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with open(descriptor, "rb") as file:
+        is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return file.read(_SMALL_BYTES).decode(errors="replace") if is_regular else ""

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.sandbox import bubblewrap, landlock, seatbelt
 from dirge_py.processes.sandbox.bubblewrap import Bubblewrap
@@ -32,13 +31,6 @@ _DEBIAN = "/proc/sys/kernel/unprivileged_userns_clone"
 _MOST = "/proc/sys/user/max_user_namespaces"
 
 
-@dataclass(frozen=True, slots=True)
-class _SandboxFailure:
-    """Why one kind of sandbox did not work."""
-
-    reason: str
-
-
 def find_sandbox(
     profile: SandboxProfile, *, programs: Sequence[str] = bubblewrap.PROGRAMS
 ) -> Sandbox | NoSandbox:
@@ -59,22 +51,17 @@ def find_sandbox(
     if sys.platform != "linux":
         return NoSandbox("there is no sandbox for this system", "Use `--sandbox off`.")
     program = next((path for path in programs if os.access(path, os.X_OK)), None)
-    first = (
-        _with_bubblewrap(profile, program)
-        if program
-        else _SandboxFailure("bubblewrap is not installed")
-    )
+    first = _with_bubblewrap(profile, program) if program else "bubblewrap is not installed"
     if isinstance(first, Sandbox):
         return first
     second = _with_landlock(profile)
     if isinstance(second, Sandbox):
         return second
-    return NoSandbox(
-        f"{first.reason}; and {second.reason}", fix_namespaces() if program else _INSTALL
-    )
+    return NoSandbox(f"{first}; and {second}", fix_namespaces() if program else _INSTALL)
 
 
-def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | _SandboxFailure:
+def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
+    """The sandbox, or why it does not work; `_with_landlock` alike."""
     said = ""
     for lets_end_gently in (True, False):
         launcher = Bubblewrap(profile, program, lets_end_gently=lets_end_gently)
@@ -92,18 +79,18 @@ def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | _Sandbo
         launcher.close()
         if "env:" not in said:
             break
-    return _SandboxFailure(f"{program} does not work: {said}")
+    return f"{program} does not work: {said}"
 
 
-def _with_landlock(profile: SandboxProfile) -> Sandbox | _SandboxFailure:
+def _with_landlock(profile: SandboxProfile) -> Sandbox | str:
     reason = landlock.reason_against()
     if reason:
-        return _SandboxFailure(reason)
+        return reason
     launcher = Landlock(profile)
     said = _probe(launcher, profile)
     if said:
         launcher.close()
-        return _SandboxFailure(f"Landlock does not work: {said}")
+        return f"Landlock does not work: {said}"
     return Sandbox(
         kind="landlock",
         launcher=launcher,
@@ -163,9 +150,16 @@ def problem_of(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, 
     return said[-1][:300] if said else f"it ended with {ended.returncode}"
 
 
-def fix_namespaces(read: Callable[[str], str] | None = None) -> str:
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def fix_namespaces(read: Callable[[str], str] = _read) -> str:
     """What lets bubblewrap make its namespaces, for what keeps it from them here."""
-    read = read or _read
     if read(_APPARMOR) == "1":
         return (
             "Ubuntu keeps programs from making user namespaces. Give bubblewrap a profile: "
@@ -182,11 +176,3 @@ def fix_namespaces(read: Callable[[str], str] | None = None) -> str:
         "Let this process make user namespaces; in a container: start that with "
         "`--security-opt seccomp=unconfined`, or use `--sandbox off` and rely on the container."
     )
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -62,22 +62,19 @@ class SandboxProfile:
     """Hosts that commands reach through a proxy of ours, where there is no `network`."""
 
 
-def _nothing_to_close() -> None:
-    """The `close` of a sandbox that put nothing on disk."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
     """A sandbox that was seen to work."""
 
     kind: Kind
+    """What it is made of."""
     launcher: Launcher
     """Wraps the argument list of a command, so that it runs inside."""
     profile: SandboxProfile | None = None
     """What commands may see, change and reach; its paths are physical."""
     limits: str = ""
     """What this kind of sandbox cannot do; empty: nothing is missing."""
-    close: Callable[[], None] = _nothing_to_close
+    close: Callable[[], None] = lambda: None
     """Removes what was put on disk for it. No command may run any more."""
 
 
@@ -86,6 +83,7 @@ class NoSandbox:
     """Why there is no sandbox on this machine."""
 
     reason: str
+    """Why, as the end of a sentence."""
     fix: str
     """What a person can do about it."""
 
@@ -103,6 +101,18 @@ class Mechanism:
         if self.kind is None:
             return f"none: {self.reason}"
         return f"{self.kind}: {self.reason}" if self.reason else self.kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestrictedStart:
+    """How to start a command in the read-only profile."""
+
+    arguments: list[str]
+    """What to start instead of the command."""
+    environment: Mapping[str, str]
+    """Variables to set besides."""
+    restrict: Restrict | None = None
+    """To be called first by the thread that starts it."""
 
 
 class UnsuitableProfile(Exception):
@@ -127,13 +137,12 @@ _WANTED = (
 
 def lowered_limits() -> Sequence[tuple[int, int, int]]:
     """The limit, its soft and its hard value, for all that are higher or absent now."""
-    found = []
-    for _letter, limit, value, _unit in _WANTED:
-        soft, hard = resource.getrlimit(limit)
-        if hard == resource.RLIM_INFINITY or hard > value:
-            is_soft_lower = soft != resource.RLIM_INFINITY and soft < value
-            found.append((limit, soft if is_soft_lower else value, value))
-    return found
+    return [
+        (limit, min(soft, value) if soft != resource.RLIM_INFINITY else value, value)
+        for _letter, limit, value, _unit in _WANTED
+        for soft, hard in [resource.getrlimit(limit)]
+        if hard == resource.RLIM_INFINITY or hard > value
+    ]
 
 
 def limits_as_shell() -> str:

@@ -7,41 +7,28 @@ that lies in the workspace or in a home folder. It applies whatever `[sandbox]` 
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.sandbox.profile import LaunchSpec, Mechanism, Restrict, SandboxProfile
-from dirge_py.processes.sandbox.program_folders import closed_folders
+from dirge_py.processes.programs import closed_folders
+from dirge_py.processes.sandbox.profile import (
+    LaunchSpec,
+    Mechanism,
+    RestrictedStart,
+    SandboxProfile,
+)
 from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
-    from dirge_py.processes.sandbox.read_only_mechanisms import (
-        find_mechanism,
-        landlock_restrict,
-        wrapped,
-    )
+    from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism, restricted_start
 else:
     # Most starts run no such command, and the mechanisms are much to load.
     _MECHANISMS = "dirge_py.processes.sandbox.read_only_mechanisms"
     find_mechanism = late(_MECHANISMS, "find_mechanism")
-    landlock_restrict = late(_MECHANISMS, "landlock_restrict")
-    wrapped = late(_MECHANISMS, "wrapped")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestrictedStart:
-    """How to start a command in the profile."""
-
-    arguments: list[str]
-    """What to start instead of the command."""
-    environment: Mapping[str, str]
-    """Variables to set besides."""
-    restrict: Restrict | None = None
-    """To be called first by the thread that starts it."""
+    restricted_start = late(_MECHANISMS, "restricted_start")
 
 
 class ReadOnlyProfile:
@@ -71,7 +58,9 @@ class ReadOnlyProfile:
     def mechanism(self) -> Mechanism:
         """What works here. Blocks for the try when it is asked for the first time."""
         with self._lock:
-            return self._found()
+            if self._mechanism is None:
+                self._mechanism = find_mechanism()
+            return self._mechanism
 
     def start_of(self, arguments: list[str], spec: LaunchSpec) -> RestrictedStart | None:
         """How to start `arguments` in the profile; None where no mechanism works.
@@ -79,18 +68,13 @@ class ReadOnlyProfile:
         Raises:
             ProcessError: the profile cannot be made for this command, or is closed.
         """
+        kind = self.mechanism.kind
+        if kind is None:
+            return None
         with self._lock:
-            kind = self._found().kind
-            if kind is None:
-                return None
             tmp = self._temporary_folder()
         closed = closed_folders(self._roots(), self._home)
-        restrict = None
-        if kind == "landlock":
-            restrict = landlock_restrict(self._sandbox, closed, spec, tmp)
-        else:
-            arguments = wrapped(kind, arguments, self._sandbox, closed, spec, tmp)
-        return RestrictedStart(arguments=arguments, environment={"TMPDIR": tmp}, restrict=restrict)
+        return restricted_start(kind, arguments, self._sandbox, closed, spec, tmp)
 
     def close(self) -> None:
         """Remove the temporary folder, with what was left in it. Nothing can be started then."""
@@ -99,11 +83,6 @@ class ReadOnlyProfile:
             if self._tmp:
                 rmtree(self._tmp, ignore_errors=True)
                 self._tmp = ""
-
-    def _found(self) -> Mechanism:
-        if self._mechanism is None:
-            self._mechanism = find_mechanism()
-        return self._mechanism
 
     def _temporary_folder(self) -> str:
         if self._is_closed:

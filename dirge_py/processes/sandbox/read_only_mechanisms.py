@@ -8,16 +8,22 @@ it costs no process. The others cost one, and bubblewrap cannot keep files from 
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 
 from dirge_py.lib.paths import is_below
+from dirge_py.processes.programs import PROGRAM_FOLDERS, search_path
 from dirge_py.processes.sandbox import bubblewrap, landlock, landlock_exec, seatbelt
 from dirge_py.processes.sandbox.mount_plan import MountPlan, plan_mounts
 from dirge_py.processes.sandbox.probe import problem_of
-from dirge_py.processes.sandbox.profile import Kind, LaunchSpec, Mechanism, Restrict, SandboxProfile
-from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS, search_path
+from dirge_py.processes.sandbox.profile import (
+    Kind,
+    LaunchSpec,
+    Mechanism,
+    RestrictedStart,
+    SandboxProfile,
+)
 from dirge_py.processes.sandbox.seccomp import filter_program
 
 NO_EXECUTE = "files in the workspace can be executed"
@@ -34,7 +40,9 @@ def find_mechanism() -> Mechanism:
     true = shutil.which("true", path=_PROBE_PATH) or "/bin/true"
     if sys.platform == "darwin":
         said = _problem(_seatbelt([true], "/var/empty", ()))
-        return Mechanism(None, f"sandbox-exec does not work: {said}") if said else _SEATBELT
+        if said:
+            return Mechanism(None, f"sandbox-exec does not work: {said}")
+        return Mechanism("seatbelt")
     if sys.platform != "linux":
         return Mechanism(None, "this operating system is not supported")
     first = _landlock_problem()
@@ -49,43 +57,35 @@ def find_mechanism() -> Mechanism:
     return Mechanism("bubblewrap", NO_EXECUTE)
 
 
-_SEATBELT = Mechanism("seatbelt")
-
-
-def landlock_restrict(
-    profile: SandboxProfile | None, closed: tuple[str, ...], spec: LaunchSpec, tmp: str
-) -> Restrict:
-    """What restricts a thread to looking.
-
-    Raises:
-        ProcessError: the command would start in a folder that `profile` hides.
-    """
-    rules = [
-        *((path, "read") for path, _effect in landlock.rules_of(_places(profile, spec))),
-        *((path, "execute") for path in _executable(closed, spec.environment.get("PATH", ""))),
-        (tmp, "scratch"),
-        ("/dev/null", "write"),
-    ]
-    return partial(_restrict_thread, rules, _call_filter())
-
-
-def wrapped(
+def restricted_start(
     kind: Kind,
     arguments: Sequence[str],
     profile: SandboxProfile | None,
     closed: tuple[str, ...],
     spec: LaunchSpec,
     tmp: str,
-) -> list[str]:
-    """The argument list that runs `arguments` in the profile of bubblewrap or seatbelt.
+) -> RestrictedStart:
+    """How to start `arguments` so that they can only look; `tmp` is their temporary folder.
 
     Raises:
         ProcessError: the command would start in a folder that `profile` hides.
     """
+    restrict = None
     if kind == "seatbelt":
-        return _seatbelt(arguments, tmp, closed)
-    places = _places(profile, spec) | {tmp: "write"}
-    return _bubblewrapped(arguments, places, os.path.realpath(spec.cwd))
+        started = _seatbelt(arguments, tmp, closed)
+    elif kind == "bubblewrap":
+        places = _places(profile, spec) | {tmp: "write"}
+        started = _bubblewrapped(arguments, places, os.path.realpath(spec.cwd))
+    else:
+        started = list(arguments)
+        rules = [
+            *((path, "read") for path, _effect in landlock.rules_of(_places(profile, spec))),
+            *((path, "execute") for path in _executable(closed, spec.environment.get("PATH", ""))),
+            (tmp, "scratch"),
+            ("/dev/null", "write"),
+        ]
+        restrict = partial(_restrict_thread, rules, _call_filter())
+    return RestrictedStart(arguments=started, environment={"TMPDIR": tmp}, restrict=restrict)
 
 
 def _places(profile: SandboxProfile | None, spec: LaunchSpec) -> MountPlan:
@@ -102,19 +102,11 @@ def _landlock_problem() -> str:
     """Why no thread can be restricted; "" if one could be."""
     if not _call_filter() or landlock_exec.abi() == 0:
         return landlock.reason_against()
-    failed: list[OSError] = []
-
-    def run() -> None:
-        try:
-            _restrict_thread([("/", "read")], _call_filter())
-        except OSError as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name="dirge-landlock-probe")
-    thread.start()
-    thread.join()
-    if failed:
-        return f"Landlock does not work: {failed[0].filename}: {failed[0].strerror}"
+    try:
+        with ThreadPoolExecutor(1, "dirge-landlock-probe") as thread:
+            thread.submit(_restrict_thread, [("/", "read")], _call_filter()).result()
+    except OSError as error:
+        return f"Landlock does not work: {error.filename}: {error.strerror}"
     return ""
 
 
