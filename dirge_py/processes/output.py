@@ -2,6 +2,7 @@
 
 import codecs
 import dataclasses
+import itertools
 import os
 import re
 import time
@@ -28,6 +29,8 @@ _LIVE_BYTES = 4 * 1024
 
 # Neither models nor terminals gain from these, and some services reject a NUL in JSON.
 _CONTROLS = {code: "�" for code in range(32) if chr(code) not in "\t\n\r\x1b"} | {127: "�"}
+
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 EXCERPT_LINES = 50
 """Lines shown of the beginning, and of the end."""
@@ -104,11 +107,16 @@ class OutputStore:
     def create(self, name: str) -> OutputFile:
         """A new file named after `name`; look at its `error` before you trust it."""
         stem = _UNSAFE.sub("_", name).strip("._")[:80] or "output"
+        names = itertools.chain([f"{stem}.txt"], (f"{stem}-{n}.txt" for n in itertools.count(2)))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return self._open(stem)
+            for path in (str(self.folder / each) for each in names):
+                with suppress(FileExistsError):
+                    return OutputFile(path=path, _fd=os.open(path, flags, 0o600))
         except OSError as error:
             return OutputFile(path="", error=error.strerror or str(error))
+        raise AssertionError("the names never end")
 
     def keep(self, call_id: str, output: bytes) -> str:
         """Store `output` whole; returns the path at which it is found.
@@ -125,16 +133,6 @@ class OutputStore:
                 hint="Ask for less at once.",
             )
         return file.path
-
-    def _open(self, stem: str) -> OutputFile:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        number = 1
-        while True:
-            path = str(self.folder / (f"{stem}.txt" if number == 1 else f"{stem}-{number}.txt"))
-            try:
-                return OutputFile(path=path, _fd=os.open(path, flags, 0o600))
-            except FileExistsError:
-                number += 1
 
 
 class OutputCapture:
@@ -162,7 +160,12 @@ class OutputCapture:
         self.total_bytes += len(chunk)
         self._newlines += chunk.count(b"\n")
         self._ends_line = chunk.endswith(b"\n") if chunk else self._ends_line
-        self._write(chunk)
+        if self._file is None and self._open_file is not None and not self._is_small:
+            self._file = self._open_file()
+            # Everything so far is still in `_head`: a file begins long before that is full.
+            self._file.write(bytes(self._head))
+        if self._file is not None:
+            self._file.write(chunk)
         room = KEEP_BYTES - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:][-KEEP_BYTES:]
@@ -200,14 +203,9 @@ class OutputCapture:
     def _lines(self) -> int:
         return self._newlines + (not self._ends_line)
 
-    def _write(self, chunk: bytes) -> None:
-        if self._file is None:
-            if self._open_file is None or is_small(self.total_bytes, self._lines):
-                return
-            self._file = self._open_file()
-            # Everything so far is still in `_head`: a file begins long before that is full.
-            self._file.write(bytes(self._head))
-        self._file.write(chunk)
+    @property
+    def _is_small(self) -> bool:
+        return is_small(self.total_bytes, self._lines)
 
 
 def is_small(total_bytes: int, total_lines: int) -> bool:
@@ -220,22 +218,9 @@ def whole_characters(
 ) -> str:
     """UTF-8 as text without the halves of characters at its cut ends; bad bytes become U+FFFD."""
     if is_cut_before:
-        start = 0
-        while start < min(3, len(piece)) and piece[start] & 0xC0 == 0x80:
-            start += 1
-        piece = piece[start:]
+        piece = piece[:3].lstrip(_CONTINUATION_BYTES) + piece[3:]
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return decoder.decode(piece, final=not is_cut_after)
-
-
-def begun_character(piece: bytes) -> bytes:
-    """The last bytes of `piece` that begin a UTF-8 character whose rest is not there."""
-    for length in range(1, min(3, len(piece)) + 1):
-        byte = piece[-length]
-        if byte & 0xC0 != 0x80:
-            needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4
-            return piece[-length:] if byte >= 0xC0 and length < needed else b""
-    return b""
 
 
 def readable(text: str) -> str:
@@ -263,9 +248,9 @@ class UnreadOutput:
 
         Half a character at the end stays here for next time, unless there will be none.
         """
-        output, begun = split_whole(self._capture.finish())
-        if is_over:
-            output, begun = self._capture.finish(), b""
+        output, begun = self._capture.finish(), b""
+        if not is_over:
+            output, begun = split_whole(output)
         self._begin(begun)
         return output
 
@@ -277,7 +262,9 @@ class UnreadOutput:
 
 def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
     """`output` up to its last whole character, and what is begun of the next one."""
-    begun = begun_character(output.tail or output.head)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode((output.tail or output.head)[-3:])
+    begun = decoder.getstate()[0]
     if not begun:
         return output, b""
     total_bytes = output.total_bytes - len(begun)
@@ -299,32 +286,22 @@ def excerpt(output: BoundedOutput) -> str:
         return readable(whole_characters(kept))
     beginning = whole_characters(first, is_cut_after=True)
     ending = whole_characters(last, is_cut_before=True)
-    note = f"[{_amount(output, first, last, left_out)} left out. {_whereabouts(output)}]"
+    lines = output.total_lines - first.count(b"\n") - last.count(b"\n")
+    amount = f"{lines:,} lines ({left_out:,} bytes)" if lines > 1 else f"{left_out:,} bytes"
+    note = f"[{amount} are left out. {_whereabouts(output)}]"
     return readable(f"{beginning.removesuffix(chr(10))}\n\n{note}\n\n{ending}")
 
 
 def _first_lines(data: bytes) -> bytes:
-    end = -1
-    for _ in range(EXCERPT_LINES):
-        end = data.find(b"\n", end + 1)
-        if end < 0 or end >= EXCERPT_BYTES:
-            return data[:EXCERPT_BYTES]
-    return data[: end + 1]
+    data = data[:EXCERPT_BYTES]
+    rest = data.split(b"\n", EXCERPT_LINES)[EXCERPT_LINES:]
+    return data[: -len(rest[0])] if rest and rest[0] else data
 
 
 def _last_lines(data: bytes) -> bytes:
-    start = len(data) - data.endswith(b"\n")
-    for _ in range(EXCERPT_LINES):
-        start = data.rfind(b"\n", 0, start)
-        if start < 0 or start < len(data) - EXCERPT_BYTES:
-            return data[-EXCERPT_BYTES:]
-    return data[start + 1 :]
-
-
-def _amount(output: BoundedOutput, first: bytes, last: bytes, left_out: int) -> str:
-    lines = output.total_lines - first.count(b"\n") - last.count(b"\n")
-    amount = f"{left_out:,} bytes"
-    return f"{lines:,} lines ({amount}) are" if lines > 1 else f"{amount} are"
+    data = data[-EXCERPT_BYTES:]
+    lines = data.removesuffix(b"\n").rsplit(b"\n", EXCERPT_LINES)
+    return data[len(lines[0]) + 1 :] if len(lines) > EXCERPT_LINES else data
 
 
 def _whereabouts(output: BoundedOutput) -> str:

@@ -10,10 +10,10 @@ from dirge_py.lib.text import clean
 from dirge_py.processes.output import OutputCapture
 from dirge_py.processes.process_tree import CommandTree
 
-_TELL_AGAIN_S = 5.0
+_REPORT_AGAIN_S = 5.0
 _BUSY_SHARE = 0.1
 _LONGEST = 400
-_LEAST_REPEATS = 10
+_REPEATED = re.compile(r"(.{1,410})\1{9}", re.DOTALL)
 
 _QUESTION = re.compile(
     r"""
@@ -65,7 +65,7 @@ class CommandWatch:
         self._loop = asyncio.get_running_loop()
         self._seen_bytes = 0
         self._repeated = ""
-        self._tell_at_s = settings.quiet_s
+        self._report_at_s = settings.quiet_s
         self._since = 0.0
         self._work_s = 0.0
         self._timer = self._loop.call_later(settings.look_s, self._look)
@@ -77,24 +77,18 @@ class CommandWatch:
         self._timer = self._loop.call_later(self._settings.look_s, self._look)
         if self._capture.total_bytes != self._seen_bytes:
             self._seen_bytes = self._capture.total_bytes
-            self._tell_at_s = self._settings.quiet_s
+            self._report_at_s = self._settings.quiet_s
             self._since = 0.0
-            self._look_for_repeats()
+            before, self._repeated = self._repeated, repeated_question(self._capture.live_tail())
+            # Twice in a row: a log that ends is no command that goes on asking.
+            self._set_question(self._repeated if self._repeated == before else "")
             return
-        self._tell_quiet()
+        quiet_s = self._capture.quiet_s
+        if self._settings.on_quiet is not None and quiet_s >= self._report_at_s:
+            self._report_at_s = quiet_s + _REPORT_AGAIN_S
+            self._settings.on_quiet(self._capture.live_tail(), quiet_s)
         if self._capture.total_bytes and not self.question:
             self._look_for_question()
-
-    def _tell_quiet(self) -> None:
-        quiet_s = self._capture.quiet_s
-        if self._settings.on_quiet is not None and quiet_s >= self._tell_at_s:
-            self._tell_at_s = quiet_s + _TELL_AGAIN_S
-            self._settings.on_quiet(self._capture.live_tail(), quiet_s)
-
-    def _look_for_repeats(self) -> None:
-        before, self._repeated = self._repeated, repeated_question(self._capture.live_tail())
-        # Twice in a row: a log that ends is no command that goes on asking.
-        self._found(self._repeated if self._repeated == before else "")
 
     def _look_for_question(self) -> None:
         question = question_at_end(self._capture.live_tail())
@@ -106,9 +100,9 @@ class CommandWatch:
         if not self._since or work_s - self._work_s > _BUSY_SHARE * waited_s:
             self._since, self._work_s = now, work_s
         elif waited_s >= self._settings.asks_s - self._settings.look_s:
-            self._found(question)
+            self._set_question(question)
 
-    def _found(self, question: str) -> None:
+    def _set_question(self, question: str) -> None:
         self.question = question
         if question:
             self._on_question()
@@ -125,16 +119,19 @@ def repeated_question(text: str) -> str:
     Whatever stands between, such as `Answer yes or no.`, is the same each time.
     """
     text = clean(text)
-    period = _period(text)
-    if not period or len(text) < _LEAST_REPEATS * period:
+    repeated = _REPEATED.match(text[::-1])
+    if repeated is None:
         return ""
-    lines = text[-2 * period :].split("\n")[1:] or _rotations(text[-period:])
+    # The longest that is repeated may itself be several turns: the first place where it begins
+    # again within itself tells.
+    period = (repeated[1] * 2).find(repeated[1], 1)
+    if "\n" in text[-period:]:
+        lines = text[-2 * period :].split("\n")[1:]
+    else:
+        # A turn of a loop that writes no line ends may have begun at any character of it.
+        turn = text[-period:]
+        lines = [turn[start:] + turn[:start] for start in range(min(period, _LONGEST))]
     return max(filter(None, map(_as_question, lines)), key=_likeness, default="")
-
-
-def _rotations(line: str) -> list[str]:
-    """What `line` may have begun as, if it is one turn of a loop that writes no line ends."""
-    return [line[start:] + line[:start] for start in range(min(len(line), _LONGEST))]
 
 
 def _likeness(question: str) -> tuple[bool, bool, int, str]:
@@ -147,22 +144,3 @@ def _as_question(line: str) -> str:
     if len(line) > _LONGEST or not line:
         return ""
     return line if _QUESTION.search(line) else ""
-
-
-def _period(text: str) -> int:
-    """After how many characters `text` repeats itself up to its end; 0 if it does not.
-
-    The end counts most: what was written before a loop began is passed over.
-    """
-    backwards = text[::-1]
-    borders = [0] * len(backwards)
-    best, length = 0, 0
-    for end in range(1, len(backwards)):
-        while length and backwards[end] != backwards[length]:
-            length = borders[length - 1]
-        length += backwards[end] == backwards[length]
-        borders[end] = length
-        period = end + 1 - length
-        if end + 1 >= _LEAST_REPEATS * period:
-            best = period
-    return best
