@@ -7,8 +7,9 @@ member `result`, and answers are unwrapped again.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
+from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import TextBlock
@@ -21,13 +22,8 @@ ValueCheck: TypeAlias = Callable[[Any], Sequence[str]]
 """What is wrong with a value, one line each; nothing where it fits."""
 
 _FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
-_NAMED_SCHEMAS = (
-    "properties",
-    "patternProperties",
-    "dependentSchemas",
-    "dependencies",
-    "$defs",
-    "definitions",
+_NAMED_SCHEMAS = frozenset(
+    ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
 )
 _VALUES = ("const", "enum", "default", "examples")
 
@@ -37,19 +33,21 @@ class CheckedValue:
     """A value that an answer holds. It fits if there are no `problems`."""
 
     value: Any
+    """The value."""
     problems: Sequence[str] = ()
+    """What is wrong with it, one line each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSchema:
-    """A schema and what checks values after it; make it with `answer_schema`.
-
-    `told` is what models and services see, the same object every time.
-    """
+    """A schema and what checks values after it; make it with `answer_schema`."""
 
     told: Mapping[str, Any]
+    """What models and services see, the same object every time."""
     is_wrapped: bool
+    """The value is the one member `result` of the object that they send."""
     check: ValueCheck
+    """What finds the problems of a value."""
 
     def look_at(self, value: Any) -> CheckedValue:
         """The value with all that is wrong with it."""
@@ -80,13 +78,10 @@ class AnswerSchema:
             return CheckedValue(None, [f"It is not JSON alone ({error})"])
         if self.is_wrapped and isinstance(value, Mapping) and list(value) == [MEMBER]:
             inner = self.look_at(value[MEMBER])
-            return inner if not inner.problems else self._bare(value, inner)
+            # The object itself may be what the schema asks for.
+            whole = self.look_at(value) if inner.problems else inner
+            return inner if whole.problems else whole
         return self.look_at(value)
-
-    def _bare(self, value: Any, inner: CheckedValue) -> CheckedValue:
-        """The object itself, if that is what the schema asks for, else what is wrong inside."""
-        bare = self.look_at(value)
-        return bare if not bare.problems else inner
 
 
 def answer_schema(schema: Mapping[str, Any], check: ValueCheck) -> AnswerSchema:
@@ -172,17 +167,16 @@ def _moved(schema: Any, to: str) -> Any:
         if word == "$ref" and isinstance(value, str) and (value == "#" or value[:2] == "#/"):
             moved[word] = to + value[1:]
         elif word in _NAMED_SCHEMAS and isinstance(value, Mapping):
-            moved[word] = {name: _moved_part(each, to) for name, each in value.items()}
+            moved[word] = {
+                name: each if _has_own_id(each) else _moved(each, to)
+                for name, each in value.items()
+            }
         else:
-            moved[word] = value if word in _VALUES else _moved_part(value, to)
+            is_as_it_is = word in _VALUES or _has_own_id(value)
+            moved[word] = value if is_as_it_is else _moved(value, to)
     return moved
 
 
-def _moved_part(schema: Any, to: str) -> Any:
-    # A schema with an id of its own is where its references start from.
-    return schema if isinstance(schema, Mapping) and "$id" in schema else _moved(schema, to)
-
-
-def refuse_constant(name: str) -> NoReturn:
-    """For `json.loads`: what Python takes for a number and JSON does not. Raises ValueError."""
-    raise ValueError(f"{name} is no JSON number")
+def _has_own_id(schema: Any) -> bool:
+    """Whether references in it start from itself."""
+    return isinstance(schema, Mapping) and "$id" in schema

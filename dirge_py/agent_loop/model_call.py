@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -39,7 +39,6 @@ from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
     CompactionBlock,
-    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -48,7 +47,7 @@ from dirge_py.types.messages import (
 OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
 """Given an answer and its end, the end to tell instead; its `message` replaces the answer."""
 
-_EVENTS_PER_BREATH = 256
+EVENTS_PER_BREATH = 256
 
 _logger = logging.getLogger(__name__)
 
@@ -84,31 +83,27 @@ class _Call:
     is_whole: bool = False
 
     def block(self) -> ToolCallBlock:
-        return ToolCallBlock(id=self.id, name=self.name, arguments=self._parsed())
-
-    def _parsed(self) -> Any:
-        if self.arguments is not None:
-            return self.arguments
-        return parsed_arguments("".join(self.pieces))
-
-
-@dataclass(slots=True)
-class _Compaction:
-    whole: CompactionBlock
-
-    def block(self) -> CompactionBlock:
-        return self.whole
+        arguments = self.arguments
+        if arguments is None:
+            arguments = parsed_arguments("".join(self.pieces))
+        return ToolCallBlock(id=self.id, name=self.name, arguments=arguments)
 
 
 class Assembler:
-    """Blocks under construction. `feed` takes deltas and yields what sinks should hear.
+    """Blocks under construction. `feed` takes events and yields what sinks should hear.
+
+    `model` is who answers, as far as the stream has said. A retry begins anew.
 
     A new kind closes the open text or thinking block, so text, thinking, text gives three. Calls
     may interleave; they are told apart by key, or by id where a service uses a key twice.
     """
 
-    def __init__(self) -> None:
-        self._parts: list[_Text | _Thinking | _Call | _Compaction] = []
+    def __init__(self, model: str = "") -> None:
+        self.model = model
+        self._clear()
+
+    def _clear(self) -> None:
+        self._parts: list[_Text | _Thinking | _Call | CompactionBlock] = []
         self._open: _Text | _Thinking | None = None
         self._calls: dict[str, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -127,19 +122,28 @@ class Assembler:
                 yield from self._end_call(event)
             case CompactionDone():
                 yield from self._close_open()
-                self._parts.append(_Compaction(CompactionBlock(data=event.data, text=event.text)))
+                self._parts.append(CompactionBlock(data=event.data, text=event.text))
+            case StreamStart(model, stand_in):
+                self.model = stand_in or self.model or model
+            case StreamRetry():
+                self._clear()
 
     def close(self) -> Iterator[MessageUpdate]:
         """End whatever is open: the answer is over."""
         yield from self._close_open()
         for part in self._parts:
             if isinstance(part, _Call) and not part.is_whole:
-                yield from self._close_call(part)
+                part.is_whole = True
+                yield _call_update("toolcall_end", part)
 
     def blocks(self, *, with_calls: bool = True) -> tuple[AssistantBlock, ...]:
         """What was said so far, without empty blocks."""
-        parts = (part.block() for part in self._parts if with_calls or not isinstance(part, _Call))
-        return tuple(block for block in parts if _says_something(block))
+        blocks = (
+            part if isinstance(part, CompactionBlock) else part.block()
+            for part in self._parts
+            if with_calls or not isinstance(part, _Call)
+        )
+        return tuple(block for block in blocks if _says_something(block))
 
     def _grow(self, kind: type[_Text | _Thinking], text: str) -> Iterator[MessageUpdate]:
         if not text:
@@ -182,11 +186,7 @@ class Assembler:
         return MessageUpdate(phase=phase, index=len(self._parts) - 1, delta=delta, text=text)
 
     def _grow_call(self, delta: ToolCallDelta) -> Iterator[MessageUpdate]:
-        call = self._known(delta)
-        if call is None:
-            yield from self._close_open()
-            call = self._new_call(delta)
-            yield _call_update("toolcall_start", call)
+        call = yield from self._call_of(delta)
         if call.is_whole:
             return
         call.id, call.name = call.id or delta.id, call.name or delta.name
@@ -196,17 +196,26 @@ class Assembler:
             yield _call_update("toolcall_delta", call, delta=delta.arguments)
 
     def _end_call(self, end: ToolCallEnd) -> Iterator[MessageUpdate]:
-        call = self._known(end)
-        if call is None:
-            yield from self._close_open()
-            call = self._new_call(end)
-            yield _call_update("toolcall_start", call)
+        call = yield from self._call_of(end)
         call.id, call.name = end.id or call.id, end.name or call.name
         self._by_id[call.id] = call
         if end.arguments is not None:
             call.arguments = parsed_arguments(end.arguments)
         if not call.is_whole:
-            yield from self._close_call(call)
+            call.is_whole = True
+            yield _call_update("toolcall_end", call)
+
+    def _call_of(self, event: ToolCallDelta | ToolCallEnd) -> Generator[MessageUpdate, None, _Call]:
+        """The call that the event belongs to, begun if it is not known yet."""
+        call = self._known(event)
+        if call is None:
+            yield from self._close_open()
+            call = _Call(index=len(self._parts), key=event.key, id=event.id, name=event.name)
+            self._parts.append(call)
+            self._calls[event.key] = call
+            self._by_id[call.id] = call
+            yield _call_update("toolcall_start", call)
+        return call
 
     def _known(self, event: ToolCallDelta | ToolCallEnd) -> _Call | None:
         call = self._calls.get(event.key)
@@ -219,17 +228,6 @@ class Assembler:
         # Another call may have its key by now, or it another id.
         is_current = known is not None and self._calls.get(known.key) is known
         return known if known is not None and is_current and known.id == event.id else None
-
-    def _new_call(self, event: ToolCallDelta | ToolCallEnd) -> _Call:
-        call = _Call(index=len(self._parts), key=event.key, id=event.id, name=event.name)
-        self._parts.append(call)
-        self._calls[event.key] = call
-        self._by_id[call.id] = call
-        return call
-
-    def _close_call(self, call: _Call) -> Iterator[MessageUpdate]:
-        call.is_whole = True
-        yield _call_update("toolcall_end", call)
 
 
 def _call_update(phase: Phase, call: _Call, *, delta: str = "") -> MessageUpdate:
@@ -298,7 +296,8 @@ async def complete(
         raise _stopped()
     try:
         async with asyncio.timeout(timeout_s) as limit:
-            return await until_aborted(_ask_once(stream_fn, context, options, signal), signal)
+            answer = _answer(stream_fn, context, options, signal)
+            return await until_aborted(answer, signal)
     except Aborted:
         raise _stopped() from None
     except (ProviderError, StopRun):
@@ -310,55 +309,46 @@ async def complete(
         raise ProviderError(f"The model could not be asked: {error!r}") from error
 
 
-async def _ask_once(
+async def _answer(
     stream_fn: StreamFn, context: LlmContext, options: StreamOptions, signal: AbortSignal
 ) -> AssistantMessage:
     if signal.aborted:  # between the making of this task and its first step
         raise _stopped()
+    assembler = Assembler(options.model)
     async with closing(stream_fn(context, options, signal)) as stream:
-        return await _read_to_end(stream, options.model)
-
-
-async def _read_to_end(stream: AsyncIterator[StreamEvent], model: str) -> AssistantMessage:
-    assembler = Assembler()
-    heard = 0
-    async for event in stream:
-        match event:
-            case StreamStart(name, stand_in):
-                model = stand_in or model or name
-            case StreamRetry():
-                assembler = Assembler()
-            case StreamError(error):
-                raise error
-            case StreamDone():
-                return _finished_message(event, assembler, model)
-            case _:
-                for _ in assembler.feed(event):
-                    pass
-        heard += 1
-        if heard % _EVENTS_PER_BREATH == 0:
-            # A burst that never waits would outlive every time limit.
-            await asyncio.sleep(0)
+        heard = 0
+        async for event in stream:
+            match event:
+                case StreamError(error):
+                    raise error
+                case StreamDone():
+                    return finished_message(event, assembler, lambda: os.urandom(8).hex())
+            for _ in assembler.feed(event):
+                pass
+            heard += 1
+            if heard % EVENTS_PER_BREATH == 0:
+                # A burst that never waits would outlive every time limit.
+                await asyncio.sleep(0)
     # Half a summary or verdict must not pass for a whole one.
     raise ProviderError("The answer broke off before its end.", kind="network", phase="stream")
 
 
-def _finished_message(done: StreamDone, assembler: Assembler, model: str) -> AssistantMessage:
+def finished_message(
+    done: StreamDone, assembler: Assembler, new_id: Callable[[], str]
+) -> AssistantMessage:
+    """The message of a whole answer, with calls under ids of their own."""
     message = done.message or AssistantMessage(content=assembler.blocks())
     whole = replace(
         message,
-        content=finished_blocks(message.content, lambda: os.urandom(8).hex()),
-        model=message.model or model,
+        content=finished_blocks(message.content, new_id),
+        stop_reason=done.stop_reason,
+        model=message.model or assembler.model,
         usage=done.usage or message.usage,
     )
-    return replace(whole, stop_reason=_stop_reason(done.stop_reason, has_calls=bool(whole.calls)))
-
-
-def _stop_reason(told: StopReason, *, has_calls: bool) -> StopReason:
-    """As in a run: services differ in what they call an answer that ends in calls."""
-    if told in ("stop", "toolUse"):
-        return "toolUse" if has_calls else "stop"
-    return told
+    if whole.stop_reason not in ("stop", "toolUse"):
+        return whole
+    # Services differ in what they call an answer that ends in calls.
+    return replace(whole, stop_reason="toolUse" if whole.calls else "stop")
 
 
 def _stopped() -> ProviderError:
@@ -375,31 +365,25 @@ def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
-        assembler, model = Assembler(), options.model
+        assembler = Assembler(options.model)
         # The loop takes a stream that just ends for a whole answer.
         end: StreamDone | StreamError = StreamDone()
         async with closing(inner(context, options, signal)) as events:
             async for event in events:
-                match event:
-                    case StreamDone() | StreamError():
-                        end = event
-                        break
-                    case StreamRetry():
-                        assembler = Assembler()
-                    case StreamStart(name, stand_in):
-                        model = stand_in or model or name
-                    case _:
-                        for _ in assembler.feed(event):
-                            pass
+                if isinstance(event, StreamDone | StreamError):
+                    end = event
+                    break
+                for _ in assembler.feed(event):
+                    pass
                 yield event
         if isinstance(end, StreamDone):
-            end = await look(_answer_at_end(end, assembler, model), end)
+            answer = end.message or AssistantMessage(
+                content=assembler.blocks(),
+                stop_reason=end.stop_reason,
+                model=assembler.model,
+                usage=end.usage,
+            )
+            end = await look(answer, end)
         yield end
 
     return stream
-
-
-def _answer_at_end(done: StreamDone, assembler: Assembler, model: str) -> AssistantMessage:
-    return done.message or AssistantMessage(
-        content=assembler.blocks(), stop_reason=done.stop_reason, model=model, usage=done.usage
-    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dirge_py.agent_loop.argument_schema import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
-from dirge_py.agent_loop.model_call import Assembler, finished_blocks
+from dirge_py.agent_loop.model_call import EVENTS_PER_BREATH, Assembler, finished_message
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.types.errors import ProviderError
@@ -24,9 +24,8 @@ from dirge_py.types.llm import (
     ToolSpec,
     closing,
 )
-from dirge_py.types.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock
 
-_EVENTS_PER_BREATH = 256
 _UNCHECKED = "the run was stopped before its check finished"
 
 _logger = logging.getLogger(__name__)
@@ -104,14 +103,13 @@ class _Answer:
 
     def __init__(self, run: RunState) -> None:
         self._run = run
-        self._assembler = Assembler()
+        self._assembler = Assembler(run.model)
         self._held: list[MessageUpdate] = []
         self._is_told = False
         self._is_over = False
         self._done: StreamDone | None = None
         self._error: ProviderError | None = None
         self._checked: AssistantMessage | None = None
-        self._model = run.model
         self._role = run.role
 
     async def consume(self, context: LlmContext) -> None:
@@ -138,41 +136,35 @@ class _Answer:
             async for event in events:
                 if self._is_over or self._run.signal.aborted:
                     return
-                self._take(event)
+                self._on_event(event)
                 if isinstance(event, StreamDone | StreamError):
                     return
                 heard += 1
-                if heard % _EVENTS_PER_BREATH == 0:
+                if heard % EVENTS_PER_BREATH == 0:
                     # A burst that never waits would keep the event loop from the keyboard.
                     await asyncio.sleep(0)
 
-    def _take(self, event: StreamEvent) -> None:
+    def _on_event(self, event: StreamEvent) -> None:
         match event:
-            case StreamStart(model, stand_in):
-                self._model = stand_in or self._model or model
-                self._role = "fallback" if stand_in else self._role
             case StreamDone():
                 self._done = event
             case StreamError(error):
                 self._error = error
             case StreamRetry():
-                self._begin_again(event)
-            case _:
-                for update in self._assembler.feed(event):
-                    self._tell(update)
+                self._held.clear()
+                self._run.emit(
+                    RetryNotice(attempt=event.attempt, delay_ms=event.delay_ms, error=event.error)
+                )
+            case StreamStart(stand_in=stand_in) if stand_in:
+                self._role = "fallback"
+        for update in self._assembler.feed(event):
+            self._emit_update(update)
 
-    def _begin_again(self, retry: StreamRetry) -> None:
-        self._assembler = Assembler()
-        self._held.clear()
-        self._run.emit(
-            RetryNotice(attempt=retry.attempt, delay_ms=retry.delay_ms, error=retry.error)
-        )
-
-    def _tell(self, update: MessageUpdate) -> None:
+    def _emit_update(self, update: MessageUpdate) -> None:
         if not self._is_told and update.phase.startswith("toolcall"):
             self._held.append(update)
             return
-        self._begin(AssistantMessage(model=self._model))
+        self._begin(AssistantMessage(model=self._assembler.model))
         self._run.emit(update)
 
     def _begin(self, message: AssistantMessage) -> None:
@@ -206,9 +198,9 @@ class _Answer:
         if message.stop_reason in ("error", "aborted"):
             self._held.clear()
         for update in self._assembler.close():
-            self._tell(update)
+            self._emit_update(update)
         if self._held:
-            self._begin(AssistantMessage(model=self._model))
+            self._begin(AssistantMessage(model=self._assembler.model))
         self._begin(message)
         self._run.message, self._run.error = message, self._error
         self._run.record(message)
@@ -232,16 +224,7 @@ class _Answer:
         if self._is_broken_off:
             return self._broken_off()
         done = self._done or StreamDone()
-        message = done.message or AssistantMessage(content=self._assembler.blocks())
-        content = finished_blocks(message.content, self._run.config.new_id)
-        has_calls = any(isinstance(block, ToolCallBlock) for block in content)
-        whole = replace(
-            message,
-            content=content,
-            stop_reason=_stop_reason(done.stop_reason, has_calls),
-            model=message.model or self._model,
-            usage=done.usage or message.usage,
-        )
+        whole = finished_message(done, self._assembler, self._run.config.new_id)
         config = self._run.config
         if not config.scavenge or whole.stop_reason != "stop":
             return whole
@@ -257,14 +240,5 @@ class _Answer:
             stop_reason="aborted" if is_aborted else "error",
             error_message=text,
             error_kind="aborted" if is_aborted or error is None else error.kind,
-            model=self._model,
+            model=self._assembler.model,
         )
-
-
-def _stop_reason(told: StopReason, has_calls: bool) -> StopReason:
-    """The reason, mended where a service calls the same thing by another name."""
-    if told == "stop" and has_calls:
-        return "toolUse"
-    if told == "toolUse" and not has_calls:
-        return "stop"
-    return told

@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.agent_loop.signature import signature
-from dirge_py.agent_loop.tool_calls import prepare_call
+from dirge_py.agent_loop.tool_calls import prepare_call, signature
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from dirge_py.types.tools import LoopTool, ToolValidator, changes_something

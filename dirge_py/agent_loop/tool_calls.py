@@ -2,7 +2,7 @@
 
 `prepare_call` leads from a call as the model wrote it to one that can run, or to the words why it
 cannot. Arguments that broke off are closed where that is possible. The results here are for calls
-that failed, were answered by a hook, or never ran.
+that failed, were answered by a hook, or never ran. `signature` says which calls are the same.
 """
 
 import json
@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from dirge_py.agent_loop.argument_repair import RepairedArguments, UnknownProperty, repair_arguments
 from dirge_py.agent_loop.argument_schema import (
@@ -135,7 +135,12 @@ def prepare_call(
         return _fitted(call, tool, validate, mend=mend)
     call = replace(call, repairs=(CLOSED,) if mend else ())
     if parsed.state == "broken":
-        return replace(call, problem="truncated", problem_text=_broken(call.name, parsed))
+        text = (
+            f"The arguments of this `{call.name}` call are no whole JSON ({parsed.reason}), cut "
+            f"off or malformed, so it did not run. {_AGAIN}\n"
+            f"Got: {cut_json(parsed.value, _PREVIEW_BYTES)}"
+        )
+        return replace(call, problem="truncated", problem_text=text)
     return _closed(call, tool, validate)
 
 
@@ -179,21 +184,16 @@ def _fitted(
         )
     except Exception as error:
         return _invalid(replace(call, arguments=arguments), tool, error)
-    meant = _essential_properties(tool, repaired)
-    if meant:
-        return _refused(replace(call, arguments=arguments), meant)
-    return _repaired(call, repaired)
-
-
-def _repaired(call: ToolCall, repaired: RepairedArguments) -> ToolCall:
-    if not repaired.kinds:
-        return replace(call, arguments=repaired.arguments, notes=(*call.notes, *repaired.notes))
-    _logger.info(
-        "repaired the arguments of %s (%s): %s",
-        call.name,
-        ", ".join(repaired.kinds),
-        cut_json(call.written, _LOGGED_BYTES),
-    )
+    essential = _essential_properties(tool, repaired)
+    if essential:
+        return _refused(replace(call, arguments=arguments), essential)
+    if repaired.kinds:
+        _logger.info(
+            "repaired the arguments of %s (%s): %s",
+            call.name,
+            ", ".join(repaired.kinds),
+            cut_json(call.written, _LOGGED_BYTES),
+        )
     return replace(
         call,
         arguments=repaired.arguments,
@@ -238,35 +238,29 @@ def _invalid(call: ToolCall, tool: LoopTool, error: Exception) -> ToolCall:
     return replace(call, problem="invalid_arguments", problem_text=text)
 
 
-def _broken(name: str, parsed: ParsedArguments) -> str:
-    preview = cut_json(parsed.value, _PREVIEW_BYTES)
-    return (
-        f"The arguments of this `{name}` call are no whole JSON ({parsed.reason}), cut off or "
-        f"malformed, so it did not run. {_AGAIN}\nGot: {preview}"
-    )
-
-
 def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequence[UnknownProperty]:
     """What was left out of a call that does more than read, and could have been its point."""
     if not repaired.dropped or claims_only(tool, repaired.arguments, _READING):
         return ()
     takes_labels = claims_only(tool, repaired.arguments, _SAYS_ALL)
     return [
-        one for one in repaired.dropped if not (one.is_reason or (one.is_label and takes_labels))
+        extra
+        for extra in repaired.dropped
+        if not (extra.is_reason or (extra.is_label and takes_labels))
     ]
 
 
 def _refused(call: ToolCall, meant: Sequence[UnknownProperty]) -> ToolCall:
     """The call refused for properties that its tool does not have: they may have been its point."""
-    told = [
-        f"`{call.name}` has no property `{readable_path(one.path)}`. "
-        f"Its properties: {', '.join(f'`{name}`' for name in one.known)}."
-        for one in meant[:_MOST_NAMED]
+    problems = [
+        f"`{call.name}` has no property `{readable_path(extra.path)}`. "
+        f"Its properties: {', '.join(f'`{name}`' for name in extra.known)}."
+        for extra in meant[:_MOST_NAMED]
     ]
-    _logger.info("refused %s: %s", call.name, " ".join(told))
+    _logger.info("refused %s: %s", call.name, " ".join(problems))
     text = (
-        f"{' '.join(dict.fromkeys(told))} Nothing was run and nothing was changed: without it the "
-        "call might do something else than you mean. Use the properties that exist, or leave "
+        f"{' '.join(dict.fromkeys(problems))} Nothing was run and nothing was changed: without it "
+        "the call might do something else than you mean. Use the properties that exist, or leave "
         "it out if the call is correct without it."
     )
     return replace(call, problem="invalid_arguments", problem_text=text)
@@ -317,7 +311,8 @@ def close_json(raw: str) -> Any:
         elif mark in "}]" and (not open_ends or open_ends.pop() != mark):
             return None
     if is_in_string:
-        text = _without_half_escape(text) + '"'
+        half = _HALF_ESCAPE.search(text)
+        text = (text if half is None else text[: half.start(1)]) + '"'
     else:
         text = text.rstrip().removesuffix(",").rstrip()
         text += " null" if text.endswith(":") else ""
@@ -328,16 +323,12 @@ def close_json(raw: str) -> Any:
 
 
 def _loaded(text: str) -> Any:
-    return json.loads(text, strict=False, parse_constant=_refuse)
+    return json.loads(text, strict=False, parse_constant=refuse_constant)
 
 
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
-
-
-def _without_half_escape(text: str) -> str:
-    half = _HALF_ESCAPE.search(text)
-    return text if half is None else text[: half.start(1)]
+def refuse_constant(name: str) -> NoReturn:
+    """For `json.loads`: what Python takes for a number and JSON does not. Raises ValueError."""
+    raise ValueError(f"{name} is no JSON number")
 
 
 def error_result(error: Exception) -> LoopToolResult:
@@ -395,3 +386,27 @@ def with_outcome(result: LoopToolResult) -> LoopToolResult:
 
 def _failed(text: str, details: Mapping[str, Any]) -> LoopToolResult:
     return LoopToolResult(content=(TextBlock(text),), details=details, is_error=True)
+
+
+def signature(name: str, arguments: Any) -> str:
+    """The name, NUL, and the arguments as canonical JSON: equal for calls that ask the same."""
+    return f"{name}\0{canonical_json(arguments)}"
+
+
+def canonical_json(value: Any) -> str:
+    """Compact JSON with keys sorted at every depth and `1.0` written as `1`.
+
+    A value that JSON has no form for equals only itself.
+    """
+    try:
+        return json.dumps(_with_integers(value), sort_keys=True, separators=(",", ":"))
+    except Exception:
+        return json.dumps(object.__repr__(value))
+
+
+def _with_integers(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _with_integers(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_integers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,13 +1,16 @@
 """The storm breaker: calls that repeat without progress. Reflect, then pivot, then rest."""
 
+import hashlib
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dirge_py.agent_loop.signature import result_digest, short_signature, signature
+from dirge_py.agent_loop.tool_calls import signature
 from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import Hooks, StopRun, ToolOverride, TurnInfo
-from dirge_py.types.messages import Message, UserMessage
+from dirge_py.types.messages import Message, TextBlock, UserMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
@@ -17,6 +20,14 @@ POLLERS = frozenset({"bash_output", "task_status", "task_output"})
 _PERSONAL = frozenset({"user", "steering", "follow_up"})
 _AFTER_TIMEOUT = 2
 _SHOWN_CHARS = 120
+_LONGEST_SIGNATURE = 400
+_LONGEST_NORMALIZED = 64 * 1024
+_UNSTABLE = re.compile(
+    r"\x1b\[[0-9;?]*[A-Za-z]"  # colours and cursor movements
+    r"|\b0x[0-9a-fA-F]{6,16}\b"  # addresses
+    r"|\b\d+(?:\.\d+)?\s?(?:ms|µs|us|ns)\b"  # how long something took
+    r"|\b\d+\.\d+\s?s(?:ec(?:onds?)?)?\b"
+)
 
 _PIVOT = """\
 Not run: you made the same call before, and what it gives has not changed. Stop and think first:
@@ -353,3 +364,26 @@ def _shown(name: str, whole: str) -> str:
 
 def _times(count: int) -> str:
     return {1: "once before", 2: "twice before"}.get(count, f"{count} times before")
+
+
+def short_signature(whole: str) -> str:
+    """A signature as results carry it: long arguments stand as their SHA-256."""
+    if len(whole) <= _LONGEST_SIGNATURE:
+        return whole
+    name, _, arguments = whole.partition("\0")
+    return f"{name}\0sha256:{hashlib.sha256(arguments.encode()).hexdigest()}"
+
+
+def result_digest(result: LoopToolResult) -> str:
+    """A hash of what a result says: equal where nothing new was learned.
+
+    Colours, addresses, durations and blanks at line ends, which differ from run to run, are left
+    out; in a very long result they count.
+    """
+    text = result.text
+    if len(text) <= _LONGEST_NORMALIZED:
+        text = _UNSTABLE.sub("", text)
+    lines = [line.rstrip() for line in text.splitlines()]
+    assets = [block.asset_id for block in result.content if not isinstance(block, TextBlock)]
+    said = json.dumps([result.is_error, result.details.get("outcome"), lines, assets], default=str)
+    return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema, refuse_constant
+from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema
+from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.tools.schema import schema_fault, value_problems
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.outcomes import Done, Outcome

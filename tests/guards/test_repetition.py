@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Context, LoopConfig, StopRun, ToolOverride, TurnInfo, compose
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.guards.repetition import StormBreaker
+from dirge_py.agent_loop.tool_calls import signature
+from dirge_py.guards.repetition import StormBreaker, result_digest, short_signature
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.messages import AssistantMessage, ToolResultMessage
+from dirge_py.types.messages import AssistantMessage, ImageBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
-from dirge_py.types.tools import Claim, ShellCommand, ToolCall, text_result
+from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, ToolCall, text_result
 from tests.agent_loop.kit import Tool, boom, ran
 from tests.security.sizes import size
 
@@ -565,3 +566,43 @@ def test_every_id_is_answered_once_and_one_call_for_ever_ends(script, for_ever, 
         m.tool_call_id for m in run.new if isinstance(m, ToolResultMessage)
     )
     assert len(model.seen) <= len(script) + threshold + 2
+
+
+def test_long_arguments_are_carried_as_a_hash():
+    short, long = signature("write", {"a": 1}), signature("write", {"a": "x" * 5000})
+    assert short_signature(short) == short
+    assert short_signature(long).startswith("write\0sha256:")
+    assert len(short_signature(long)) < 100
+    assert short_signature(long) != short_signature(signature("write", {"a": "y" * 5000}))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1 failed in 0.03s  \r\nx", "1 failed in 1.74s\nx"),
+        ("took 12 ms", "took 9 ms"),
+        ("<A object at 0x7f3a2b4c5d60>", "<A object at 0x7f3a2b4c0000>"),
+        ("\x1b[31mred\x1b[0m", "red"),
+    ],
+)
+def test_what_differs_from_run_to_run_is_no_news(one, other):
+    assert result_digest(text_result(one)) == result_digest(text_result(other))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        text_result("2 failed"),
+        text_result("1 failed", outcome="failed_command"),
+        text_result("1 failed", outcome="error", is_error=True),
+        LoopToolResult(content=(ImageBlock(asset_id="a", media_type="image/png"),)),
+    ],
+)
+def test_another_text_outcome_or_picture_is_news(other):
+    assert result_digest(text_result("1 failed")) != result_digest(other)
+
+
+def test_a_very_long_result_is_compared_as_it_is():
+    said = [f"{'line' * 20_000}\n1 failed in {seconds}s" for seconds in (0.1, 0.1, 0.2)]
+    first, same, other = [result_digest(text_result(text)) for text in said]
+    assert first == same != other
