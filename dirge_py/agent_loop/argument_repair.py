@@ -27,6 +27,7 @@ from dirge_py.lib.schemas import (
     type_of,
     types_at,
 )
+from dirge_py.lib.shell_lexer import word_set
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
@@ -35,35 +36,32 @@ ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
 TOGETHER = "x-together"
 
 _ALIASES = (
-    {"path", "file_path", "file", "filename", "file_name", "dir", "directory", "folder"},
-    {"command", "cmd", "command_line", "shell_command"},
-    {"content", "contents", "text", "file_text"},
-    {"old_text", "old_string", "old_str"},
-    {"new_text", "new_string", "new_str"},
-    {"pattern", "query", "regex", "search"},
-    {"url", "uri", "link", "href"},
+    "path file_path file filename file_name dir directory folder",
+    "command cmd command_line shell_command",
+    "content contents text file_text",
+    "old_text old_string old_str",
+    "new_text new_string new_str",
+    "pattern query regex search",
+    "url uri link href",
 )
 """Names that mean the same to models. Compared without case and underscores."""
 
-_REASONS = frozenset(
-    {"explanation", "reason", "reasoning", "rationale", "justification", "why", "thought"}
-    | {"thoughts", "thinking", "intent", "purpose", "goal", "activeform"}
-    | {"toolcallid", "tooluseid", "callid"}
+_REASONS = word_set(
+    "explanation reason reasoning rationale justification why thought thoughts thinking intent "
+    "purpose goal activeform toolcallid tooluseid callid"
 )
 """Properties that say why a call is made, or number it: no tool could act on them."""
 
-_LABELS = frozenset({"description", "title", "summary", "instruction", "instructions"})
+_LABELS = word_set("description title summary instruction instructions")
 """Properties that name a call for whoever watches. A record or a list item has them as content, so
 they count as labels only beside a command or a change of files, which says all of itself."""
 
-_WRAPPERS = frozenset(
-    ("arguments", "args", "parameters", "params", "input", "tool_input", "tool_args", "kwargs")
-)
-_NAMES = frozenset(("name", "tool", "tool_name", "type"))
+_WRAPPERS = word_set("arguments args parameters params input tool_input tool_args kwargs")
+_NAMES = word_set("name tool tool_name type")
 _INTEGER = re.compile(r"[+-]?\d{1,300}")
 _NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d+)?([eE][+-]?\d{1,3})?")
-_PATH_NAMES = frozenset(("path", "file_path", "filename", "paths", "dir"))
-_PATH_FORMATS = frozenset(("path", "absolute_path", "relative_path"))
+_PATH_NAMES = word_set("path file_path filename paths dir")
+_PATH_FORMATS = word_set("path absolute_path relative_path")
 _LINK = re.compile(r"\[([^\[\]]+)\]\(https?://([^()\s]+)\)")
 _ANY_ITEM = -1
 _DEEPEST = 6
@@ -96,15 +94,16 @@ class UnknownProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairedArguments:
-    """Arguments that fit, what was done to them, and what the model should know of it.
-
-    `dropped` are the properties that were left out because the tool does not have them.
-    """
+    """Arguments that fit, and what was done to them."""
 
     arguments: Mapping[str, Any]
+    """The arguments to use."""
     kinds: tuple[str, ...] = ()
+    """The kinds of repairs that were made."""
     notes: tuple[str, ...] = ()
+    """What the model should know of it."""
     dropped: tuple[UnknownProperty, ...] = ()
+    """The properties that were left out because the tool does not have them."""
 
 
 def repair_arguments(
@@ -118,35 +117,35 @@ def repair_arguments(
 ) -> RepairedArguments:
     """Arguments that `validate` accepts.
 
-    Accepted arguments are only touched up: see `touch_up`. Others are mended in one pass and
-    validated once more. `reshape` is applied again to what was found inside a wrapper.
+    Accepted arguments are only adjusted: see `adjust_arguments`. Others are repaired in one pass
+    and validated once more. `reshape` is applied again to what was found inside a wrapper.
 
     Raises:
-        ValueError: they do not fit, and could not be mended.
+        ValueError: they do not fit, and could not be repaired.
     """
     try:
         valid = validate(arguments)
     except ValueError as error:
         problems = error.problems if isinstance(error, InvalidArguments) else ()
-        mender = _Repairer(tool, schema, problems, keep_nulls=keep_nulls)
-        mended = mender.mended(arguments, reshape)
-        if not mender.kinds:
+        repairer = _Repairer(tool, schema, problems, keep_nulls=keep_nulls)
+        arguments = repairer.repaired(arguments, reshape)
+        if not repairer.kinds:
             raise
-        valid = validate(mended)
+        valid = validate(arguments)
     else:
-        mended, mender = arguments, _Repairer(tool, schema, ())
-    kinds, notes = list(mender.kinds), list(mender.notes)
-    touched = adjust_arguments(tool, schema, mended)
-    if touched is not None:
+        repairer = _Repairer(tool, schema, ())
+    kinds, notes = list(repairer.kinds), list(repairer.notes)
+    adjusted = adjust_arguments(tool, schema, arguments)
+    if adjusted is not None:
         try:
-            valid = validate(touched.arguments)
+            valid = validate(adjusted.arguments)
         except ValueError:
             pass  # without it they were valid
         else:
-            kinds += touched.kinds
-            notes += touched.notes
+            kinds += adjusted.kinds
+            notes += adjusted.notes
     return RepairedArguments(
-        arguments=valid, kinds=tuple(kinds), notes=tuple(notes), dropped=tuple(mender.dropped)
+        arguments=valid, kinds=tuple(kinds), notes=tuple(notes), dropped=tuple(repairer.dropped)
     )
 
 
@@ -171,7 +170,7 @@ class _Repairer:
         self._is_all_suspect = not problems
         self._keep_nulls = keep_nulls
 
-    def mended(self, arguments: Any, reshape: Callable[[Any], Any]) -> Any:
+    def repaired(self, arguments: Any, reshape: Callable[[Any], Any]) -> Any:
         inner = unwrap_arguments(self._tool, self._root, arguments)
         if inner is not None:
             self._count("unwrapped_arguments")
@@ -189,7 +188,7 @@ class _Repairer:
         return self._is_all_suspect or path in self._wrong
 
     def _holds_wrong(self, path: Path) -> bool:
-        """Whether there is anything to mend at or below `path`."""
+        """Whether there is anything to repair at or below `path`."""
         return self._is_all_suspect or any(each[: len(path)] == path for each in self._wrong)
 
     def _value(self, value: Any, schema: Any, path: Path) -> Any:
@@ -201,8 +200,10 @@ class _Repairer:
         if changed is not None:
             self._count(changed.kind)
             value = changed.value
-        elif not _is_combined(schema, self._root):
-            return self._inside(value, schema, path)
+        else:
+            plain = resolved(schema, self._root)
+            if not (plain.get("anyOf") or plain.get("oneOf")):
+                return self._inside(value, schema, path)
         # Nobody looked inside yet, so everything there may be wrong.
         before, self._is_all_suspect = self._is_all_suspect, True
         value = self._inside(value, schema, path)
@@ -236,7 +237,7 @@ class _Repairer:
         meant: dict[str, list[str]] = {}
         for name in value:
             if name not in properties:
-                same = [each for each in free if _mean_the_same(name, each)]
+                same = [each for each in free if _meaning(name) == _meaning(each)]
                 if len(same) == 1:
                     meant.setdefault(same[0], []).append(name)
         names = {
@@ -274,18 +275,21 @@ class _Repairer:
         if not properties:
             return value
         free = [name for name in properties if name not in value]
-        found = [
+        unknown = [
             UnknownProperty(path=(*path, name), value=each, known=tuple(properties))
             for name, each in value.items()
             if name not in properties
         ]
-        extras = [one for one in found if self._may_go(one, schema, free)]
+        extras = [extra for extra in unknown if self._may_go(extra, schema, free)]
         if extras:
             self._count("extra_stripped")
-            names = [str(one.path[-1]) for one in extras]
-            self.notes.append(_ignored(self._tool, names, properties))
+            ignored = ", ".join(f"`{extra.path[-1]}`" for extra in extras)
+            known = ", ".join(f"`{name}`" for name in properties)
+            self.notes.append(
+                f"`{self._tool}`: ignored {ignored}, which it does not have. It has: {known}."
+            )
             self.dropped += extras
-        gone = {one.path[-1] for one in extras}
+        gone = {extra.path[-1] for extra in extras}
         return {name: each for name, each in value.items() if name not in gone}
 
     def _may_go(self, extra: UnknownProperty, schema: Any, free: list[str]) -> bool:
@@ -299,27 +303,16 @@ class _Repairer:
         return nearest(str(extra.path[-1]), free) is None
 
 
-def _is_combined(schema: Any, root: Schema) -> bool:
-    schema = resolved(schema, root)
-    return bool(schema.get("anyOf") or schema.get("oneOf"))
-
-
 def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def _mean_the_same(given: str, wanted: str) -> bool:
-    if _plain(given) == _plain(wanted):
-        return True
-    return any(
-        {_plain(given), _plain(wanted)} <= {_plain(name) for name in group} for group in _ALIASES
-    )
+_GROUP_OF = {_plain(name): names for names in _ALIASES for name in names.split()}
 
 
-def _ignored(tool: str, names: list[str], properties: Mapping[str, Any]) -> str:
-    ignored = ", ".join(f"`{name}`" for name in names)
-    known = ", ".join(f"`{name}`" for name in properties)
-    return f"`{tool}`: ignored {ignored}, which it does not have. It has: {known}."
+def _meaning(name: str) -> str:
+    """Equal for names that mean the same to models."""
+    return _GROUP_OF.get(_plain(name), _plain(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,13 +396,6 @@ def _scalar(text: str, wanted: frozenset[str]) -> bool | int | float | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdjustedArguments:
-    arguments: Mapping[str, Any]
-    kinds: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Adjustments:
     """Where the paths are that a schema asks for, and which properties belong together."""
@@ -420,8 +406,8 @@ class _Adjustments:
 
 def adjust_arguments(
     tool: str, schema: Schema, arguments: Mapping[str, Any]
-) -> AdjustedArguments | None:
-    """The arguments with what is said above put right; None if there is nothing to do.
+) -> RepairedArguments | None:
+    """The arguments with links in paths unwrapped and halves of pairs added; None if as before.
 
     Only a degenerate link is unwrapped, `[a/b.py](http://a/b.py)`: one that says its own target.
     """
@@ -432,35 +418,42 @@ def adjust_arguments(
     kinds = () if changed is arguments else ("md_link_unwrapped",)
     notes = []
     for entry in plan.together:
-        missing = _missing_half(entry, changed)
+        names, defaults = entry["requires"], entry["defaults"]
+        given = [name for name in names if changed.get(name) is not None]
+        missing = {
+            name: defaults[name]
+            for name in names
+            if given and name not in given and defaults.get(name) is not None
+        }
         if missing:
-            notes.append(_defaulted(tool, entry["requires"], missing))
             changed = {**changed, **missing}
+            listed = ", ".join(f"`{name}`" for name in names if name not in missing)
+            values = " and ".join(f"`{name}` as {value}" for name, value in missing.items())
+            others = " and ".join(f"`{name}`" for name in missing)
+            notes.append(
+                f"`{tool}`: only {listed} was given, so it took {values}. "
+                f"Give {others} to choose another."
+            )
     if changed is arguments:
         return None
-    return AdjustedArguments(arguments=changed, kinds=kinds, notes=tuple(notes))
+    return RepairedArguments(arguments=changed, kinds=kinds, notes=tuple(notes))
 
 
 def _adjustments_for(schema: Any) -> _Adjustments:
     root = resolved(schema, schema if isinstance(schema, Mapping) else {})
     together = root.get(TOGETHER)
-    entries = together if isinstance(together, list) else []
-    return _Adjustments(
-        tuple(_paths_in(root, root, ())),
-        tuple(each for each in entries if _is_entry(each)),
-    )
-
-
-_adjustments = IdentityCache(_adjustments_for)
-
-
-def _is_entry(entry: Any) -> bool:
-    return (
-        isinstance(entry, Mapping)
+    entries = [
+        entry
+        for entry in (together if isinstance(together, list) else [])
+        if isinstance(entry, Mapping)
         and isinstance(entry.get("requires"), list)
         and all(isinstance(name, str) for name in entry["requires"])
         and isinstance(entry.get("defaults"), Mapping)
-    )
+    ]
+    return _Adjustments(tuple(_paths_in(root, root, ())), tuple(entries))
+
+
+_adjustments = IdentityCache(_adjustments_for)
 
 
 def _paths_in(schema: Any, root: Schema, at: Path, name: str = "") -> Iterator[Path]:
@@ -479,7 +472,9 @@ def _paths_in(schema: Any, root: Schema, at: Path, name: str = "") -> Iterator[P
 def _unlinked(value: Any, path: Path) -> Any:
     """`value` with the link at `path` unwrapped; the very same value if there is none."""
     if not path:
-        return _link_text(value) if isinstance(value, str) else value
+        link = _LINK.fullmatch(value) if isinstance(value, str) else None
+        is_degenerate = link is not None and (link[2] == link[1] or link[2].endswith(f"/{link[1]}"))
+        return link[1] if link is not None and is_degenerate else value
     step, rest = path[0], path[1:]
     if step == _ANY_ITEM:
         if not isinstance(value, list):
@@ -490,31 +485,3 @@ def _unlinked(value: Any, path: Path) -> Any:
         return value
     inner = _unlinked(value[step], rest)
     return value if inner is value[step] else {**value, step: inner}
-
-
-def _link_text(text: str) -> str:
-    link = _LINK.fullmatch(text) if text.startswith("[") else None
-    if link is None:
-        return text
-    shown, target = link.groups()
-    return shown if target == shown or target.endswith(f"/{shown}") else text
-
-
-def _missing_half(entry: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of what is missing, if some of the properties are given but not all."""
-    names, defaults = entry["requires"], entry["defaults"]
-    given = [name for name in names if arguments.get(name) is not None]
-    if not given:
-        return {}
-    return {
-        name: defaults[name]
-        for name in names
-        if name not in given and defaults.get(name) is not None
-    }
-
-
-def _defaulted(tool: str, together: list[str], missing: Mapping[str, Any]) -> str:
-    given = ", ".join(f"`{name}`" for name in together if name not in missing)
-    taken = " and ".join(f"`{name}` as {value}" for name, value in missing.items())
-    names = " and ".join(f"`{name}`" for name in missing)
-    return f"`{tool}`: only {given} was given, so it took {taken}. Give {names} to choose another."

@@ -81,7 +81,7 @@ def _flatten(schema: Any) -> _FlatSchema:
     depth = max((len(leaf.path) for leaf in leaves), default=0)
     if depth < 2 or (len(leaves) <= _MOST_LEAVES and depth <= _MOST_LEVELS):
         return _FlatSchema(public, None)
-    names = {_flat_name(leaf.path): leaf for leaf in leaves}
+    names = {".".join(step.replace(".", _DOT) for step in leaf.path): leaf for leaf in leaves}
     if len(names) < len(leaves) or max(map(len, names)) > _LONGEST_NAME:
         return _FlatSchema(public, None)
     flat = {
@@ -131,38 +131,27 @@ def _is_open(schema: Any) -> bool:
     )
 
 
-def _flat_name(path: tuple[str, ...]) -> str:
-    return ".".join(step.replace(".", _DOT) for step in path)
-
-
 def _put(whole: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     if not path:
         return
-    *around, name = path
+    # Copied on the way: what the model wrote is history and stays as it is.
+    *around, name = (*path, "") if isinstance(value, Mapping) else path
     for step in around:
         if not isinstance(whole.get(step), dict):
             whole[step] = {}
         whole = whole[step]
     if isinstance(value, Mapping):
-        # Copied on the way: what the model wrote is history and stays as it is.
-        _put_all(whole, name, value)
+        for member, inner in value.items():
+            _put(whole, (member,), inner)
     elif not isinstance(whole.get(name), dict):
         whole[name] = value
 
 
-def _put_all(whole: dict[str, Any], name: str, members: Mapping[str, Any]) -> None:
-    if not isinstance(whole.get(name), dict):
-        whole[name] = {}
-    for each, value in members.items():
-        _put(whole[name], (each,), value)
-
-
 def _without_private(schema: Any) -> Any:
-    if not isinstance(schema, Mapping) or not any(
-        isinstance(word, str) and word.startswith(_PRIVATE) for word in schema
-    ):
+    if not isinstance(schema, Mapping):
         return schema
-    return {word: each for word, each in schema.items() if not word.startswith(_PRIVATE)}
+    public = {word: each for word, each in schema.items() if not str(word).startswith(_PRIVATE)}
+    return schema if len(public) == len(schema) else public
 
 
 def explain_invalid_arguments(
@@ -174,13 +163,25 @@ def explain_invalid_arguments(
     problems: Sequence[ArgumentProblem] = (),
 ) -> str:
     """Four labelled parts; the schema shown is that of the place which the advice is about."""
-    chosen = _most_telling(schema, problems)
-    expected = schema if chosen is None else _expected_at(schema, chosen)
+    # The problem to give advice about: an unknown word is the easiest to put right.
+    unknown_words = (
+        problem
+        for problem in problems
+        if problem.kind == "enum" and choices_at(schema_at(schema, problem.path), schema)
+    )
+    chosen = next(unknown_words, problems[0] if problems else None)
+    expected: Any = schema
+    if chosen is not None:
+        path = chosen.path[:-1] if chosen.kind == "extra" else chosen.path
+        expected = schema_at(schema, path) or schema
     if expected is schema:
         expected = schema_for_model(schema)
+    rejected = [f"at {json_pointer(each.path)}: {each.message}" for each in problems]
+    if len(rejected) > _MOST_PROBLEMS:
+        rejected[_MOST_PROBLEMS:] = [f"and {len(rejected) - _MOST_PROBLEMS} more"]
     return "\n".join(
         (
-            f"Rejected: `{tool}` did not run: {_rejected(message, problems)}",
+            f"Rejected: `{tool}` did not run: {'; '.join(rejected) or message}",
             f"Expected: {cut_json(expected, _EXPECTED_BYTES)}",
             f"Got: {cut_json(arguments, _GOT_BYTES)}",
             f"Try: {_advice(schema, chosen, value_at(arguments, chosen.path if chosen else ()))}",
@@ -224,27 +225,6 @@ def value_at(arguments: Any, path: Path) -> Any:
     return arguments
 
 
-def _rejected(message: str, problems: Sequence[ArgumentProblem]) -> str:
-    if not problems:
-        return message
-    told = [f"at {json_pointer(each.path)}: {each.message}" for each in problems[:_MOST_PROBLEMS]]
-    more = len(problems) - len(told)
-    return "; ".join([*told, *([f"and {more} more"] if more else [])])
-
-
-def _most_telling(schema: Schema, problems: Sequence[ArgumentProblem]) -> ArgumentProblem | None:
-    """The problem to give advice about: an unknown word is the easiest to put right."""
-    for each in problems:
-        if each.kind == "enum" and choices_at(schema_at(schema, each.path), schema):
-            return each
-    return problems[0] if problems else None
-
-
-def _expected_at(schema: Schema, problem: ArgumentProblem) -> Any:
-    path = problem.path[:-1] if problem.kind == "extra" else problem.path
-    return schema_at(schema, path) or schema
-
-
 def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
     if problem is None or not problem.path:
         return "call it again with one JSON object that fits what is expected."
@@ -259,7 +239,10 @@ def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
         return f"leave out `{name}`." if near is None else f"write `{near}` instead of `{name}`."
     choices = choices_at(here, schema)
     if problem.kind == "enum" and choices:
-        return _one_of(where, choices, given)
+        words = [each for each in choices if isinstance(each, str)]
+        near = nearest(given, words) if isinstance(given, str) else None
+        meant = f" You probably meant {json.dumps(near, ensure_ascii=False)}." if near else ""
+        return f"give {where} one of {cut_json(list(choices), _GOT_BYTES)}.{meant}"
     if given is None and problem.kind == "type":
         if name in required_in(around, schema):
             return f"give {where} a value{_as_type(here, schema)}: it is required."
@@ -270,14 +253,6 @@ def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
 
 
 def _as_type(here: Schema, schema: Schema) -> str:
-    told = here.get("type")
-    types = [told] if isinstance(told, str) else sorted(types_at(here, schema))
+    named = here.get("type")
+    types = [named] if isinstance(named, str) else sorted(types_at(here, schema))
     return f" ({' or '.join(types)})" if len(types) < 4 else ""
-
-
-def _one_of(place: str, choices: Sequence[Any], given: Any) -> str:
-    listed = cut_json(list(choices), _GOT_BYTES)
-    words = [each for each in choices if isinstance(each, str)]
-    near = nearest(given, words) if isinstance(given, str) else None
-    meant = f" You probably meant {json.dumps(near, ensure_ascii=False)}." if near else ""
-    return f"give {place} one of {listed}.{meant}"

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from dirge_py.types.abort import AbortSignal
@@ -26,7 +26,7 @@ class Aborted(Exception):
     """The signal was set before the work was done; the work was cancelled."""
 
 
-async def until_aborted(work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
+async def until_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
     """What `work` returns, or raises; `Aborted` when the signal is set first.
 
     Work that was finished when the signal came keeps its result. Work begun after an abort has
@@ -98,26 +98,19 @@ def timeout_interceptor(
         expiry = AbortSignal()
         timer = asyncio.get_running_loop().call_later(limit_s, expiry.abort, "timeout")
         try:
-            return await until_aborted(_result_of(proceed), expiry)
+            return await until_aborted(proceed(), expiry)
         except Aborted:
             if not expiry.aborted:
                 raise
-            return _timed_out(call.name, limit_s)
+            return text_result(
+                f"`{call.name}` timed out after {limit_s:g} s and was stopped. What it did until "
+                "then stays done. Ask for less at once, or take another way; the same call would "
+                "end the same.",
+                outcome="timeout",
+                is_error=True,
+                timeout_s=limit_s,
+            )
         finally:
             timer.cancel()
 
     return around
-
-
-async def _result_of(proceed: Proceed) -> LoopToolResult:
-    return await proceed()
-
-
-def _timed_out(name: str, limit_s: float) -> LoopToolResult:
-    return text_result(
-        f"`{name}` timed out after {limit_s:g} s and was stopped. What it did until then stays "
-        "done. Ask for less at once, or take another way; the same call would end the same.",
-        outcome="timeout",
-        is_error=True,
-        timeout_s=limit_s,
-    )

@@ -40,9 +40,13 @@ def final_text(messages: Sequence[Message]) -> str:
     said: list[str] = []
     was_cut = False
     for message in messages:
-        if _begins_anew(message):
+        if isinstance(message, UserMessage) and message.origin != "harness":
+            said.clear()  # what was said before is not this run's last word any more
+        if not isinstance(message, AssistantMessage):
+            continue
+        if message.withheld:
             said.clear()
-        if isinstance(message, AssistantMessage) and _ends_with_words(message):
+        elif message.stop_reason not in UNFINISHED and not message.calls and message.text.strip():
             if was_cut and said:
                 said[-1] += message.text
             elif message.text not in said:
@@ -52,20 +56,6 @@ def final_text(messages: Sequence[Message]) -> str:
         return "\n\n".join(said)
     answers = [message for message in messages if isinstance(message, AssistantMessage)]
     return answers[-1].text if answers and not answers[-1].withheld else ""
-
-
-def _begins_anew(message: Message) -> bool:
-    """Whether what was said before is not this run's last word any more."""
-    if isinstance(message, UserMessage):
-        return message.origin != "harness"
-    if not isinstance(message, AssistantMessage):
-        return False
-    return bool(message.withheld)
-
-
-def _ends_with_words(message: AssistantMessage) -> bool:
-    is_final = message.stop_reason not in UNFINISHED and not message.withheld
-    return is_final and not message.calls and bool(message.text.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +90,18 @@ def check_resumable(
     if not messages:
         raise ValueError("There is nothing to continue: the context holds no messages.")
     waiting = open_calls(messages)
-    if waiting is None and _is_whole(messages[-1]):
+    last = messages[-1]
+    is_whole = (
+        isinstance(last, AssistantMessage)
+        and last.origin == "model"
+        and last.stop_reason in ("stop", "toolUse")
+    )
+    if waiting is None and is_whole:
         raise ValueError("There is nothing to continue: the last answer is whole.")
     known = {call.id for call in waiting.calls} if waiting else set()
-    strange = {item.tool_call_id for item in decisions} - known
-    if strange:
-        raise ValueError(f"No open call has the id {', '.join(sorted(strange))}.")
+    unknown = {item.tool_call_id for item in decisions} - known
+    if unknown:
+        raise ValueError(f"No open call has the id {', '.join(sorted(unknown))}.")
     return waiting
 
 
@@ -118,20 +114,8 @@ def continuation_prompt(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
     if open_calls(messages) is not None:
         return ()
     # An answer that broke off before its first word is not sent: what stands before it is the last.
-    last = next((m for m in reversed(messages) if _is_sent(m)), None)
+    sent = (m for m in reversed(messages) if not isinstance(m, AssistantMessage) or m.content)
+    last = next(sent, None)
     if not isinstance(last, AssistantMessage) or last.stop_reason in UNFINISHED:
         return ()
     return (user_text(GO_ON, "harness"),)
-
-
-def _is_sent(message: Message) -> bool:
-    return not isinstance(message, AssistantMessage) or bool(message.content)
-
-
-def _is_whole(message: Message) -> bool:
-    """Whether this is an answer that nothing cut off: neither an error, a limit nor a person."""
-    return (
-        isinstance(message, AssistantMessage)
-        and message.origin == "model"
-        and message.stop_reason in ("stop", "toolUse")
-    )

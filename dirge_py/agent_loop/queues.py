@@ -2,13 +2,13 @@
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.hooks import GetFollowupMessages, GetSteeringMessages, TurnInfo
-from dirge_py.types.messages import Message, UserMessage, user_text
+from dirge_py.types.hooks import GetFollowupMessages, GetSteeringMessages
+from dirge_py.types.messages import UserMessage, user_text
 
 QueueMode = Literal["all", "one-at-a-time"]
 InputKind = Literal["steering", "follow_up"]
@@ -19,11 +19,14 @@ _ids = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class QueuedInput:
-    """One waiting message. `id` is unique in this process."""
+    """One waiting message."""
 
     id: int
+    """Its number, unique in this process."""
     kind: InputKind
+    """The queue it waits in."""
     message: UserMessage
+    """What was typed."""
 
 
 class InputQueue:
@@ -82,17 +85,9 @@ class InputQueue:
 
 def steering_from_queue(queue: InputQueue) -> GetSteeringMessages:
     """A `get_steering_messages` hook that delivers from `queue`."""
-
-    def get_steering_messages(_info: TurnInfo) -> Sequence[Message]:
-        return [item.message for item in queue.drain()]
-
-    return get_steering_messages
+    return lambda _info: [item.message for item in queue.drain()]
 
 
 def followups_from_queue(queue: InputQueue) -> GetFollowupMessages:
     """A `get_followup_messages` hook that delivers from `queue`."""
-
-    def get_followup_messages(_info: TurnInfo, _so_far: Sequence[Message]) -> Sequence[Message]:
-        return [item.message for item in queue.drain()]
-
-    return get_followup_messages
+    return lambda _info, _so_far: [item.message for item in queue.drain()]

@@ -46,18 +46,21 @@ NUDGE = (
 class RecoveryPolicy:
     """When to try again, and how long to wait before.
 
-    The wait doubles from `base_s` with every retry, up to 64 times; `jitter` adds up to that share
-    of it, so that many clients do not come back together. A server that asks for more is obeyed up
-    to `server_wait_cap_s`; a rate limit longer than that is a used-up quota, which waiting does not
-    help. `commit_on` are the kinds of delta after which nothing is retried, because they were seen;
-    `"seed"` stands for text and toolcall.
+    The wait doubles with every retry, up to 64 times.
     """
 
     max_retries: int = 5
+    """How often one call is made again, at most."""
     base_s: float = 1.0
+    """The first wait, in seconds."""
     jitter: float = 0.25
+    """Up to this share of the wait is added, so that many clients do not come back together."""
     server_wait_cap_s: float = 300.0
+    """The longest wait that a server may ask for. A rate limit longer than that is a used-up quota,
+    which waiting does not help."""
     commit_on: frozenset[Commitment] | Literal["seed"] = frozenset({"text", "thinking"})
+    """The kinds of delta after which nothing is retried, because they were seen; `"seed"` stands
+    for text and toolcall."""
 
     def delay_s(self, retry: int, error: ProviderError, random: Callable[[], float]) -> float:
         """Seconds to wait before retry number `retry`, counted from 0."""
@@ -103,7 +106,7 @@ def retrying_stream_fn(
         is_nudged = False
         for attempt in range(rules.max_retries + 1):
             if signal.aborted:
-                yield _aborted()
+                yield StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
                 return
             error, is_committed = None, False
             async with closing(inner(context, options, signal)) as events:
@@ -123,11 +126,12 @@ def retrying_stream_fn(
                 attempt=attempt + 1, delay_ms=round(delay_s * 1000), error=error.message
             )
             try:
-                await until_aborted(_slept(sleep, delay_s), signal)
+                await until_aborted(sleep(delay_s), signal)
             except Aborted:
                 continue
             if _has_stalled(error) and not is_nudged:
-                is_nudged, context = True, _nudged(context)
+                nudge = user_text(NUDGE, "harness")
+                is_nudged, context = True, replace(context, messages=(*context.messages, nudge))
 
     return stream
 
@@ -137,15 +141,3 @@ def _has_stalled(error: ProviderError) -> bool:
     text = error.message.lower()
     is_timeout = "timed out" in text or "timeout" in text
     return is_timeout and error.phase == "stream" and "dropped" not in text
-
-
-def _nudged(context: LlmContext) -> LlmContext:
-    return replace(context, messages=(*context.messages, user_text(NUDGE, "harness")))
-
-
-def _aborted() -> StreamError:
-    return StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
-
-
-async def _slept(sleep: Callable[[float], Awaitable[object]], delay_s: float) -> None:
-    await sleep(delay_s)
