@@ -1,20 +1,35 @@
-"""Stop checks by another model: is the run complete, is its change sound, is its goal met.
+"""Models that are asked one question beside the run, and the stop checks that ask them.
 
-A judge reads the run as bounded plain text and the agent's own rules. Its answer is a model's
-words: whatever is unclear counts as approval.
+The checks: is the run complete, is its change sound, is its goal met. A judge reads the run as
+bounded plain text and the agent's own rules. Its answer is a model's words: whatever is unclear
+counts as approval.
 """
 
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
+from dirge_py.agent_loop.model_call import complete
+from dirge_py.config.models import ModelChoice, main_model, role_choice, usable_choice
+from dirge_py.config.schema import Config
 from dirge_py.guards.stop_checks import Judge, nudge, stop_check
 from dirge_py.guards.verification import Verification
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import OUT_OF_REACH_KINDS, ProviderError
+from dirge_py.types.events import Sink, SystemNotice, UsageReported
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    user_text,
+)
 from dirge_py.types.tools import ToolCall
 
 Severity = Literal["critical", "high", "medium", "low"]
@@ -29,6 +44,7 @@ FIRST_CHARS = 2_000
 RESULT_CHARS = 400
 ARGUMENTS_CHARS = 200
 
+_MARKERS = ("finding", "findings", "findings: none")
 _ORNAMENT = " \t#*_>`"
 # `[HIGH] …`, `**high**: …`, `1. Severity: high`; not `high-level …`, `high/critical`, `high = …`.
 _LABEL = re.compile(
@@ -106,6 +122,84 @@ class WorkspaceDiff:
     fingerprint: str
 
 
+UsageListener: TypeAlias = Callable[[UsageReported], None]
+"""Told of the tokens that every answer of such a model cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideModels:
+    """Asks the models of `[roles]`, each within `[timeouts] judge_s`."""
+
+    config: Config
+    """The settings: which model has which role."""
+    stream_fn: StreamFn
+    """Makes the calls; routes by `options.model`."""
+    emit: Sink = lambda event: None
+    """Gets the usage that no other listener was named for, and a notice where another model had to
+    step in."""
+    on_usage: Callable[[Usage, str], None] = lambda usage, model: None
+    """Called with all usage, for limits."""
+    redact: Callable[[str], str] = lambda text: text
+    """Every prompt passes it: such a model may be with another service than the main one."""
+
+    async def ask(self, role: str, system: str, prompt: str) -> str:
+        """The answer of the role's model, or of the main one: where none is set, or where the one
+        that is cannot be used or is out of reach.
+
+        Raises:
+            ConfigError: the main model cannot be used either.
+            ProviderError: the call failed, or the model declined.
+            TimeoutError: a model took longer than `[timeouts] judge_s`.
+        """
+        main = main_model(self.config)
+        choice = role_choice(self.config, role) or main
+        try:
+            return await self._answer(choice, system, prompt, role, self.emit)
+        except ProviderError as error:
+            if choice.name == main.name or error.kind not in OUT_OF_REACH_KINDS:
+                raise
+            words = f"[roles] {role}: {error.message} {main.name} is asked instead."
+            self.emit(SystemNotice(words))
+        return await self._answer(main, system, prompt, role, self.emit)
+
+    def judge(self, role: str, on_usage: UsageListener | None = None) -> Judge | None:
+        """The model of a role as a judge; None where `[roles]` names none.
+
+        Raises:
+            ConfigError: it names one that cannot be used.
+        """
+        spec = getattr(self.config.roles, role)
+        if not spec:
+            return None
+        choice = usable_choice(self.config, spec)
+
+        async def judge(system: str, prompt: str) -> str:
+            return await self._answer(choice, system, prompt, role, on_usage or self.emit)
+
+        return judge
+
+    async def _answer(
+        self, choice: ModelChoice, system: str, prompt: str, role: str, on_usage: UsageListener
+    ) -> str:
+        prompt = self.redact(prompt)
+        context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
+        options = StreamOptions(model=choice.name, thinking_level=choice.level)
+        # Whoever asks from inside a run is cancelled with it; nothing else aborts the call.
+        answer = await complete(
+            self.stream_fn,
+            context,
+            options,
+            AbortSignal(),
+            timeout_s=self.config.timeouts.judge_s,
+        )
+        if answer.usage:
+            self.on_usage(answer.usage, answer.model)
+            on_usage(UsageReported(usage=answer.usage, model=answer.model, role=role))
+        if answer.stop_reason in ("error", "aborted"):
+            raise ProviderError(answer.error_message or f"{choice.name} gave no answer.")
+        return answer.text
+
+
 DiffSource: TypeAlias = Callable[[], Awaitable[WorkspaceDiff | None]]
 """The change as it is now; None where that cannot be told, as outside of a repository."""
 
@@ -166,7 +260,10 @@ class _RunJudge:
         results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
         if results == self._approved_results:
             return ()  # nothing was done, or nothing since it was found good
-        change = await self._unreviewed()
+        change = await self._diff() if self._diff is not None else None
+        is_reviewed = change is not None and change.fingerprint == self._reviewed
+        if is_reviewed or (change is not None and not change.text.strip()):
+            change = None
         system = _JUDGE_PROMPT + (_REVIEW_PROMPT if change is not None else "")
         answer = await self._ask(system, self._prompt(info, change))
         # Only an answer counts as a review: after a failure the same change is shown again.
@@ -180,28 +277,21 @@ class _RunJudge:
         self._said = text
         return nudge(text)
 
-    async def _unreviewed(self) -> WorkspaceDiff | None:
-        if self._diff is None:
-            return None
-        change = await self._diff()
-        if change is None or not change.text.strip() or change.fingerprint == self._reviewed:
-            return None
-        return change
-
     def _prompt(self, info: TurnInfo, change: WorkspaceDiff | None) -> str:
         sections = {
             "rules of the agent": agent_rules(info.context.system_prompt),
             "run": run_transcript(info.new_messages),
             "checks": _STATUS[self._verification.status] if self._verification else "",
             "change": _bounded(change.text) if change is not None else "",
-            "your earlier words": self._earlier(),
         }
-        return "\n\n".join(_section(name, text) for name, text in sections.items() if text)
-
-    def _earlier(self) -> str:
-        if self._mode != "blocking" or not self._said:
-            return ""
-        return f"Say again only what is still so, and what is new.\n\n{self._said}"
+        if self._mode == "blocking" and self._said:
+            only_new = "Say again only what is still so, and what is new."
+            sections["your earlier words"] = f"{only_new}\n\n{self._said}"
+        return "\n\n".join(
+            f"=== {name} ===\n{text}\n=== end of {name} ==="
+            for name, text in sections.items()
+            if text
+        )
 
 
 def _words(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
@@ -226,10 +316,6 @@ def _words(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
 
 def _listed(findings: Sequence[ReviewFinding]) -> str:
     return "\n".join(f"- [{each.severity}] {each.text}" for each in findings)
-
-
-def _section(name: str, text: str) -> str:
-    return f"=== {name} ===\n{text}\n=== end of {name} ==="
 
 
 def _bounded(text: str) -> str:
@@ -270,7 +356,8 @@ def parse_verdict(answer: str) -> RunVerdict:
     """
     lines = _lines_of(answer)
     first = lines[0] if lines else ""
-    marker = next((at for at, line in enumerate(lines) if _is_marker(line)), len(lines))
+    bare = [line.strip(f"{_ORNAMENT}:.").lower() for line in lines]
+    marker = next((at for at, word in enumerate(bare) if word in _MARKERS), len(lines))
     findings = tuple(
         sorted(_findings(lines[marker + 1 :]), key=lambda each: SEVERITIES.index(each.severity))
     )
@@ -309,25 +396,17 @@ def _rest(line: str, verdict: re.Match[str], following: Sequence[str]) -> str:
     return "\n".join([rest, *following]).strip().removesuffix("```").strip()
 
 
-def _is_marker(line: str) -> bool:
-    return line.strip(f"{_ORNAMENT}:.").lower() in ("finding", "findings", "findings: none")
-
-
 def _findings(lines: Sequence[str]) -> Iterator[ReviewFinding]:
     block: list[str] = []
     for line in [*lines, "---"]:
-        if not _is_rule(line):
+        drawn = line.strip()
+        if len(drawn) < 3 or set(drawn) not in ({"-"}, {"*"}, {"_"}):
             block.append(line)
             continue
         finding = _finding(block)
         if finding is not None:
             yield finding
         block = []
-
-
-def _is_rule(line: str) -> bool:
-    drawn = line.strip()
-    return len(drawn) >= 3 and set(drawn) in ({"-"}, {"*"}, {"_"})
 
 
 def _finding(block: Sequence[str]) -> ReviewFinding | None:
@@ -363,28 +442,19 @@ def run_transcript(messages: Iterable[Message]) -> str:
 def _lines(message: Message) -> Iterator[str]:
     match message:
         case UserMessage():
-            yield f"{_speaker(message)}: {message.text}"
+            speaker = "HARNESS" if message.origin in ("harness", "plugin") else "USER"
+            yield f"{speaker}: {message.text}"
         case AssistantMessage():
             if message.text:
                 yield f"AGENT: {message.text}"
             for call in message.calls:
-                yield f"CALL {call.name} {_arguments(call.arguments)}"
+                arguments = call.arguments
+                if not isinstance(arguments, str):
+                    arguments = json.dumps(arguments, ensure_ascii=False, default=str)
+                yield f"CALL {call.name} {one_line(arguments, ARGUMENTS_CHARS)}"
         case ToolResultMessage():
-            yield f"{_label(message)} {message.tool_name}: {one_line(message.text, RESULT_CHARS)}"
-
-
-def _speaker(message: UserMessage) -> str:
-    return "HARNESS" if message.origin in ("harness", "plugin") else "USER"
-
-
-def _label(result: ToolResultMessage) -> str:
-    outcome = result.details.get("outcome")
-    if result.is_error:
-        return "DENIED" if outcome == "denied" else "ERROR"
-    return "FAILED COMMAND" if outcome == "failed_command" else "RESULT"
-
-
-def _arguments(arguments: Any) -> str:
-    if isinstance(arguments, str):
-        return one_line(arguments, ARGUMENTS_CHARS)
-    return one_line(json.dumps(arguments, ensure_ascii=False, default=str), ARGUMENTS_CHARS)
+            outcome = message.details.get("outcome")
+            label = "FAILED COMMAND" if outcome == "failed_command" else "RESULT"
+            if message.is_error:
+                label = "DENIED" if outcome == "denied" else "ERROR"
+            yield f"{label} {message.tool_name}: {one_line(message.text, RESULT_CHARS)}"

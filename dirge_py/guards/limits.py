@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.history import is_turn
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
-from dirge_py.types.messages import AssistantMessage, Usage
+from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import (
     Cancelled,
     Failed,
@@ -18,7 +18,6 @@ from dirge_py.types.outcomes import (
     NeedsMoreTurns,
     Outcome,
 )
-from dirge_py.types.tools import ToolCall
 
 CostOf: TypeAlias = Callable[[Usage, str], float | None]
 """US dollars for this usage of this model (`alias/id`); None when the price is unknown."""
@@ -114,21 +113,11 @@ class Meter:
         self._is_price_unknown = False
 
     def bundle(self) -> Hooks:
-        def before_model(info: TurnInfo) -> None:
-            _judged(lambda: self._before_model(info))
-
-        def before_call(info: TurnInfo, _call: ToolCall) -> None:
-            _judged(lambda: self._before_call(info))
-
-        def after_turn(info: TurnInfo) -> bool:
-            _judged(lambda: self._after_turn(info))
-            return False
-
         return Hooks(
             name="limits",
-            transform_context=before_model,
-            before_tool_call=before_call,
-            should_stop_after_turn=after_turn,
+            transform_context=_judging(self._before_model),
+            before_tool_call=_judging(self._before_call),
+            should_stop_after_turn=_judging(self._after_turn),
         )
 
     @property
@@ -155,20 +144,17 @@ class Meter:
     def _after_turn(self, info: TurnInfo) -> None:
         # A continued run may begin with the calls of an answer that was paid for before.
         if self._asked_in_turn == info.turn and info.message is not None:
-            self._take_back_uncounted(info.message)
+            if is_turn(info.message):
+                self._uncounted = 0
+            else:
+                self._uncounted += 1
+                if self._uncounted <= _UNCOUNTED_AT_MOST:
+                    self._turns -= 1
             if info.message.usage:
                 self._add_cost(info, info.message.usage, info.message.model)
         self._check_spent(info)
         if info.wants_more:
             self._check_turns(info)
-
-    def _take_back_uncounted(self, message: AssistantMessage) -> None:
-        if is_turn(message):
-            self._uncounted = 0
-            return
-        self._uncounted += 1
-        if self._uncounted <= _UNCOUNTED_AT_MOST:
-            self._turns -= 1
 
     def _check_spent(self, info: TurnInfo) -> None:
         for usage, model in self._spending.since(self._heard):
@@ -213,15 +199,20 @@ def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:
     return outcome
 
 
-def _judged(judge: Callable[[], None]) -> None:
-    try:
-        judge()
-    except StopRun:
-        raise
-    except Exception as error:
-        # Going on would be to have no limit.
-        text = f"The limits of this run cannot be judged: {error!r}"
-        raise StopRun(Failed(kind="bug", message=text)) from error
+def _judging(judge: Callable[[TurnInfo], None]) -> Callable[..., Any]:
+    """A hook that asks `judge`, and ends the run where that fails."""
+
+    def hook(info: TurnInfo, *_rest: object) -> None:
+        try:
+            judge(info)
+        except StopRun:
+            raise
+        except Exception as error:
+            # Going on would be to have no limit.
+            text = f"The limits of this run cannot be judged: {error!r}"
+            raise StopRun(Failed(kind="bug", message=text)) from error
+
+    return hook
 
 
 def _check(name: LimitName, used: float, most: float | None) -> None:
@@ -243,7 +234,10 @@ def stop_after_one_turn(
     before = usage_before or Usage()
 
     def should_stop_after_turn(info: TurnInfo) -> bool:
-        if not info.wants_more or not _is_finished_turn(info.message):
+        message = info.message
+        if not info.wants_more or message is None or not is_turn(message):
+            return False
+        if message.stop_reason in ("error", "aborted"):
             return False
         # A run that began with the open calls of an earlier answer ends the turn of that answer.
         turn = turns_before + sum(map(is_turn, info.new_messages))
@@ -254,9 +248,3 @@ def stop_after_one_turn(
         raise StopRun(NeedsMoreTurns(turn=turn, turn_usage=info.usage_total, total_usage=total))
 
     return Hooks(name="single turn", should_stop_after_turn=should_stop_after_turn)
-
-
-def _is_finished_turn(message: AssistantMessage | None) -> bool:
-    if message is None or not is_turn(message):
-        return False
-    return message.stop_reason not in ("error", "aborted")

@@ -6,7 +6,7 @@ A context that the service compacted by itself is reported.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dirge_py.types.errors import RETRYABLE_KINDS
@@ -51,43 +51,32 @@ def resume_broken_answers(most: int) -> Hooks:
     multiply. Any good turn sets the count back. An answer cut at its length limit, without calls,
     is continued once; if that is cut, too, the run ends, with a notice. Made anew for every run.
     """
-    state = _BrokenAnswers(most)
-    return Hooks(name="recover", prepare_next_turn=state.after_turn)
+    in_a_row, was_too_long = 0, False
 
-
-class _BrokenAnswers:
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._in_a_row = 0
-        self._was_too_long = False
-
-    def after_turn(self, info: TurnInfo) -> TurnUpdate | None:
+    def after_turn(info: TurnInfo) -> TurnUpdate | None:
+        nonlocal in_a_row, was_too_long
         message = info.message
         if message is None:
             return None
         if message.stop_reason == "error":
-            return self._after_error(info, message)
-        self._in_a_row = 0
-        if message.stop_reason == "length" and not message.calls:
-            return self._after_too_long(info)
-        self._was_too_long = False
-        return None
-
-    def _after_error(self, info: TurnInfo, message: AssistantMessage) -> TurnUpdate | None:
-        is_worth_it = message.error_kind in RETRYABLE_KINDS and message.content
-        if not is_worth_it or self._in_a_row >= self._most:
+            is_worth_it = message.error_kind in RETRYABLE_KINDS and message.content
+            if not is_worth_it or in_a_row >= most:
+                return None
+            in_a_row += 1
+            error = message.error_message or ""
+            info.emit(RetryNotice(attempt=in_a_row, delay_ms=0, error=error))
+            return TurnUpdate(continue_with=(user_text(CUT_OFF, "harness"),))
+        in_a_row = 0
+        if message.stop_reason != "length" or message.calls:
+            was_too_long = False
             return None
-        self._in_a_row += 1
-        error = message.error_message or ""
-        info.emit(RetryNotice(attempt=self._in_a_row, delay_ms=0, error=error))
-        return TurnUpdate(continue_with=(user_text(CUT_OFF, "harness"),))
-
-    def _after_too_long(self, info: TurnInfo) -> TurnUpdate | None:
-        if self._was_too_long or not self._most:
+        if was_too_long or not most:
             info.emit(SystemNotice(_TOO_LONG_NOTICE))
             return None
-        self._was_too_long = True
+        was_too_long = True
         return TurnUpdate(continue_with=(user_text(TOO_LONG, "harness"),))
+
+    return Hooks(name="recover", prepare_next_turn=after_turn)
 
 
 def shrink_on_overflow(shrink: Shrink) -> Hooks:
@@ -158,37 +147,33 @@ def escalate_on_failure(
     )
 
 
+@dataclass(slots=True)
 class _Escalation:
-    def __init__(
-        self,
-        model: str,
-        budget: EscalationBudget,
-        home: Callable[[], str],
-        level: ThinkingLevel | None,
-        home_level: Callable[[], ThinkingLevel | None],
-    ) -> None:
-        self._model = model
-        self._budget = budget
-        self._home = home
-        self._level = level
-        self._home_level = home_level
-        self._reason = ""
-        self._is_away = False
-        self._executed: set[str] = set()
+    model: str
+    budget: EscalationBudget
+    home: Callable[[], str]
+    level: ThinkingLevel | None
+    home_level: Callable[[], ThinkingLevel | None]
+    reason: str = ""
+    """Why the stronger model makes the next call; empty where it does not."""
+    is_away: bool = False
+    """The stronger model made the last call."""
+    executed: set[str] = field(default_factory=set)
+    """The calls of this turn that ran, by id."""
 
     def after_call(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
         # A tool that ran and asks for other arguments is its own matter: these were valid.
-        self._executed.add(call.id)
+        self.executed.add(call.id)
 
     def after_turn(self, info: TurnInfo) -> TurnUpdate | None:
-        was_away, self._is_away = self._is_away, False
-        self._reason = self._reason_in(info.tool_results)
-        self._executed.clear()
-        home = self._home()
-        if self._reason and self._model not in ("", home) and not self._budget.is_spent:
-            self._is_away = True
-            return TurnUpdate(model=self._model, thinking_level=self._level, role="escalate")
-        self._reason = ""
+        was_away, self.is_away = self.is_away, False
+        self.reason = self._reason_in(info.tool_results)
+        self.executed.clear()
+        home = self.home()
+        if self.reason and self.model not in ("", home) and not self.budget.is_spent:
+            self.is_away = True
+            return TurnUpdate(model=self.model, thinking_level=self.level, role="escalate")
+        self.reason = ""
         if not was_away:
             return None
         # A stronger model that cannot be reached must not end a run that could go on without it.
@@ -196,22 +181,22 @@ class _Escalation:
         is_void = answer is not None and answer.stop_reason == "error" and not answer.content
         return TurnUpdate(
             model=home,
-            thinking_level=self._home_level(),
+            thinking_level=self.home_level(),
             continue_with=() if is_void else None,
         )
 
     def before_model(self, info: TurnInfo) -> None:
-        if not self._reason:
+        if not self.reason:
             return
-        self._budget.spent += 1
-        info.emit(EscalationActivated(provider=self._model, reason=self._reason))
-        self._reason = ""
+        self.budget.spent += 1
+        info.emit(EscalationActivated(provider=self.model, reason=self.reason))
+        self.reason = ""
 
     def _reason_in(self, results: Sequence[ToolResultMessage]) -> str:
         """The first thing that went wrong in a way a stronger model may mend; empty if nothing."""
         for result in results:
             is_invalid = result.details.get("outcome") == "invalid"
-            if is_invalid and result.tool_call_id not in self._executed:
+            if is_invalid and result.tool_call_id not in self.executed:
                 return f"repair_exhausted: {result.tool_name}"
             path = _broken_file(result)
             if path:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dirge_py.guards.stop_checks import nudge
+from dirge_py.guards.tool_hooks import claimed_paths
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
@@ -39,14 +39,14 @@ class DepthTracker:
         """What the latest calls were all about, sorted; worth showing again after a fold."""
         return tuple(sorted(self._files))
 
-    def heard(self, text: str) -> None:
-        """Take in what the user said: it is the task from now on."""
+    def on_user_text(self, text: str) -> None:
+        """Note what the user said: it is the task from now on."""
         if not any(_mentions(text, path) for path in self._files):
             self._begin(frozenset())
         self._task = one_line(text, _TASK_CHARS)
 
-    def called(self, paths: Sequence[str]) -> None:
-        """Take in one call and the files it was about."""
+    def record_call(self, paths: Sequence[str]) -> None:
+        """Note one call and the files it was about."""
         shared = self._files & frozenset(paths)
         if shared:
             self._files = shared
@@ -54,7 +54,7 @@ class DepthTracker:
         else:
             self._begin(frozenset(paths))
 
-    def take(self, threshold: int) -> str:
+    def next_reminder(self, threshold: int) -> str:
         """The reminder if it is due, once for every streak of calls; else empty."""
         if self._is_told or self._calls < max(threshold, MIN_THRESHOLD):
             return ""
@@ -83,18 +83,18 @@ def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
         nonlocal seen
         for message in info.new_messages[seen:]:
             if isinstance(message, UserMessage) and message.origin in _PERSONAL:
-                tracker.heard(message.text)
+                tracker.on_user_text(message.text)
         seen = len(info.new_messages)
 
     def after_tool_call(info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
         listen(info)
-        tracker.called(paths_of(call))
+        tracker.record_call(paths_of(call))
 
     def get_steering_messages(info: TurnInfo) -> Sequence[Message]:
         listen(info)
         if not (threshold and info.wants_more):
             return ()
-        text = tracker.take(threshold)
+        text = tracker.next_reminder(threshold)
         return nudge(text) if text else ()
 
     return Hooks(
@@ -106,32 +106,14 @@ def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
 
 def paths_of(call: ToolCall) -> tuple[str, ...]:
     """The files a call is about: what it claims to read or edit, else what its arguments name."""
-    return claimed_paths(call, "read", "edit") or tuple(_named_paths(call.arguments))
-
-
-def claimed_paths(call: ToolCall, *operations: str) -> tuple[str, ...]:
-    """The paths of those claims of a call. Claims that cannot be made out are none."""
-    if call.tool is None or not isinstance(call.arguments, Mapping):
-        return ()
-    try:
-        claims = call.tool.claims(call.arguments)
-    except Exception:
-        return ()  # whoever decides whether it may run has said so already
-    return tuple(
-        claim.resource
-        for claim in claims
-        if claim.op in operations and isinstance(claim.resource, str)
-    )
-
-
-def _named_paths(arguments: Any) -> list[str]:
-    if not isinstance(arguments, Mapping):
-        return []
-    named = [arguments.get(name) for name in _PATH_ARGUMENTS]
-    several = arguments.get("paths")
+    claimed = claimed_paths(call, "read", "edit")
+    if claimed or not isinstance(call.arguments, Mapping):
+        return claimed
+    named = [call.arguments.get(name) for name in _PATH_ARGUMENTS]
+    several = call.arguments.get("paths")
     if isinstance(several, Sequence) and not isinstance(several, str):
         named += several
-    return [path for path in named if isinstance(path, str) and path]
+    return tuple(path for path in named if isinstance(path, str) and path)
 
 
 def _mentions(text: str, path: str) -> bool:
@@ -146,9 +128,13 @@ def failure_reminder(threshold: int = 3) -> Hooks:
     tracker = FailureTracker(threshold)
 
     def get_steering_messages(info: TurnInfo) -> Sequence[Message]:
-        tracker.feed(info.tool_results)
+        tracker.record_results(info.tool_results)
         # A run that rests is not woken up for this; what there is to say waits for the next turn.
-        return [each for text in tracker.take() for each in nudge(text)] if info.wants_more else ()
+        return (
+            [each for text in tracker.due_checkpoints() for each in nudge(text)]
+            if info.wants_more
+            else ()
+        )
 
     return Hooks(name="failures", get_steering_messages=get_steering_messages)
 
@@ -186,7 +172,7 @@ class FailureTracker:
         self._errors = _Streak()
         self._denials = _Streak()
 
-    def feed(self, results: Iterable[ToolResultMessage]) -> None:
+    def record_results(self, results: Iterable[ToolResultMessage]) -> None:
         """Count the results of one turn, in their order."""
         for result in results:
             outcome = result.details.get("outcome")
@@ -199,7 +185,7 @@ class FailureTracker:
             elif outcome in _POINTS:
                 self._errors.add(result, _POINTS[outcome])
 
-    def take(self) -> list[str]:
+    def due_checkpoints(self) -> list[str]:
         """The checkpoints that are due, each once; what was denied comes first."""
         texts = []
         if self._denials.is_due(self._threshold):
@@ -215,9 +201,10 @@ def _failure_checkpoint(streak: _Streak) -> str:
         *streak.quotes,
     ]
     if streak.timeouts:
+        times = "Once" if streak.timeouts == 1 else f"{streak.timeouts} times"
         parts.append(
-            f"{_times(streak.timeouts)} the time ran out. The same call again will most likely run "
-            "out of time again: ask for less at once, or give it more time if the tool lets you."
+            f"{times} the time ran out. The same call again will most likely run out of time "
+            "again: ask for less at once, or give it more time if the tool lets you."
         )
     if len(streak.tools) == 1:
         (tool,) = streak.tools
@@ -251,7 +238,3 @@ def _quote(result: ToolResultMessage) -> str:
 
 def _calls(streak: _Streak) -> str:
     return "1 call" if streak.calls == 1 else f"{streak.calls} calls in a row"
-
-
-def _times(count: int) -> str:
-    return "Once" if count == 1 else f"{count} times"

@@ -3,14 +3,15 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from dirge_py.agent_loop.tool_calls import signature
+from dirge_py.guards.tool_hooks import claims_of
 from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import Hooks, StopRun, ToolOverride, TurnInfo
-from dirge_py.types.messages import Message, TextBlock, UserMessage
+from dirge_py.types.messages import TextBlock, UserMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
@@ -38,7 +39,7 @@ Not run: you made the same call before, and what it gives has not changed. Stop 
 Approaches abandoned in this run, not to be tried again:
 """
 _PARTIAL = (
-    "Not run: the same call was made {before}, and what it gives has not changed. "
+    "Not run: the same call was made {before} before, and what it gives has not changed. "
     "Use the earlier result, or take a different step."
 )
 _CLOSING = (
@@ -120,7 +121,7 @@ class _Rules:
         """What a call would do to the world, by its own claims; unknown counts as nothing."""
         if call.name in self.mutating:
             return "edit"
-        operations = _operations(call)
+        operations = {claim.op for claim in claims_of(call)} if call.problem is None else set()
         if "edit" in operations:
             return "edit"
         return "execute" if "execute" in operations else "other"
@@ -179,9 +180,14 @@ class _Memory:
         if not repetition and self._comes_round(passing.signature):
             repetition = self._rules.threshold
         passing.is_new = all(entry.signature != passing.signature for entry in self._trail)
-        self._follow(passing)
+        # Answered calls too: a cycle goes on in what the model asks for, not in what is run.
+        longest = self._rules.threshold * max(self._rules.window // 2, 2)
+        self._trail = [*self._trail, passing][-longest:]
         if not repetition:
-            self._remember(passing)
+            self._awaited[passing.call_id] = passing
+            if passing.kind != "other":
+                self._window = [entry for entry in self._window if entry.kind != "other"]
+            self._window = [*self._window, passing][-self._rules.window :]
         return repetition
 
     def learn(self, call_id: str, result: LoopToolResult) -> None:
@@ -204,17 +210,6 @@ class _Memory:
         elif entry.kind == "execute" and entry.is_new:
             self._forget_before(entry)
 
-    def _remember(self, passing: _Passed) -> None:
-        self._awaited[passing.call_id] = passing
-        if passing.kind != "other":
-            self._window = [item for item in self._window if item.kind != "other"]
-        self._window = [*self._window, passing][-self._rules.window :]
-
-    def _follow(self, passing: _Passed) -> None:
-        # Answered calls too: a cycle goes on in what the model asks for, not in what is run.
-        longest = self._rules.threshold * max(self._rules.window // 2, 2)
-        self._trail = [*self._trail, passing][-longest:]
-
     def _forget_before(self, edit: _Passed) -> None:
         """After a change the same call is a new question; calls after the edit were made after.
 
@@ -236,7 +231,8 @@ class _Memory:
             if start < 0 or len(set(asked[start:])) == 1:
                 continue
             if all(
-                asked[n] == asked[n + period] and _agree(digests[n], digests[n + period])
+                asked[n] == asked[n + period]
+                and (digests[n] == digests[n + period] or None in (digests[n], digests[n + period]))
                 for n in range(start, len(asked) - period)
             ):
                 return True
@@ -273,7 +269,8 @@ class _Watch:
             },
         }
         if not self._plan.is_all:
-            text = _PARTIAL.format(before=_times(count - 1))
+            before = {1: "once", 2: "twice"}.get(count - 1, f"{count - 1} times")
+            text = _PARTIAL.format(before=before)
             return ToolOverride(text, is_error=True, details=details)
         abandoned = "\n".join(f"- {approach}" for approach in self._abandoned)
         return ToolOverride(_PIVOT + abandoned, is_error=False, details=details)
@@ -289,8 +286,9 @@ class _Watch:
         for call in info.calls:
             if self._rules.is_exempt(call):
                 continue
-            asked = _asked(call)
-            whole = signature(call.name, asked)
+            # As the model wrote them.
+            arguments = call.arguments if call.written is None else call.written
+            whole = signature(call.name, arguments)
             passing = _Passed(
                 call_id=call.id,
                 turn=info.turn,
@@ -301,18 +299,26 @@ class _Watch:
             if count:
                 plan.repeated[call.id] = count
                 plan.signatures[call.id] = whole
-                self._abandoned.setdefault(_shown(call.name, whole))
+                shown = truncate(whole.partition("\0")[2], _SHOWN_CHARS)
+                self._abandoned.setdefault(f"{call.name}({shown})")
         plan.is_all = len(plan.repeated) == len(info.calls)
         if plan.is_all:
             if self._memory.has_pivoted:
-                raise _rest(info.calls)
+                names = list(dict.fromkeys(f"`{each.name}`" for each in info.calls))
+                tools = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+                closing = _CLOSING.format(tools=tools)
+                raise StopRun(Done(stopped_by="storm"), say=closing, finalize=True)
             self._memory.has_pivoted = True
         return plan
 
     def _take_notice(self, info: TurnInfo) -> None:
         since = info.new_messages[self._heard :]
         self._heard = len(info.new_messages)
-        if self._outer_turn != info.outer_turn or any(map(_is_said_by_a_person, since)):
+        # Whoever steers may have changed what calls give, or want to see it again.
+        is_steered = any(
+            isinstance(message, UserMessage) and message.origin in _PERSONAL for message in since
+        )
+        if self._outer_turn != info.outer_turn or is_steered:
             self._outer_turn = info.outer_turn
             self._memory = _Memory(self._rules)
         if self._seen_compactions != self._compactions():
@@ -320,50 +326,11 @@ class _Watch:
             self._memory.forget()
 
 
-def _rest(calls: Sequence[ToolCall]) -> StopRun:
-    names = list(dict.fromkeys(f"`{call.name}`" for call in calls))
-    tools = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return StopRun(Done(stopped_by="storm"), say=_CLOSING.format(tools=tools), finalize=True)
-
-
-def _is_said_by_a_person(message: Message) -> bool:
-    """Whoever steers may have changed what calls give, or want to see it again."""
-    return isinstance(message, UserMessage) and message.origin in _PERSONAL
-
-
-def _operations(call: ToolCall) -> set[str]:
-    if call.tool is None or call.problem is not None or not isinstance(call.arguments, Mapping):
-        return set()
-    try:
-        return {claim.op for claim in call.tool.claims(call.arguments)}
-    except Exception:
-        # Whoever needs the claims to decide will say what is wrong with them.
-        return set()
-
-
-def _asked(call: ToolCall) -> Any:
-    """The arguments as the model wrote them."""
-    return call.arguments if call.written is None else call.written
-
-
 def _is_outdated(item: _Passed, latest: _Passed) -> bool:
     """Whether the same call gave something else before; one that still runs gave nothing yet."""
     if item is latest or item.signature != latest.signature or item.digest == latest.digest:
         return False
     return item.digest is not None or item.turn != latest.turn
-
-
-def _agree(one: str | None, other: str | None) -> bool:
-    return one is None or other is None or one == other
-
-
-def _shown(name: str, whole: str) -> str:
-    arguments = whole.partition("\0")[2]
-    return f"{name}({truncate(arguments, _SHOWN_CHARS)})"
-
-
-def _times(count: int) -> str:
-    return {1: "once before", 2: "twice before"}.get(count, f"{count} times before")
 
 
 def short_signature(whole: str) -> str:

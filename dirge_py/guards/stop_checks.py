@@ -145,7 +145,7 @@ def failure_check(most: int = 3) -> Hooks:
 
     def ask(info: TurnInfo) -> Sequence[Message]:
         results = _last_results(info.context.messages)
-        last = next((each for each in results if _is_retryable(each)), None)
+        last = next((result for result in results if _is_retryable(result)), None)
         if last is None:
             return ()
         return nudge(

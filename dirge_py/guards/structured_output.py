@@ -100,11 +100,21 @@ class StructuredAnswer:
         ) -> AsyncIterator[StreamEvent]:
             self._by_tool = options.model in self._refused or not self._is_native(options.model)
             if not self._by_tool:
-                asked = stream_fn(self._for_answer(context), self._held(options), signal)
+                tools = tuple(tool for tool in context.tools if tool.name != TOOL)
+                words = _BY_ANSWER + compact(self._schema.told)
+                schema = ResponseSchema(name="result", schema=self._schema.told)
+                asked = stream_fn(
+                    _with_words(replace(context, tools=tools), words),
+                    replace(options, response_schema=schema),
+                    signal,
+                )
                 refusal, has_spoken = None, False
                 async with closing(asked) as events:
                     async for event in events:
-                        refusal = None if has_spoken else _refusal(event)
+                        if isinstance(event, StreamError) and not has_spoken:
+                            # The service takes the request for wrong.
+                            is_refusal = event.error.kind == "invalid_request"
+                            refusal = event.error if is_refusal else None
                         if refusal is not None:
                             break
                         has_spoken = has_spoken or not isinstance(event, StreamStart | StreamRetry)
@@ -134,15 +144,6 @@ class StructuredAnswer:
         return replace(outcome, result=result)
 
     # -- what the model is told
-
-    def _for_answer(self, context: LlmContext) -> LlmContext:
-        tools = tuple(tool for tool in context.tools if tool.name != TOOL)
-        words = _BY_ANSWER + compact(self._schema.told)
-        return _with_words(replace(context, tools=tools), words)
-
-    def _held(self, options: StreamOptions) -> StreamOptions:
-        schema = ResponseSchema(name="result", schema=self._schema.told)
-        return replace(options, response_schema=schema)
 
     def _fall_back(self, model: str, error: ProviderError) -> None:
         self._refused.add(model)
@@ -240,13 +241,6 @@ def _with_words(context: LlmContext, words: str) -> LlmContext:
     return replace(context, system_prompt=more)
 
 
-def _refusal(event: StreamEvent) -> ProviderError | None:
-    """Why the service takes the request for wrong, if the event says so."""
-    if isinstance(event, StreamError) and event.error.kind == "invalid_request":
-        return event.error
-    return None
-
-
 class AnswerHistory:
     """Looks through histories for answers after one schema."""
 
@@ -259,12 +253,16 @@ class AnswerHistory:
             if isinstance(message, UserMessage):
                 return None
             if isinstance(message, ToolResultMessage):
-                found = self._submitted(message)
+                if message.tool_name != TOOL or message.is_error:
+                    continue
+                if "submitted" not in message.details:
+                    continue
+                found = self._schema.look_at(message.details["submitted"])
             elif isinstance(message, AssistantMessage) and _is_answer(message):
                 found = self._schema.of_text(message.text)
             else:
                 continue
-            if found is not None and not found.problems:
+            if not found.problems:
                 return found
         return None
 
@@ -278,7 +276,7 @@ class AnswerHistory:
             if isinstance(message, AssistantMessage):
                 is_new = True
             elif isinstance(message, UserMessage):
-                failures += _is_ask(message)
+                failures += message.origin == "harness" and message.text.startswith(ASKED)
             elif isinstance(message, ToolResultMessage) and is_rejected_result(message):
                 failures += is_new
                 is_new = False
@@ -297,11 +295,6 @@ class AnswerHistory:
             if message.text.strip() and not message.withheld:
                 return message.text, self._schema.of_text(message.text).problems or _NOT_TAKEN
         return "", ()
-
-    def _submitted(self, message: ToolResultMessage) -> CheckedValue | None:
-        if message.tool_name != TOOL or message.is_error or "submitted" not in message.details:
-            return None
-        return self._schema.look_at(message.details["submitted"])
 
 
 def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
@@ -322,10 +315,6 @@ def last_answer_text(messages: Sequence[Message]) -> str:
     """The last answer in words, "" if there is none."""
     answers = (each for each in reversed(messages) if isinstance(each, AssistantMessage))
     return next((each.text for each in answers if _is_answer(each)), "")
-
-
-def _is_ask(message: UserMessage) -> bool:
-    return message.origin == "harness" and message.text.startswith(ASKED)
 
 
 def is_rejected_result(message: ToolResultMessage) -> bool:

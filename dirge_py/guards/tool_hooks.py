@@ -1,12 +1,12 @@
-"""Hooks around tool calls: availability, bounded retries, and results without secrets."""
+"""Hooks around tool calls: availability, bounded retries, results without secrets; and claims."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, ToolOverride, TurnInfo
-from dirge_py.types.messages import ResultBlock, TextBlock
-from dirge_py.types.tools import LoopTool, LoopToolResult, ToolCall
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.tools import Claim, LoopToolResult, ToolCall
 
 _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 
@@ -21,7 +21,9 @@ def hide_unavailable_tools() -> Hooks:
 
     def offered(info: TurnInfo) -> Context | None:
         missing.clear()
-        missing.update({tool.name: why for tool in info.context.tools if (why := _reason(tool))})
+        for tool in info.context.tools:
+            if reason := str(getattr(tool, "unavailable", "")):
+                missing[tool.name] = reason
         if not missing:
             return None
         left = [tool for tool in info.context.tools if tool.name not in missing]
@@ -35,10 +37,6 @@ def hide_unavailable_tools() -> Hooks:
         return ToolOverride(text, details={"outcome": "error"})
 
     return Hooks(name="availability", transform_context=offered, before_tool_call=answered)
-
-
-def _reason(tool: LoopTool) -> str:
-    return str(getattr(tool, "unavailable", ""))
 
 
 def limit_tool_retries(most: int) -> Hooks:
@@ -84,7 +82,10 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
         info: TurnInfo, call: ToolCall, result: LoopToolResult
     ) -> AfterToolCallResult | None:
         try:
-            content = tuple(_redacted(block, redact) for block in result.content)
+            content = tuple(
+                TextBlock(redact(block.text)) if isinstance(block, TextBlock) else block
+                for block in result.content
+            )
         except Exception as error:
             # Only the kind of the error: its words may quote what it choked on.
             text = _WITHHELD.format(error=type(error).__name__)
@@ -94,5 +95,23 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
     return Hooks(name="secrets", after_tool_call=after)
 
 
-def _redacted(block: ResultBlock, redact: Callable[[str], str]) -> ResultBlock:
-    return TextBlock(redact(block.text)) if isinstance(block, TextBlock) else block
+def claims_of(call: ToolCall) -> Sequence[Claim]:
+    """What a call claims to do; nothing where that cannot be made out.
+
+    Whoever decides whether it may run says what is wrong with its claims.
+    """
+    if call.tool is None or not isinstance(call.arguments, Mapping):
+        return ()
+    try:
+        return call.tool.claims(call.arguments)
+    except Exception:
+        return ()
+
+
+def claimed_paths(call: ToolCall, *operations: str) -> tuple[str, ...]:
+    """The paths of those claims of a call."""
+    return tuple(
+        claim.resource
+        for claim in claims_of(call)
+        if claim.op in operations and isinstance(claim.resource, str)
+    )

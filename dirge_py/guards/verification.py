@@ -6,12 +6,12 @@ agent back that edited code and did not see it pass.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from dirge_py.guards.reminders import claimed_paths
 from dirge_py.guards.stop_checks import nudge, stop_check
+from dirge_py.guards.tool_hooks import claimed_paths, claims_of
 from dirge_py.lib.shell_lexer import without_here_documents, word_set
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
@@ -93,7 +93,8 @@ class Verification:
             self._edited.update(dict.fromkeys(code))
             # Whatever passed or failed before was other code.
             self._status = "unverified"
-        for command in _commands(call):
+        resources = [claim.resource for claim in claims_of(call)]
+        for command in (each.text for each in resources if isinstance(each, ShellCommand)):
             if outcome == "aborted" or not is_verification(command):
                 continue
             self._command, self._has_failed = command, outcome in _RED
@@ -135,19 +136,22 @@ def _checks(words: Sequence[str]) -> bool:
         return False
     if _MARKERS.intersection(plain) or _PAIRS.intersection(pairwise(plain)):
         return True
-    if name in _BUILDERS and not any(_targets(rest)):
-        return True
+    if name in _BUILDERS:
+        # Without a target it builds everything.
+        targets = [
+            word
+            for before, word in pairwise(["", *rest])
+            if not (_is_flag(word) or _ASSIGNMENT.match(word) or before in ("-C", "-f", "-j"))
+        ]
+        if not any(targets):
+            return True
     if name in _RUNNERS:
         return any(_has_marker(word) for word in rest if "/" not in word)
-    return any(_has_marker(word.rpartition("/")[2]) for word in _scripts(program, name, rest))
-
-
-def _targets(words: Sequence[str]) -> Iterator[str]:
-    """What a builder is asked to build; without any it builds everything."""
-    for before, word in pairwise(["", *words]):
-        is_setting = _is_flag(word) or _ASSIGNMENT.match(word) or before in ("-C", "-f", "-j")
-        if not is_setting:
-            yield word
+    # The files that this runs, as far as their names are to be seen.
+    scripts = [program] if "/" in program else []
+    if name in _INTERPRETERS:
+        scripts += [word for word in rest if not _is_flag(word)][:1]
+    return any(_has_marker(word.rpartition("/")[2]) for word in scripts)
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
@@ -165,14 +169,6 @@ def _without_wrappers(words: Sequence[str]) -> list[str]:
     return rest
 
 
-def _scripts(program: str, name: str, rest: Sequence[str]) -> Iterator[str]:
-    """The files that this runs, as far as their names are to be seen."""
-    if "/" in program:
-        yield program
-    if name in _INTERPRETERS:
-        yield from [word for word in rest if not _is_flag(word)][:1]
-
-
 def _has_marker(word: str) -> bool:
     pieces = re.split(r"[-_.:]", word.lower())
     return any(piece in _MARKERS or piece.removesuffix("s") in _MARKERS for piece in pieces)
@@ -186,16 +182,6 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-")
 
 
-def _commands(call: ToolCall) -> list[str]:
-    if call.tool is None:
-        return []
-    try:
-        claims = call.tool.claims(call.arguments)
-    except Exception:
-        return []
-    return [each.resource.text for each in claims if isinstance(each.resource, ShellCommand)]
-
-
 SHOWN_FILES = 5
 COMMAND_CHARS = 120
 
@@ -207,44 +193,30 @@ def verification_check(verification: Verification, most: int = 1) -> Hooks:
     """
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
-        match verification.status:
-            case "red":
-                return nudge(_red(verification))
-            case "unverified":
-                return nudge(_unverified(verification))
-            case _:
-                return ()
+        command = f"`{one_line(verification.command, COMMAND_CHARS)}`"
+        files = _files(verification)
+        if verification.status == "red":
+            return nudge(
+                f"You edited {files}, and the last check of it failed: {command}. Fix what broke "
+                "and run it again. If it failed before your change already, say so and how you "
+                "know."
+            )
+        if verification.status == "unverified":
+            earlier = (
+                f" ({command} failed before your last edit)" if verification.has_failed else ""
+            )
+            return nudge(
+                f"You edited {files}, and nothing has built, tested or linted it since{earlier}. "
+                "Run the check that fits. If there is none, or it cannot run here, say so and why."
+            )
+        return ()
 
     return stop_check("verifier", ask, most=most)
-
-
-def _red(verification: Verification) -> str:
-    return (
-        f"You edited {_files(verification)}, and the last check of it failed: "
-        f"`{one_line(verification.command, COMMAND_CHARS)}`. Fix what broke and run it again. "
-        "If it failed before your change already, say so and how you know."
-    )
-
-
-def _unverified(verification: Verification) -> str:
-    earlier = ""
-    if verification.has_failed:
-        command = one_line(verification.command, COMMAND_CHARS)
-        earlier = f" (`{command}` failed before your last edit)"
-    return (
-        f"You edited {_files(verification)}, and nothing has built, tested or linted it since"
-        f"{earlier}. Run the check that fits. If there is none, or it cannot run here, say so and "
-        "why."
-    )
 
 
 def _files(verification: Verification) -> str:
     shown = verification.edited[:SHOWN_FILES]
     more = len(verification.edited) - len(shown)
-    names = ", ".join(f"`{_shorter(path)}`" for path in shown)
+    # As the model most likely wrote it: from the folder we work in, if it lies below.
+    names = ", ".join(f"`{path.removeprefix(os.getcwd() + os.sep)}`" for path in shown)
     return f"{names} and {more} more" if more else names
-
-
-def _shorter(path: str) -> str:
-    """As the model most likely wrote it: from the folder we work in, if it lies below."""
-    return path.removeprefix(os.getcwd() + os.sep)

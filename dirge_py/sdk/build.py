@@ -45,8 +45,8 @@ from dirge_py.extensions.memory.store import sync_at_run_end
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
+from dirge_py.guards.judge import SideModels
 from dirge_py.guards.limits import Limits, SideUsage
-from dirge_py.guards.side_models import SideModels
 from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.gc_tuning import begin_collecting
 from dirge_py.lib.lazy import late
@@ -486,8 +486,8 @@ class _ProductBuilder(ConversationBuilder):
         judges = SideModels(
             config=config,
             stream_fn=self.calls.stream,
-            tell=self.relay,
-            spent=self.spending.add,
+            emit=self.relay,
+            on_usage=self.spending.add,
             redact=self.redactor.redact,
         )
         authorizer = self._authorizer(judges)

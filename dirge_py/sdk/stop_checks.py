@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from dirge_py.config.schema import Config, GatesTable
 from dirge_py.files.workspace import Workspace
+from dirge_py.guards.judge import SideModels
 from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
-from dirge_py.guards.side_models import SideModels
 from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.lazy import late

@@ -66,14 +66,14 @@ async def test_case_103_the_reminder_itself_is_no_message_of_the_user():
     tracker = DepthTracker()
     await reminders("foo", "foo", "foo", "foo", tracker=tracker)
     assert tracker.files == (FOO,)
-    assert "The task: fix the parser" in (tracker.take(2) or _told_again(tracker))
+    assert "The task: fix the parser" in (tracker.next_reminder(2) or _told_again(tracker))
 
 
 def _told_again(tracker):
     """The reminder of a new streak, without a new message of the user."""
     for path in ([BAR], [FOO], [FOO], [FOO]):
-        tracker.called(path)
-    return tracker.take(3)
+        tracker.record_call(path)
+    return tracker.next_reminder(3)
 
 
 async def test_it_is_off_unless_asked_for_but_still_knows_the_files():
@@ -90,20 +90,20 @@ async def test_a_streak_may_last_longer_than_a_run():
 
 def test_the_least_threshold_is_two():
     tracker = DepthTracker()
-    tracker.called([FOO])
-    assert tracker.take(1) == ""
-    tracker.called([FOO])
-    assert FOO in tracker.take(1)
+    tracker.record_call([FOO])
+    assert tracker.next_reminder(1) == ""
+    tracker.record_call([FOO])
+    assert FOO in tracker.next_reminder(1)
 
 
 def test_the_set_narrows_to_what_calls_share():
     tracker = DepthTracker()
-    tracker.called([FOO, BAR, "/w/baz"])
-    tracker.called([BAR, FOO, "/w/qux"])
+    tracker.record_call([FOO, BAR, "/w/baz"])
+    tracker.record_call([BAR, FOO, "/w/qux"])
     assert tracker.files == (BAR, FOO)
-    tracker.called([FOO])
+    tracker.record_call([FOO])
     assert tracker.files == (FOO,)
-    tracker.called([])
+    tracker.record_call([])
     assert tracker.files == ()
 
 

@@ -17,8 +17,8 @@ def told(*results, threshold=3):
     tracker = FailureTracker(threshold)
     texts = []
     for each in results:
-        tracker.feed([each])
-        texts.append(tracker.take())
+        tracker.record_results([each])
+        texts.append(tracker.due_checkpoints())
     return texts
 
 
@@ -78,8 +78,8 @@ def test_case_102_denials_neither_feed_nor_reset_errors():
 
 def test_case_102_what_is_denied_comes_first():
     tracker = FailureTracker(1)
-    tracker.feed([result(), result("denied")])
-    first, second = tracker.take()
+    tracker.record_results([result(), result("denied")])
+    first, second = tracker.due_checkpoints()
     assert ("denied" in first, "failed" in second) == (True, True)
 
 
@@ -111,12 +111,12 @@ def test_no_two_checkpoints_are_nearer_than_the_threshold(outcomes, threshold):
     tracker = FailureTracker(threshold)
     score = 0
     for outcome in outcomes:
-        tracker.feed([result(outcome)])
+        tracker.record_results([result(outcome)])
         score += {"error": 1, "denied": 1, "failed_command": 1, "timeout": 2}.get(outcome, 0)
-        for _ in tracker.take():
+        for _ in tracker.due_checkpoints():
             assert score >= threshold
             score -= threshold
-        assert tracker.take() == []
+        assert tracker.due_checkpoints() == []
 
 
 async def test_case_102_the_checkpoint_enters_before_the_next_turn():

@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.models import role_choice, unusable_roles
-from dirge_py.guards.side_models import SideModels
+from dirge_py.guards.judge import SideModels
 from dirge_py.plan.extension import plan_terms
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.types.errors import ConfigError, ProviderError
@@ -53,7 +53,7 @@ async def test_a_role_is_asked_with_its_model_and_its_tokens_are_told(config):
 async def test_a_role_that_is_not_set_judges_nothing_but_may_be_asked(config):
     told = []
     script = Script([Reply(text="a", usage=Usage(input=1)), Reply(text="b")])
-    judges = SideModels(config=config(""), stream_fn=script.stream, tell=told.append)
+    judges = SideModels(config=config(""), stream_fn=script.stream, emit=told.append)
 
     assert judges.judge("critic") is None
     assert await judges.ask("summarize", "system", "sum up") == "a"
@@ -140,7 +140,7 @@ async def test_a_summariser_that_is_out_of_reach_leaves_it_to_the_main_model(con
         [Reply(error=ProviderError("no key.", kind="auth")), Reply(text="a", usage=Usage(input=1))]
     )
     settings = config('[roles]\nsummarize = "fake/small:low"\n')
-    judges = SideModels(config=settings, stream_fn=script.stream, tell=told.append)
+    judges = SideModels(config=settings, stream_fn=script.stream, emit=told.append)
 
     assert await judges.ask("summarize", "system", "sum up") == "a"
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.guards.judge import WorkspaceDiff
+from dirge_py.guards.judge import SideModels, WorkspaceDiff
 from dirge_py.guards.reminders import DepthTracker
-from dirge_py.guards.side_models import SideModels
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.testing import ScriptedModel
