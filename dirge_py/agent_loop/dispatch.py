@@ -28,7 +28,6 @@ from dirge_py.agent_loop.tool_calls import (
 )
 from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
 from dirge_py.types.hooks import (
-    AfterToolCallResult,
     CallDecision,
     Defer,
     EditArgs,
@@ -60,15 +59,14 @@ async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> 
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """One call's way through the batch.
-
-    `arguments` are those it runs with once it may: nobody else has them in hand, so what was judged
-    cannot be changed afterwards.
-    """
+    """One call's way through the batch."""
 
     block: ToolCallBlock
+    """The call as the model made it."""
     call: ToolCall
+    """The call as hooks see it."""
     arguments: Any = None
+    """What it runs with once it may: nobody else has them, so what was judged cannot change."""
     result: LoopToolResult | None = None
     is_started: bool = False
     is_running: bool = False
@@ -186,7 +184,9 @@ class _Batch:
             slot.call = with_arguments(slot.call, answer.args, self._run.config.validate)
         if slot.call.problem is not None:
             self._end(slot, problem_result(slot.call))
-        slot.arguments = _own_copy(slot.call.arguments)
+        slot.arguments = slot.call.arguments
+        with suppress(Exception):  # what cannot be copied is not what a model wrote
+            slot.arguments = deepcopy(slot.call.arguments)
         return None
 
     def _defer_from(self, first: _Slot, deferral: Defer) -> None:
@@ -202,11 +202,11 @@ class _Batch:
         raise StopRun(AwaitingConfirmation(call_ids=ids, description=deferral.description))
 
     async def _execute_all(self, slots: Sequence[_Slot]) -> None:
-        places = asyncio.Semaphore(max(self._run.config.max_parallel, 1))
+        free_slots = asyncio.Semaphore(max(self._run.config.max_parallel, 1))
         stops: list[StopRun] = []
 
-        async def in_its_place(slot: _Slot) -> None:
-            async with places:
+        async def execute_when_free(slot: _Slot) -> None:
+            async with free_slots:
                 if stops or self._run.signal.aborted:
                     return
                 try:
@@ -214,7 +214,7 @@ class _Batch:
                 except StopRun as stop:
                     stops.append(stop)
 
-        await asyncio.gather(*map(in_its_place, slots))
+        await asyncio.gather(*map(execute_when_free, slots))
         if stops:
             raise stops[0]
 
@@ -232,9 +232,9 @@ class _Batch:
         try:
             info = self._run.info(calls=self._calls)
             change = await self._run.hooks.after_tool_call(info, slot.call, result)
-            kept = _changed(result, change)
+            kept = result if change is None else changed_result(result, change)
         except StopRun as stop:
-            kept = _changed(result, stop.change)
+            kept = result if stop.change is None else changed_result(result, stop.change)
             raise
         finally:
             # After the hooks: what they put in the place of the content must not take notes along.
@@ -278,7 +278,7 @@ class _Batch:
     def _updates_of(self, slot: _Slot) -> OnUpdate:
         loop, home = asyncio.get_running_loop(), threading.get_ident()
 
-        def tell(partial_result: LoopToolResult) -> None:
+        def emit_update(partial_result: LoopToolResult) -> None:
             if not slot.is_running:
                 return
             block = slot.block
@@ -293,9 +293,9 @@ class _Batch:
 
         def on_update(partial_result: LoopToolResult) -> None:
             if threading.get_ident() == home:
-                tell(partial_result)
+                emit_update(partial_result)
             elif not loop.is_closed():
-                loop.call_soon_threadsafe(tell, partial_result)
+                loop.call_soon_threadsafe(emit_update, partial_result)
 
         return on_update
 
@@ -324,13 +324,3 @@ class _Batch:
             is_error=slot.result.is_error,
         )
         self._run.inject((message,))
-
-
-def _changed(result: LoopToolResult, change: AfterToolCallResult | None) -> LoopToolResult:
-    return result if change is None else changed_result(result, change)
-
-
-def _own_copy(arguments: Any) -> Any:
-    with suppress(Exception):  # what cannot be copied is not what a model wrote
-        return deepcopy(arguments)
-    return arguments

@@ -141,8 +141,12 @@ class MergedHooks:
                 return None  # dispatch looks at the signal before it looks at this
             except Exception as error:
                 _report(bundle, hook, info, error, "the call is blocked")
-                return _blocked_by(bundle, error)
-            if isinstance(answer, Defer) and _is_allowed(info, call):
+                text = (
+                    f"Blocked: the `before_tool_call` hook of `{bundle.name}` failed ({error!r})."
+                )
+                return ToolOverride(text, details={"outcome": "denied"})
+            decision = info.decisions.get(call.id)
+            if isinstance(answer, Defer) and decision is not None and decision.allow:
                 continue  # this was decided; who comes after still has a word in it
             if isinstance(answer, (ToolOverride, Defer)):
                 return answer
@@ -159,10 +163,16 @@ class MergedHooks:
         stop: StopRun | None = None
         for bundle, hook in self._each("after_tool_call"):
             try:
-                change = await _ask(
-                    "after_tool_call", bundle, hook, info, call, result,
-                    if_aborted=None if bundle.only_watches else _withheld(result),
-                )  # fmt: skip
+                kept = withheld_result(result)
+                withheld = AfterToolCallResult(
+                    content=kept.content,
+                    details=kept.details,
+                    is_error=kept.is_error,
+                    terminate=kept.terminate,
+                )
+                unchecked = None if bundle.only_watches else withheld
+                rest = (info, call, result)
+                change = await _ask("after_tool_call", bundle, hook, *rest, if_aborted=unchecked)
             except StopRun as asked:
                 # The result is recorded all the same: what hides its secrets must still see it.
                 stop, change = stop or asked, asked.change
@@ -271,18 +281,6 @@ def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopT
     return replace(result, **fields)
 
 
-def _withheld(result: LoopToolResult) -> AfterToolCallResult:
-    kept = withheld_result(result)
-    return AfterToolCallResult(
-        content=kept.content, details=kept.details, is_error=kept.is_error, terminate=kept.terminate
-    )
-
-
-def _is_allowed(info: TurnInfo, call: ToolCall) -> bool:
-    decision = info.decisions.get(call.id)
-    return decision is not None and decision.allow
-
-
 def _overlaid(below: Any, above: Any) -> Any:
     if below is None or above is None:
         return above
@@ -292,11 +290,6 @@ def _overlaid(below: Any, above: Any) -> Any:
 def _present(change: AfterToolCallResult | TurnUpdate) -> dict[str, Any]:
     fields = {name: getattr(change, name) for name in change.__slots__}
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _blocked_by(bundle: Hooks, error: Exception) -> ToolOverride:
-    text = f"Blocked: the `before_tool_call` hook of `{bundle.name}` failed ({error!r})."
-    return ToolOverride(text, details={"outcome": "denied"})
 
 
 def _report(bundle: Hooks, hook: Hook, info: TurnInfo, error: Exception, so: str) -> None:
@@ -320,22 +313,21 @@ def check_hook_result(name: str, answer: Any) -> Any:
             _check_context(answer)
         case TurnUpdate():
             _check_update(answer)
-        case EditArgs(args=args) if not isinstance(args, Mapping):
-            raise TypeError(f"It returned arguments that are {type(args).__name__}.")
+        case EditArgs(args=args):
+            _check_type(args, Mapping, "It returned arguments that are {}.")
         case ToolOverride(content=content, details=details):
             if not isinstance(content, str):
                 _check_items(content, _RESULT_BLOCKS, "block of a result")
-            _check_details(details)
+            _check_type(details, Mapping, "Its details are {}.")
         case AfterToolCallResult(content=content, details=details):
             _check_items(content or (), _RESULT_BLOCKS, "block of a result")
-            _check_details(details or {})
+            _check_type(details or {}, Mapping, "Its details are {}.")
     return answer
 
 
 def _check_context(context: Context) -> None:
     _check_items(context.messages, _MESSAGES, "message")
-    if not isinstance(context.system_prompt, str):
-        raise TypeError(f"Its system prompt is {type(context.system_prompt).__name__}.")
+    _check_type(context.system_prompt, str, "Its system prompt is {}.")
     for tool in context.tools:
         if not callable(getattr(tool, "execute", None)):
             raise TypeError(f"It returned {type(tool).__name__} for a tool.")
@@ -345,25 +337,22 @@ def _check_update(update: TurnUpdate) -> None:
     if update.context is not None:
         check_hook_result("transform_context", update.context)
     _check_items(update.continue_with or (), _MESSAGES, "message")
-    if not isinstance(update.role, str | None):
-        raise TypeError(f"It returned a role that is {type(update.role).__name__}.")
-    if not isinstance(update.model, str | None):
-        raise TypeError(f"It returned a model that is {type(update.model).__name__}.")
+    _check_type(update.role, str | None, "It returned a role that is {}.")
+    _check_type(update.model, str | None, "It returned a model that is {}.")
     if update.thinking_level not in (None, *get_args(ThinkingLevel)):
         raise TypeError(f"It returned the thinking level {update.thinking_level!r}.")
 
 
-def _check_details(details: Any) -> None:
-    if not isinstance(details, Mapping):
-        raise TypeError(f"Its details are {type(details).__name__}.")
+def _check_type(value: Any, kind: Any, problem: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(problem.format(type(value).__name__))
 
 
 def _check_items(items: Any, kinds: tuple[type, ...], what: str) -> None:
     if isinstance(items, str) or not isinstance(items, Sequence):
         raise TypeError(f"It returned {type(items).__name__} for a list of {what}s.")
     for item in items:
-        if not isinstance(item, kinds):
-            raise TypeError(f"It returned {type(item).__name__} for a {what}.")
+        _check_type(item, kinds, f"It returned {{}} for a {what}.")
 
 
 def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:

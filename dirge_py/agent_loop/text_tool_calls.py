@@ -83,9 +83,9 @@ def find_calls(text: str, names: Collection[str], *, most: int | None = None) ->
     """The calls of known tools in `text`, in order: DSML blocks first, then JSON objects."""
     if len(text.encode(errors="replace")) > MOST_BYTES:
         return []
-    rest, found = _take_blocks(text)
-    found += [call for value in _objects_in(rest) if (call := _as_call(value)) is not None]
-    return [call for call in found if call.name in names][:most]
+    rest, blocks = _without_blocks(text)
+    calls = [*blocks, *filter(None, map(_as_call, _objects_in(rest)))]
+    return [call for call in calls if call.name in names][:most]
 
 
 def without_quotations(text: str) -> str:
@@ -95,7 +95,7 @@ def without_quotations(text: str) -> str:
     return _CODE_SPAN.sub(" ", text)
 
 
-def _take_blocks(text: str) -> tuple[str, list[WrittenCall]]:
+def _without_blocks(text: str) -> tuple[str, list[WrittenCall]]:
     """DSML blocks as calls, and the text without them: JSON inside of one is no second call."""
     found: list[WrittenCall] = []
     rest: list[str] = []

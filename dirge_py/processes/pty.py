@@ -161,9 +161,9 @@ class PtyCommand(RunningCommand):
         if self._output_fd is not None:
             # A flood: whoever else has something to do on this event loop comes first.
             self._loop.remove_reader(self._output_fd)
-            self._loop.call_later(_PAUSE_S, self._read_on)
+            self._loop.call_later(_PAUSE_S, self._resume_reading)
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if self._output_fd is not None:
             self._loop.add_reader(self._output_fd, self._read)
             self._read()

@@ -37,7 +37,7 @@ _ALL_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubblewrapSetup:
-    """What was found on this machine to make the sandbox of."""
+    """What this machine has to make the sandbox of."""
 
     program: str
     """The path of bubblewrap."""
@@ -236,7 +236,9 @@ class PlaceholderMounts:
 
         That is `path`, or the first of the folders above it that was missing.
         """
-        place = _first_missing(path)
+        place = path
+        while not os.path.lexists(above := os.path.dirname(place)):
+            place = above
         if self._holds(place):
             return place
         if not os.path.lexists(place):
@@ -260,8 +262,14 @@ class PlaceholderMounts:
         for path, descriptor in self._held.items():
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_same(path, descriptor):
-                    _remove(path)
+                if not _is_same(path, descriptor):
+                    pass
+                elif not _is_untouched(path):
+                    _unmark(path)
+                elif os.path.isdir(path):
+                    os.rmdir(path)
+                else:
+                    os.unlink(path)
             os.close(descriptor)
         self._held.clear()
         atexit.unregister(self.release)
@@ -301,21 +309,6 @@ def _make(path: str, content: bytes | None) -> None:
         os.fchmod(descriptor, _FILE_MARK)
     finally:
         os.close(descriptor)
-
-
-def _remove(path: str) -> None:
-    if not _is_untouched(path):
-        _unmark(path)
-    elif os.path.isdir(path):
-        os.rmdir(path)
-    else:
-        os.unlink(path)
-
-
-def _first_missing(path: str) -> str:
-    while not os.path.lexists(above := os.path.dirname(path)):
-        path = above
-    return path
 
 
 def _is_ours(path: str) -> bool:

@@ -8,6 +8,7 @@ import ipaddress
 import os
 import re
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Iterable
@@ -39,7 +40,7 @@ class HostList:
         """The host in the form in which it is to be looked up.
 
         Raises:
-            Refused: it is not listed.
+            HostRefused: it is not listed.
         """
         try:
             name = normalize_host(host)
@@ -47,7 +48,8 @@ class HostList:
             raise HostRefused(f"{host[:80]!r} is no host") from None
         for listed, listed_port in self._entries:
             is_port = port == listed_port if listed_port else port in _WEB_PORTS
-            if is_port and _matches(name, listed):
+            is_below = listed.startswith("*.") and name.endswith(listed[1:])
+            if is_port and (name == listed or is_below):
                 return name
         raise HostRefused(f"{name}:{port} is not listed in `[sandbox] hosts`")
 
@@ -55,7 +57,7 @@ class HostList:
         """Return if a name may lead to this address: one of the internet, or one that is listed.
 
         Raises:
-            Refused: it is an address of this machine or its own network.
+            HostRefused: it is an address of this machine or its own network.
         """
         address = ipaddress.ip_address(text.partition("%")[0])
         if not is_global_address(address) and str(address) not in self._addresses:
@@ -105,12 +107,6 @@ def _entry(listed: str) -> tuple[str, int]:
     return below + normalize_host(host.removeprefix("*.")), port
 
 
-def _matches(name: str, listed: str) -> bool:
-    if listed.startswith("*."):
-        return name.endswith(listed[1:])
-    return name == listed
-
-
 _HEAD_BYTES = 64 * 1024
 _HEAD_LIMIT_S = 15.0
 _CONNECT_LIMIT_S = 15.0
@@ -132,9 +128,12 @@ class HostProxy:
         self.path = os.path.join(self.folder, "socket")
         self._loop = asyncio.new_event_loop()
         self._free = asyncio.Semaphore(_AT_ONCE)
-        self._thread = threading.Thread(target=self._run, name="sandbox proxy", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="sandbox proxy", daemon=True
+        )
         self._thread.start()
-        serving = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
+        listening = asyncio.start_unix_server(self._serve, self.path, limit=_HEAD_BYTES)
+        serving = asyncio.run_coroutine_threadsafe(listening, self._loop)
         try:
             self._server = serving.result(_START_LIMIT_S)
         except Exception:
@@ -147,18 +146,12 @@ class HostProxy:
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_START_LIMIT_S)
         self._stop()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.close()
-
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_START_LIMIT_S)
+        if not self._loop.is_running():
+            self._loop.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_unix_server(self._serve, self.path, limit=_HEAD_BYTES)
 
     async def _end(self) -> None:
         self._server.close()
@@ -180,13 +173,12 @@ class HostProxy:
         async with asyncio.timeout(_HEAD_LIMIT_S):
             head = await reader.readuntil(b"\r\n\r\n")
         try:
-            host, port, first = _understood(head)
-            there = await self._connect(host, port)
+            host, port, first = _parse_request(head)
+            there_reader, there_writer = await self._connect(host, port)
         except HostRefused as refused:
-            return await _say(writer, 403, str(refused))
+            return await _respond(writer, 403, str(refused))
         except (OSError, UnicodeError) as error:
-            return await _say(writer, 502, str(error) or "there was no answer in time")
-        there_reader, there_writer = there
+            return await _respond(writer, 502, str(error) or "there was no answer in time")
         try:
             if first:
                 there_writer.write(first)
@@ -202,7 +194,7 @@ class HostProxy:
         """To an address that was checked, without looking the name up a second time."""
         name = self._hosts.check_host(host, port)
         async with asyncio.timeout(_CONNECT_LIMIT_S):
-            found = await self._loop.getaddrinfo(name, port, type=_STREAM)
+            found = await self._loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
             addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
             for address in addresses:
                 self._hosts.check_address(address)
@@ -215,14 +207,11 @@ class HostProxy:
             raise problem
 
 
-_STREAM = 1  # socket.SOCK_STREAM
-
-
-def _understood(head: bytes) -> tuple[str, int, bytes]:
+def _parse_request(head: bytes) -> tuple[str, int, bytes]:
     """Host, port, and what to send on: nothing for CONNECT.
 
     Raises:
-        Refused: it is no request for a proxy.
+        HostRefused: it is no request for a proxy.
     """
     line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     try:
@@ -241,7 +230,7 @@ def _understood(head: bytes) -> tuple[str, int, bytes]:
     return host, port or 80, first + b"\r\n".join([*kept, b"Connection: close", b"", b""])
 
 
-async def _say(writer: asyncio.StreamWriter, status: int, text: str) -> None:
+async def _respond(writer: asyncio.StreamWriter, status: int, text: str) -> None:
     body = f"The sandbox of dirge: {text}.\n".encode()
     reason = {403: "Forbidden", 502: "Bad Gateway"}[status]
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
