@@ -1,6 +1,6 @@
-"""What an answer has to be: a JSON Schema as models and services are told it, and reading answers.
+"""The schema of an answer as models and services get it, and the check of answers against it.
 
-Tools and services take objects only. A schema of anything else is told as an object with the one
+Tools and services take objects only. A schema of anything else is sent as an object with the one
 member `result`, and answers are unwrapped again.
 """
 
@@ -42,14 +42,14 @@ class CheckedValue:
 class AnswerSchema:
     """A schema and what checks values after it; make it with `answer_schema`."""
 
-    told: Mapping[str, Any]
+    json_schema: Mapping[str, Any]
     """What models and services see, the same object every time."""
     is_wrapped: bool
     """The value is the one member `result` of the object that they send."""
     check: ValueCheck
     """What finds the problems of a value."""
 
-    def look_at(self, value: Any) -> CheckedValue:
+    def check_value(self, value: Any) -> CheckedValue:
         """The value with all that is wrong with it."""
         try:
             json.dumps(value, allow_nan=False)
@@ -61,15 +61,15 @@ class AnswerSchema:
             # An embedder's own check may be anything; what it fails on has not passed it.
             return CheckedValue(None, [f"It could not be checked: {error!r}"])
 
-    def of_arguments(self, arguments: Any) -> CheckedValue:
+    def check_arguments(self, arguments: Any) -> CheckedValue:
         """What a call of the tool submits."""
         if not self.is_wrapped:
-            return self.look_at(arguments)
+            return self.check_value(arguments)
         if not isinstance(arguments, Mapping) or list(arguments) != [MEMBER]:
             return CheckedValue(None, [f"The arguments must be one member, `{MEMBER}`"])
-        return self.look_at(arguments[MEMBER])
+        return self.check_value(arguments[MEMBER])
 
-    def of_text(self, text: str) -> CheckedValue:
+    def check_text(self, text: str) -> CheckedValue:
         """What an answer in words says: JSON alone, in a fence at most."""
         fenced = _FENCED.fullmatch(text.strip())
         try:
@@ -77,29 +77,29 @@ class AnswerSchema:
         except (ValueError, RecursionError) as error:
             return CheckedValue(None, [f"It is not JSON alone ({error})"])
         if self.is_wrapped and isinstance(value, Mapping) and list(value) == [MEMBER]:
-            inner = self.look_at(value[MEMBER])
+            inner = self.check_value(value[MEMBER])
             # The object itself may be what the schema asks for.
-            whole = self.look_at(value) if inner.problems else inner
+            whole = self.check_value(value) if inner.problems else inner
             return inner if whole.problems else whole
-        return self.look_at(value)
+        return self.check_value(value)
 
 
 def answer_schema(schema: Mapping[str, Any], check: ValueCheck) -> AnswerSchema:
     """`schema` is a valid JSON Schema, `check` finds what does not fit it."""
     if schema.get("type") == "object":
-        return AnswerSchema(told=schema, is_wrapped=False, check=check)
+        return AnswerSchema(json_schema=schema, is_wrapped=False, check=check)
     inner = {name: value for name, value in schema.items() if name != "$schema"}
     if "$id" not in schema and "id" not in schema:
         inner = _moved(inner, f"#/properties/{MEMBER}")
-    told: dict[str, Any] = {
+    wrapper: dict[str, Any] = {
         "type": "object",
         "properties": {MEMBER: inner},
         "required": [MEMBER],
         "additionalProperties": False,
     }
     if "$schema" in schema:
-        told = {"$schema": schema["$schema"], **told}
-    return AnswerSchema(told=told, is_wrapped=True, check=check)
+        wrapper = {"$schema": schema["$schema"], **wrapper}
+    return AnswerSchema(json_schema=wrapper, is_wrapped=True, check=check)
 
 
 class SubmitResult:
@@ -116,14 +116,14 @@ class SubmitResult:
     )
     execution_mode: ToolExecutionMode | None = None
     polls = True
-    """The same once more is told what is wrong with it, not taken for running in circles."""
+    """The same call again is told what is wrong with it; it does not count as a repetition."""
 
     def __init__(self, schema: AnswerSchema) -> None:
         self._schema = schema
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        return self._schema.told
+        return self._schema.json_schema
 
     def prepare_arguments(self, arguments: Any) -> Any:
         return arguments
@@ -138,7 +138,7 @@ class SubmitResult:
         _signal: AbortSignal,
         _on_update: OnUpdate,
     ) -> LoopToolResult:
-        details = {"outcome": "ok", "submitted": self._schema.of_arguments(arguments).value}
+        details = {"outcome": "ok", "submitted": self._schema.check_arguments(arguments).value}
         return LoopToolResult(
             content=(TextBlock("Accepted. Submit it again only if it changes."),),
             details=details,

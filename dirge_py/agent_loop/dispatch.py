@@ -51,9 +51,9 @@ async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> 
     """
     batch = _Batch(run, blocks)
     try:
-        await (batch.one_by_one() if batch.is_sequential else batch.together())
+        await (batch.run_in_sequence() if batch.is_sequential else batch.run_in_parallel())
     finally:
-        batch.answer_the_rest()
+        batch.answer_unanswered()
     return batch.is_terminated
 
 
@@ -88,7 +88,7 @@ class _Batch:
         results = [slot.result for slot in self._slots]
         return bool(results) and all(result is not None and result.terminate for result in results)
 
-    async def one_by_one(self) -> None:
+    async def run_in_sequence(self) -> None:
         for slot in self._slots:
             if self._run.signal.aborted:
                 return
@@ -101,8 +101,8 @@ class _Batch:
             if slot.result is not None:
                 self._record(slot)
 
-    async def together(self) -> None:
-        """No body runs before every call has passed its preflight; `answer_the_rest` records."""
+    async def run_in_parallel(self) -> None:
+        """No body runs before every call has passed its preflight; `answer_unanswered` records."""
         ready: list[_Slot] = []
         deferred: tuple[_Slot, Defer] | None = None
         for slot in self._slots:
@@ -120,7 +120,7 @@ class _Batch:
         if deferred is not None and not self._run.signal.aborted:
             self._defer_from(*deferred)
 
-    def answer_the_rest(self) -> None:
+    def answer_unanswered(self) -> None:
         """An answer for every call that has none: services reject a call without its result."""
         is_aborted = self._run.signal.aborted
         unanswered = NEVER_RAN if is_aborted else SUPPRESSED
@@ -138,7 +138,7 @@ class _Batch:
 
     def _prepared(self, block: ToolCallBlock) -> ToolCall:
         validate = self._run.config.validate
-        call = prepare_call(block, self._run.turn_tools, validate, mend=self._run.config.repair)
+        call = prepare_call(block, self._run.turn_tools, validate, repair=self._run.config.repair)
         if call.repairs:
             self._run.repairs.update(call.repairs)
         if call.problem in ("invalid_arguments", "truncated"):

@@ -33,7 +33,7 @@ async def run_agent_loop(
     Raises only a cancellation from outside, after the run has said its last words.
     """
     run = RunState(context=context, config=config, signal=signal, emit=emit, stream_fn=stream_fn)
-    return await run_to_end(_told(run, prompts), signal)
+    return await run_to_end(_run(run, prompts), signal)
 
 
 def run_agent_loop_continue(
@@ -59,10 +59,10 @@ def run_agent_loop_continue(
         stream_fn=stream_fn,
         decisions=decisions,
     )
-    return run_to_end(_told(run, continuation_prompt(context.messages), waiting), signal)
+    return run_to_end(_run(run, continuation_prompt(context.messages), waiting), signal)
 
 
-async def _told(
+async def _run(
     run: RunState, prompts: Sequence[Message], waiting: OpenCalls | None = None
 ) -> list[Message]:
     run.emit(AgentStart(run_id=run.id))

@@ -51,7 +51,7 @@ async def stream_assistant_response(run: RunState) -> AssistantMessage:
         await answer.consume(_llm_context(run, context, sent.messages))
     except StopRun:
         # A decorator ended the run after the model had spoken: what it said is history.
-        await answer.record_if_told()
+        await answer.record_if_started()
         raise
     await answer.check_if_aborted()
     return answer.record()
@@ -104,8 +104,8 @@ class _Answer:
     def __init__(self, run: RunState) -> None:
         self._run = run
         self._assembler = Assembler(run.model)
-        self._held: list[MessageUpdate] = []
-        self._is_told = False
+        self._held_updates: list[MessageUpdate] = []
+        self._is_started = False
         self._is_over = False
         self._done: StreamDone | None = None
         self._error: ProviderError | None = None
@@ -151,7 +151,7 @@ class _Answer:
             case StreamError(error):
                 self._error = error
             case StreamRetry():
-                self._held.clear()
+                self._held_updates.clear()
                 self._run.emit(
                     RetryNotice(attempt=event.attempt, delay_ms=event.delay_ms, error=event.error)
                 )
@@ -161,18 +161,18 @@ class _Answer:
             self._emit_update(update)
 
     def _emit_update(self, update: MessageUpdate) -> None:
-        if not self._is_told and update.phase.startswith("toolcall"):
-            self._held.append(update)
+        if not self._is_started and update.phase.startswith("toolcall"):
+            self._held_updates.append(update)
             return
-        self._begin(AssistantMessage(model=self._assembler.model))
+        self._start(AssistantMessage(model=self._assembler.model))
         self._run.emit(update)
 
-    def _begin(self, message: AssistantMessage) -> None:
-        if self._is_told:
+    def _start(self, message: AssistantMessage) -> None:
+        if self._is_started:
             return
-        self._is_told = True
+        self._is_started = True
         self._run.emit(MessageStart(message))
-        for update in self._held:
+        for update in self._held_updates:
             self._run.emit(update)
 
     async def check_if_aborted(self) -> None:
@@ -196,12 +196,12 @@ class _Answer:
         self._is_over = True
         message = self._checked or self._message()
         if message.stop_reason in ("error", "aborted"):
-            self._held.clear()
+            self._held_updates.clear()
         for update in self._assembler.close():
             self._emit_update(update)
-        if self._held:
-            self._begin(AssistantMessage(model=self._assembler.model))
-        self._begin(message)
+        if self._held_updates:
+            self._start(AssistantMessage(model=self._assembler.model))
+        self._start(message)
         self._run.message, self._run.error = message, self._error
         self._run.record(message)
         if message.usage:
@@ -209,10 +209,10 @@ class _Answer:
             self._run.emit(UsageReported(usage=message.usage, model=message.model, role=self._role))
         return message
 
-    async def record_if_told(self) -> None:
+    async def record_if_started(self) -> None:
         """Keep what was said before a stop; calls among it will not run."""
         self._error = self._error or ProviderError("Stopped by a hook.", kind="aborted")
-        if self._is_told or self._assembler.blocks(with_calls=False):
+        if self._is_started or self._assembler.blocks(with_calls=False):
             await self.check_if_aborted()
             self.record()
 

@@ -107,11 +107,11 @@ def prepare_call(
     tools: Sequence[LoopTool],
     validate: ToolValidator | None,
     *,
-    mend: bool = True,
+    repair: bool = True,
 ) -> ToolCall:
     """The call with its tool and the arguments to use, or with its `problem`.
 
-    With `mend` off, arguments run as they were written or not at all.
+    With `repair` off, arguments run as they were written or not at all.
     """
     tool = next((tool for tool in tools if tool.name == block.name), None)
     if tool is None:
@@ -126,14 +126,14 @@ def prepare_call(
     written = block.arguments
     if not isinstance(written, str):
         call = ToolCall(id=block.id, name=block.name, arguments=written, tool=tool, written=written)
-        return _fitted(call, tool, validate, mend=mend)
-    parsed = parse_arguments(written, may_close=mend)
+        return _fitted(call, tool, validate, repair=repair)
+    parsed = parse_arguments(written, may_close=repair)
     call = ToolCall(
         id=block.id, name=block.name, arguments=parsed.value, tool=tool, written=parsed.value
     )
     if parsed.state == "whole":
-        return _fitted(call, tool, validate, mend=mend)
-    call = replace(call, repairs=(CLOSED,) if mend else ())
+        return _fitted(call, tool, validate, repair=repair)
+    call = replace(call, repairs=(CLOSED,) if repair else ())
     if parsed.state == "broken":
         text = (
             f"The arguments of this `{call.name}` call are no whole JSON ({parsed.reason}), cut "
@@ -161,7 +161,7 @@ def _fitted(
     tool: LoopTool,
     validate: ToolValidator | None,
     *,
-    mend: bool = True,
+    repair: bool = True,
     keep_nulls: bool = False,
 ) -> ToolCall:
     """The call with arguments in the shape that the tool asks for."""
@@ -172,7 +172,7 @@ def _fitted(
     arguments = call.arguments
     try:
         arguments = reshape(arguments)
-        if not mend:
+        if not repair:
             return replace(call, arguments=_valid(tool, arguments, validate))
         repaired = repair_arguments(
             tool.name,

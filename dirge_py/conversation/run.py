@@ -281,7 +281,7 @@ class RunExecutor:
         if isinstance(event, AgentEnd):
             outcome = self._run.judge(event, self._deps.run.time_limit_s)
             if self._order.answer is not None:
-                outcome = self._order.answer.judged(outcome, self._log.messages)
+                outcome = self._order.answer.check_outcome(outcome, self._log.messages)
             # Nothing may come after it, so it is told when all else is done: see `_tell_end`.
             self._ended = replace(event, outcome=outcome)
             return

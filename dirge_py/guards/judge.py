@@ -217,11 +217,11 @@ def judge_check(
     start of the run and from the one reviewed last. `advisory` speaks once, `blocking` up to
     three times, and shows the judge what it said before.
     """
-    bench = _RunJudge(ask, verification, diff, mode)
-    speaking = stop_check("judge", bench.judged, most=BOUNDS[mode])
+    judge = _RunJudge(ask, verification, diff, mode)
+    speaking = stop_check("judge", judge.check, most=BOUNDS[mode])
     return Hooks(
         name="judge",
-        before_tool_call=bench.note_baseline if diff is not None else None,
+        before_tool_call=judge.note_baseline if diff is not None else None,
         get_followup_messages=speaking.get_followup_messages,
     )
 
@@ -243,7 +243,7 @@ class _RunJudge:
         self._has_baseline = False
         self._reviewed: str | None = None
         self._approved_results = 0
-        self._said = ""
+        self._last_message = ""
 
     async def note_baseline(self, _info: TurnInfo, _call: ToolCall) -> None:
         """Remember the change there was before the first call of the run could add to it."""
@@ -256,7 +256,7 @@ class _RunJudge:
             return  # then everything counts as changed in this run; a call is not blocked for it
         self._reviewed = before.fingerprint if before is not None else None
 
-    async def judged(self, info: TurnInfo) -> Sequence[Message]:
+    async def check(self, info: TurnInfo) -> Sequence[Message]:
         results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
         if results == self._approved_results:
             return ()  # nothing was done, or nothing since it was found good
@@ -274,7 +274,7 @@ class _RunJudge:
         if not text:
             self._approved_results = results
             return ()
-        self._said = text
+        self._last_message = text
         return nudge(text)
 
     def _prompt(self, info: TurnInfo, change: WorkspaceDiff | None) -> str:
@@ -284,9 +284,9 @@ class _RunJudge:
             "checks": _STATUS[self._verification.status] if self._verification else "",
             "change": _bounded(change.text) if change is not None else "",
         }
-        if self._mode == "blocking" and self._said:
+        if self._mode == "blocking" and self._last_message:
             only_new = "Say again only what is still so, and what is new."
-            sections["your earlier words"] = f"{only_new}\n\n{self._said}"
+            sections["your earlier words"] = f"{only_new}\n\n{self._last_message}"
         return "\n\n".join(
             f"=== {name} ===\n{text}\n=== end of {name} ==="
             for name, text in sections.items()

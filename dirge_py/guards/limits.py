@@ -100,7 +100,7 @@ class Meter:
         self._cost_of = cost_of
         self._clock = clock
         self._spending = spending if spending is not None else SideUsage()
-        self._heard = len(self._spending)
+        self._seen_reports = len(self._spending)
         self._began = clock()
         self._turns = 0
         self._uncounted = 0
@@ -157,10 +157,10 @@ class Meter:
             self._check_turns(info)
 
     def _check_spent(self, info: TurnInfo) -> None:
-        for usage, model in self._spending.since(self._heard):
+        for usage, model in self._spending.since(self._seen_reports):
             self._beside += usage
             self._add_cost(info, usage, model)
-        self._heard = len(self._spending)
+        self._seen_reports = len(self._spending)
         used, most = info.usage_total + self._beside, self._most
         _check("input_tokens", used.input, most.input_tokens)
         _check("output_tokens", used.output, most.output_tokens)

@@ -190,7 +190,7 @@ class _Memory:
             self._window = [*self._window, passing][-self._rules.window :]
         return repetition
 
-    def learn(self, call_id: str, result: LoopToolResult) -> None:
+    def on_result(self, call_id: str, result: LoopToolResult) -> None:
         """Take in what a call gave: something new makes its repetitions, or all, worthwhile."""
         entry = self._awaited.pop(call_id, None)
         if entry is None:
@@ -249,7 +249,7 @@ class _Watch:
         self._memory = _Memory(rules)
         self._abandoned: dict[str, None] = {}
         self._outer_turn = 0
-        self._heard = 0
+        self._seen_messages = 0
         self._turn = 0
         self._plan = _Plan()
 
@@ -276,11 +276,11 @@ class _Watch:
         return ToolOverride(_PIVOT + abandoned, is_error=False, details=details)
 
     def after_call(self, info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
-        self._memory.learn(call.id, result)
+        self._memory.on_result(call.id, result)
 
     def _planned(self, info: TurnInfo) -> _Plan:
         """Judge the whole batch in its order, before any of it runs."""
-        self._take_notice(info)
+        self._forget_outdated(info)
         self._memory.begin_batch()
         plan = _Plan()
         for call in info.calls:
@@ -311,9 +311,9 @@ class _Watch:
             self._memory.has_pivoted = True
         return plan
 
-    def _take_notice(self, info: TurnInfo) -> None:
-        since = info.new_messages[self._heard :]
-        self._heard = len(info.new_messages)
+    def _forget_outdated(self, info: TurnInfo) -> None:
+        since = info.new_messages[self._seen_messages :]
+        self._seen_messages = len(info.new_messages)
         # Whoever steers may have changed what calls give, or want to see it again.
         is_steered = any(
             isinstance(message, UserMessage) and message.origin in _PERSONAL for message in since

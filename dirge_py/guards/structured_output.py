@@ -73,7 +73,7 @@ class StructuredAnswer:
     def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
         self.tool = SubmitResult(schema)
         self._schema = schema
-        self._given = AnswerHistory(schema)
+        self._history = AnswerHistory(schema)
         self._is_native = is_native
         self._refused: set[str] = set()
         self._by_tool = True
@@ -84,8 +84,8 @@ class StructuredAnswer:
         return Hooks(
             name="structured answer",
             transform_context=self._with_tool,
-            before_tool_call=self._objection,
-            should_stop_after_turn=self._stop_in_vain,
+            before_tool_call=self._check_call,
+            should_stop_after_turn=self._stop_after_failures,
             get_followup_messages=self._ask,
         )
 
@@ -101,8 +101,8 @@ class StructuredAnswer:
             self._by_tool = options.model in self._refused or not self._is_native(options.model)
             if not self._by_tool:
                 tools = tuple(tool for tool in context.tools if tool.name != TOOL)
-                words = _BY_ANSWER + compact(self._schema.told)
-                schema = ResponseSchema(name="result", schema=self._schema.told)
+                words = _BY_ANSWER + compact(self._schema.json_schema)
+                schema = ResponseSchema(name="result", schema=self._schema.json_schema)
                 asked = stream_fn(
                     _with_words(replace(context, tools=tools), words),
                     replace(options, response_schema=schema),
@@ -129,11 +129,11 @@ class StructuredAnswer:
 
         return stream
 
-    def judged(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
+    def check_outcome(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
         """The outcome of a run at the end of `messages`: it is only done if its answer fits."""
         if not isinstance(outcome, Done):
             return outcome
-        found = self._given.found(messages)
+        found = self._history.accepted(messages)
         if found is None:
             return self._failure(messages)
         result = replace(
@@ -163,17 +163,17 @@ class StructuredAnswer:
             return None
         return replace(info.context, tools=(*info.context.tools, self.tool))
 
-    def _objection(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+    def _check_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         if call.name != TOOL:
             return None
-        problems = self._schema.of_arguments(call.arguments).problems
+        problems = self._schema.check_arguments(call.arguments).problems
         if CLOSED in call.repairs:
             # Half a list may fit as well as the whole.
             problems = [*problems, "The arguments were cut off: make them shorter"]
         if call.problem is None and not problems:
             return None
         lines = _listed(problems) if problems else call.problem_text
-        attempt = self._given.failures(info.context.messages) + 1
+        attempt = self._history.failures(info.context.messages) + 1
         counted = f"attempt {attempt}/{MOST_ASKED_AGAIN}"
         if attempt <= MOST_ASKED_AGAIN:
             text = f"Not accepted ({counted}). Mend this, and call `{TOOL}` again:\n{lines}"
@@ -181,14 +181,14 @@ class StructuredAnswer:
             return ToolOverride(text, details={**details, "attempts": MOST_ASKED_AGAIN})
         return ToolOverride(f"Not accepted, for the last time:\n{lines}", details=_UNFIT)
 
-    def _stop_in_vain(self, info: TurnInfo) -> bool:
+    def _stop_after_failures(self, info: TurnInfo) -> bool:
         messages = info.context.messages
         if (
             not any(map(is_rejected_result, info.tool_results))
-            or self._given.found(messages) is not None
+            or self._history.accepted(messages) is not None
         ):
             return False
-        if self._given.failures(messages) > MOST_ASKED_AGAIN:
+        if self._history.failures(messages) > MOST_ASKED_AGAIN:
             raise StopRun(self._failure(messages))
         return False
 
@@ -196,15 +196,15 @@ class StructuredAnswer:
         if so_far or info.ended_by != "natural" or info.signal.aborted or info.signal.interjected:
             return ()
         messages = info.context.messages
-        if self._given.found(messages) is not None:
+        if self._history.accepted(messages) is not None:
             return ()
-        if self._given.failures(messages) >= MOST_ASKED_AGAIN:
+        if self._history.failures(messages) >= MOST_ASKED_AGAIN:
             raise StopRun(self._failure(messages))
         return nudge(ASKED + self._what_to_do(messages))
 
     def _what_to_do(self, messages: Sequence[Message]) -> str:
         text = last_answer_text(messages)
-        problems = self._schema.of_text(text).problems if text.strip() else ()
+        problems = self._schema.check_text(text).problems if text.strip() else ()
         if not self._by_tool:
             wrong = f" Wrong with your answer:\n{_listed(problems)}" if problems else ""
             return f"Answer with the whole of it: JSON alone that fits the schema.{wrong}"
@@ -214,7 +214,7 @@ class StructuredAnswer:
         return f"Call `{TOOL}` with it; what you say in words is not read.{wrong}"
 
     def _failure(self, messages: Sequence[Message]) -> Failed:
-        text, problems = self._given.last(messages)
+        text, problems = self._history.last_attempt(messages)
         why = ": there was none."
         if text:
             wrong = one_line("; ".join(problems[:_TOLD_PROBLEMS]), _SHOWN_CHARS)
@@ -247,7 +247,7 @@ class AnswerHistory:
     def __init__(self, schema: AnswerSchema) -> None:
         self._schema = schema
 
-    def found(self, messages: Sequence[Message]) -> CheckedValue | None:
+    def accepted(self, messages: Sequence[Message]) -> CheckedValue | None:
         """The last value that fits, of those since anybody said something to the model."""
         for message in reversed(messages):
             if isinstance(message, UserMessage):
@@ -257,9 +257,9 @@ class AnswerHistory:
                     continue
                 if "submitted" not in message.details:
                     continue
-                found = self._schema.look_at(message.details["submitted"])
+                found = self._schema.check_value(message.details["submitted"])
             elif isinstance(message, AssistantMessage) and _is_answer(message):
-                found = self._schema.of_text(message.text)
+                found = self._schema.check_text(message.text)
             else:
                 continue
             if not found.problems:
@@ -267,9 +267,9 @@ class AnswerHistory:
         return None
 
     def failures(self, messages: Sequence[Message]) -> int:
-        """How often the model has been told since the prompt that its result will not do.
+        """How often the model has been told since the prompt that its result is not accepted.
 
-        Several calls of one answer were told together.
+        Several calls of one answer count as one.
         """
         failures, is_new = 0, True
         for message in _since_prompt(messages):
@@ -282,7 +282,7 @@ class AnswerHistory:
                 is_new = False
         return failures
 
-    def last(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
+    def last_attempt(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
         """What was said last in place of a result, and what is wrong with it; "" for nothing."""
         for message in reversed(_since_prompt(messages)):
             if not isinstance(message, AssistantMessage) or message.origin != "model":
@@ -291,9 +291,9 @@ class AnswerHistory:
             if calls:
                 arguments = calls[-1].arguments
                 text = arguments if isinstance(arguments, str) else cut_json(arguments, _LONGEST)
-                return text, self._schema.of_arguments(arguments).problems or _NOT_TAKEN
+                return text, self._schema.check_arguments(arguments).problems or _NOT_TAKEN
             if message.text.strip() and not message.withheld:
-                return message.text, self._schema.of_text(message.text).problems or _NOT_TAKEN
+                return message.text, self._schema.check_text(message.text).problems or _NOT_TAKEN
         return "", ()
 
 

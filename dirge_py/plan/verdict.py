@@ -236,14 +236,14 @@ class _VerdictAnswer(AnswerSchema):
 
     __slots__ = ()
 
-    def of_text(self, text: str) -> CheckedValue:
+    def check_text(self, text: str) -> CheckedValue:
         verdict = parse_verdict(as_json_block(text))
         return CheckedValue(None, [verdict]) if isinstance(verdict, str) else CheckedValue(text)
 
 
 def verdict_answer_schema() -> AnswerSchema:
     """A verdict, for services that can hold an answer to its schema."""
-    return _VerdictAnswer(told=SCHEMA, is_wrapped=False, check=lambda value: ())
+    return _VerdictAnswer(json_schema=SCHEMA, is_wrapped=False, check=lambda value: ())
 
 
 def as_json_block(text: str) -> str:

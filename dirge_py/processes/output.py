@@ -237,13 +237,13 @@ class UnreadOutput:
 
     @property
     def size(self) -> int:
-        """Bytes that `take` would give now."""
+        """Bytes that `read` would give now."""
         return self._capture.total_bytes - len(self._begun)
 
     def feed(self, chunk: bytes) -> None:
         self._capture.feed(chunk)
 
-    def take(self, *, is_over: bool) -> BoundedOutput:
+    def read(self, *, is_over: bool) -> BoundedOutput:
         """What is new; after that nothing is, until more comes.
 
         Half a character at the end stays here for next time, unless there will be none.

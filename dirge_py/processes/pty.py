@@ -109,15 +109,15 @@ class PtyCommand(RunningCommand):
         self._program_fd: int | None = opened.program_fd
         self._text = TerminalText()
         self._on_bytes = on_bytes
-        self._typed = bytearray()
+        self._pending_keys = bytearray()
         super().__init__(StartedCommand(opened.process, opened.keyboard_fd), tree, OutputCapture())
 
-    def type(self, keys: bytes) -> None:
+    def send_keys(self, keys: bytes) -> None:
         """Have the program read `keys`, as if they were typed."""
-        if self._output_fd is None or len(self._typed) + len(keys) > MOST_TYPED_BYTES:
+        if self._output_fd is None or len(self._pending_keys) + len(keys) > MOST_TYPED_BYTES:
             return
-        self._typed += keys
-        self._pass_on()
+        self._pending_keys += keys
+        self._write_keys()
 
     def resize(self, *, rows: int, columns: int) -> None:
         """The terminal has another size now."""
@@ -125,19 +125,19 @@ class PtyCommand(RunningCommand):
             with suppress(OSError):
                 set_size(self._output_fd, rows=rows, columns=columns)
 
-    def _pass_on(self) -> None:
+    def _write_keys(self) -> None:
         """Write what was typed, as far as the terminal takes it now."""
         if self._output_fd is None:
             return
         try:
-            written = os.write(self._output_fd, self._typed)
+            written = os.write(self._output_fd, self._pending_keys)
         except BlockingIOError:
             written = 0
         except OSError:  # nobody has the terminal any more
-            written = len(self._typed)
-        del self._typed[:written]
-        if self._typed:
-            self._loop.add_writer(self._output_fd, self._pass_on)
+            written = len(self._pending_keys)
+        del self._pending_keys[:written]
+        if self._pending_keys:
+            self._loop.add_writer(self._output_fd, self._write_keys)
         else:
             self._loop.remove_writer(self._output_fd)
 
@@ -171,7 +171,7 @@ class PtyCommand(RunningCommand):
     def _notice_exit(self) -> None:
         super()._notice_exit()
         if self._ends["exit"].done():
-            self._let_go_of_terminal()
+            self._close_program_end()
 
     def _finished(self, ended_by: Any, ended: EndedProcesses) -> CommandResult:
         self._capture.feed(self._text.end())
@@ -181,9 +181,9 @@ class PtyCommand(RunningCommand):
         if self._output_fd is not None:
             self._loop.remove_writer(self._output_fd)
         super()._close_output()
-        self._let_go_of_terminal()
+        self._close_program_end()
 
-    def _let_go_of_terminal(self) -> None:
+    def _close_program_end(self) -> None:
         """Until the command has exited there must be somebody who has its terminal open."""
         if self._program_fd is not None:
             os.close(self._program_fd)
@@ -192,7 +192,7 @@ class PtyCommand(RunningCommand):
 
 _LONGEST_LINE = 16 * 1024
 """Characters after which a line that does not end is taken as it is."""
-_SCREEN_OF_ITS_OWN = re.compile(r"\x1b\[\?(?:1049|1047|47)([hl])")
+_FULL_SCREEN = re.compile(r"\x1b\[\?(?:1049|1047|47)([hl])")
 _LINE_END = re.compile(r"\r+\n")
 
 
@@ -201,45 +201,45 @@ class TerminalText:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._begun = ""
-        self._is_own_screen = False
+        self._partial = ""
+        self._is_full_screen = False
 
     def feed(self, chunk: bytes) -> bytes:
         """The lines that are finished now, as UTF-8 without anything a terminal would obey."""
-        text = self._begun + self._decoder.decode(chunk)
+        text = self._partial + self._decoder.decode(chunk)
         end = text.rfind("\n") + 1
         if not end and len(text) > _LONGEST_LINE:
             end = len(text)
-        self._begun = text[end:]
+        self._partial = text[end:]
         return self._plain(text[:end])
 
     def end(self) -> bytes:
         """What is left."""
-        left, self._begun = self._begun + self._decoder.decode(b"", final=True), ""
+        left, self._partial = self._partial + self._decoder.decode(b"", final=True), ""
         return self._plain(left)
 
     def _plain(self, text: str) -> bytes:
-        text = _LINE_END.sub("\n", self._outside(text))
+        text = _LINE_END.sub("\n", self._without_full_screen(text))
         if "\r" in text or "\b" in text:
-            text = "\n".join(map(_written_over, text.split("\n")))
+            text = "\n".join(map(_final_line, text.split("\n")))
         return clean(text).encode("utf-8", "replace")
 
-    def _outside(self, text: str) -> str:
+    def _without_full_screen(self, text: str) -> str:
         """`text` without what was drawn on a screen of the program's own."""
-        if "\x1b[?" not in text and not self._is_own_screen:
+        if "\x1b[?" not in text and not self._is_full_screen:
             return text
         kept: list[str] = []
         at = 0
-        for switch in _SCREEN_OF_ITS_OWN.finditer(text):
-            if not self._is_own_screen:
+        for switch in _FULL_SCREEN.finditer(text):
+            if not self._is_full_screen:
                 kept.append(text[at : switch.start()])
-            self._is_own_screen, at = switch[1] == "h", switch.end()
-        if not self._is_own_screen:
+            self._is_full_screen, at = switch[1] == "h", switch.end()
+        if not self._is_full_screen:
             kept.append(text[at:])
         return "".join(kept)
 
 
-def _written_over(line: str) -> str:
+def _final_line(line: str) -> str:
     """A line with carriage returns and backspaces, as it was in the end."""
     passes = line.split("\r")
     last = next((one for one in reversed(passes) if clean(one).strip()), "")

@@ -121,7 +121,7 @@ class Runner:
             self._approvals.pop(options.get("call_id", ""), None)
             return CommandResult(aborted=True)
         running = self.start(command, **options)
-        await running.follow(signal)
+        await running.wait(signal)
         return running.finished.result()
 
     def start(
@@ -148,7 +148,7 @@ class Runner:
             )
             restricted = None
             if approval.is_read_only and self._read_only is not None:
-                restricted = self._read_only.start_of(arguments, spec)
+                restricted = self._read_only.restricted_start(arguments, spec)
             if restricted is not None:
                 arguments = restricted.arguments
                 environment = {**environment, **restricted.environment}

@@ -263,18 +263,18 @@ class RunningCommand:
 
     def begin(self, timeout_s: float) -> "asyncio.Task[CommandResult]":
         """See it through in a task of its own: cancelling a caller must not cut killing short."""
-        self.limit(timeout_s)
+        self.set_timeout(timeout_s)
         self.finished = self._loop.create_task(self._supervise())
         return self.finished
 
-    def limit(self, timeout_s: float) -> None:
+    def set_timeout(self, timeout_s: float) -> None:
         """Let it run so long, counted from its start, instead of what was said before."""
         if self._limit is not None:
             self._limit.cancel()
         rest_s = max(0.0, timeout_s - self.duration_s)
-        self._limit = self._loop.call_later(rest_s, self._settle, self._ends["timeout"])
+        self._limit = self._loop.call_later(rest_s, self._resolve, self._ends["timeout"])
 
-    def leave(self, on_chunk: Callable[[bytes], None]) -> None:
+    def detach(self, on_chunk: Callable[[bytes], None]) -> None:
         """Let it go on without anybody waiting for it; `on_chunk` is given what it writes.
 
         From now on a question does not end it: it might be answered some other way.
@@ -282,7 +282,7 @@ class RunningCommand:
         self._on_output, self._on_chunk = None, on_chunk
         self._stops_when_asking = False
 
-    async def follow(
+    async def wait(
         self, signal: AbortSignal | None, *, unless: "asyncio.Future[None] | None" = None
     ) -> None:
         """Wait until it has ended, or until `unless` is done and it goes on without the caller.
@@ -312,7 +312,7 @@ class RunningCommand:
 
     def stop(self) -> None:
         """Ask for an early end, which comes soon. Asking again changes nothing."""
-        self._settle(self._ends["abort"])
+        self._resolve(self._ends["abort"])
 
     async def _supervise(self) -> CommandResult:
         """See the command through to the last of its processes.
@@ -358,7 +358,7 @@ class RunningCommand:
             self._process.wait(timeout=_EXIT_POLL_S)
         self._close_output()
         self._close_exit_watch()
-        self._settle(self._ends["exit"])
+        self._resolve(self._ends["exit"])
         if self._watch is not None:
             self._watch.end()
         for timer in (self._next_update, self._limit):
@@ -382,9 +382,9 @@ class RunningCommand:
 
     def _on_question(self) -> None:
         if self._stops_when_asking:
-            self._settle(self._ends["question"])
+            self._resolve(self._ends["question"])
 
-    def _settle(self, future: asyncio.Future[None]) -> None:
+    def _resolve(self, future: asyncio.Future[None]) -> None:
         if not future.done() and not self._loop.is_closed():
             future.set_result(None)
 
@@ -398,7 +398,7 @@ class RunningCommand:
     def _notice_exit(self) -> None:
         if self._process.poll() is not None:
             self._close_exit_watch()
-            self._settle(self._ends["exit"])
+            self._resolve(self._ends["exit"])
 
     def _close_exit_watch(self) -> None:
         if self._exit_watch is not None:
@@ -437,4 +437,4 @@ class RunningCommand:
             self._loop.remove_reader(self._output_fd)
             os.close(self._output_fd)
             self._output_fd = None
-        self._settle(self._output_ended)
+        self._resolve(self._output_ended)

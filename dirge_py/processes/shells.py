@@ -74,7 +74,7 @@ class Shell:
         self._started = time.time() - running.duration_s
         self._unread = UnreadOutput(split_whole(running.output)[1])
         self._waiting: list[asyncio.Future[None]] = []
-        running.leave(self._on_chunk)
+        running.detach(self._on_chunk)
         running.finished.add_done_callback(lambda _ended: self._wake())
 
     @property
@@ -102,11 +102,11 @@ class Shell:
         """All that it wrote so far, up to the last whole character."""
         return split_whole(self._running.output)[0]
 
-    def take_new(self) -> NewOutput:
+    def read_new_output(self) -> NewOutput:
         """The output that nobody was given yet, and how it is now."""
         whole = self._running.output
         new = replace(
-            self._unread.take(is_over=not self.is_running),
+            self._unread.read(is_over=not self.is_running),
             path=whole.path,
             is_file_cut=whole.is_file_cut,
             file_error=whole.file_error,
@@ -120,7 +120,7 @@ class Shell:
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
         self._waiting.append(news)
-        timer = loop.call_later(limit_s, _settle, news)
+        timer = loop.call_later(limit_s, _resolve, news)
         try:
             await signal.wait(unless=news)
             if self._unread.size and not signal.aborted:
@@ -150,11 +150,11 @@ class Shell:
 
     def _wake(self) -> None:
         for waiter in self._waiting:
-            _settle(waiter)
+            _resolve(waiter)
         self._waiting.clear()
 
 
-def _settle(waiter: "asyncio.Future[None]") -> None:
+def _resolve(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_result(None)
 
@@ -178,12 +178,12 @@ def _ended(state: ShellState, task: "asyncio.Task[CommandResult]") -> ShellState
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class _Foreground:
-    """A command somebody waits for, until `left` is done: then it is `shell` that has it."""
+    """A command somebody waits for, until `moved` is done: then it is `shell` that has it."""
 
     command: str
     options: CommandOptions
     running: RunningCommand
-    left: asyncio.Future[None]
+    moved: asyncio.Future[None]
     shell: Shell | None = None
 
 
@@ -217,7 +217,7 @@ class Shells:
         options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
         options.setdefault("watching", WatchSettings())
         started = self._runner.start(command, **options)
-        return self._keep(started, command, cwd=options["cwd"])
+        return self._add(started, command, cwd=options["cwd"])
 
     async def run(
         self,
@@ -234,11 +234,11 @@ class Shells:
         if signal is not None and signal.aborted:
             return await self._runner.run(command, signal=signal, **options)
         running = self._runner.start(command, **options)
-        left = asyncio.get_running_loop().create_future()
-        entry = _Foreground(command=command, options=options, running=running, left=left)
+        moved = asyncio.get_running_loop().create_future()
+        entry = _Foreground(command=command, options=options, running=running, moved=moved)
         self._foreground.append(entry)
         try:
-            await running.follow(signal, unless=left)
+            await running.wait(signal, unless=moved)
         finally:
             self._foreground.remove(entry)
         return entry.shell or running.finished.result()
@@ -254,9 +254,9 @@ class Shells:
             is_meant = call_id is None or options.get("call_id", "") == call_id
             if is_meant and entry.shell is None and not entry.running.is_ending:
                 timeout_s = options.get("timeout_s", DEFAULT_TIMEOUT_S)
-                entry.running.limit(max(timeout_s, BACKGROUND_TIMEOUT_S))
-                entry.shell = self._keep(entry.running, entry.command, cwd=options["cwd"])
-                entry.left.set_result(None)
+                entry.running.set_timeout(max(timeout_s, BACKGROUND_TIMEOUT_S))
+                entry.shell = self._add(entry.running, entry.command, cwd=options["cwd"])
+                entry.moved.set_result(None)
                 return entry.shell.id
         return None
 
@@ -288,7 +288,7 @@ class Shells:
         shell = self.get(shell_id)
         if wait_s > 0:
             await shell.wait_for_news(wait_s, signal or AbortSignal())
-        return shell.take_new()
+        return shell.read_new_output()
 
     async def kill(self, shell_id: str) -> ShellState:
         """End one with all its processes; one that has ended stays as it is.
@@ -311,7 +311,7 @@ class Shells:
             await shell.ended()
         return states
 
-    def _keep(self, running: RunningCommand, command: str, *, cwd: str) -> Shell:
+    def _add(self, running: RunningCommand, command: str, *, cwd: str) -> Shell:
         self._count += 1
         shell = Shell(f"sh{self._count}", running, command=command, cwd=cwd)
         self._shells[shell.id] = shell
@@ -325,7 +325,7 @@ def _first_line(command: str) -> str:
     return truncate(command.strip().partition("\n")[0], 60)
 
 
-def farewell(ran: Sequence[ShellState]) -> str:
+def ended_notice(ran: Sequence[ShellState]) -> str:
     """What a person is told of commands that `shutdown` ended; empty if there were none."""
     if not ran:
         return ""

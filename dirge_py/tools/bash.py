@@ -209,4 +209,4 @@ async def _start(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResul
         stdin_text=args.input,
     )
     await shell.end_within(_LOOK_S)
-    return shell_result(shell.take_new())
+    return shell_result(shell.read_new_output())

@@ -89,7 +89,7 @@ async def held(
         config=compose(*others, answer.bundle(), config=config),
     )
     messages = [user_text(prompt), *run.new]
-    return Judged(run, answer.judged(run.outcome, messages))
+    return Judged(run, answer.check_outcome(run.outcome, messages))
 
 
 def saying(*texts: str) -> ScriptedModel:

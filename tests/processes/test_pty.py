@@ -76,7 +76,7 @@ async def test_keys_reach_what_reads_the_terminal(seen: Seen) -> None:
     command = seen.start("read -p 'name: ' x </dev/tty; echo got:$x")
     await seen.until(lambda: b"name: " in seen.raw)
 
-    command.type(b"ada\r")
+    command.send_keys(b"ada\r")
 
     assert "got:ada" in excerpt((await command.finished).output)
 
@@ -89,7 +89,7 @@ async def test_ctrl_c_is_a_key_for_the_program_and_a_resize_is_told_to_it(seen: 
     await seen.until(lambda: b"up" in seen.raw)
     command.resize(rows=20, columns=50)
     await seen.until(lambda: b"20 50" in seen.raw)
-    command.type(b"\x03")
+    command.send_keys(b"\x03")
 
     assert (await command.finished).exit_code == 7
     assert b"stopped" in seen.raw

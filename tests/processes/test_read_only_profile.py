@@ -233,7 +233,7 @@ async def test_a_closed_profile_starts_nothing_and_leaves_nothing(project: Path)
     profile = profile_of(project)
     await output(profile, project, "echo a > $TMPDIR/a")
     spec = LaunchSpec(cwd=str(project), environment={}, call_id="")
-    started = profile.start_of(["true"], spec)
+    started = profile.restricted_start(["true"], spec)
     assert started is not None
     folder = Path(started.environment["TMPDIR"])
     assert (folder / "a").exists()
@@ -242,7 +242,7 @@ async def test_a_closed_profile_starts_nothing_and_leaves_nothing(project: Path)
 
     assert not folder.exists()
     with pytest.raises(ProcessError):
-        profile.start_of(["true"], spec)
+        profile.restricted_start(["true"], spec)
 
 
 def test_folders_that_hold_the_system_are_not_closed(tmp_path: Path) -> None:

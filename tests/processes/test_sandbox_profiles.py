@@ -45,7 +45,7 @@ def kept(path: str) -> str | None:
 
 
 def made(*, has_network: bool = False) -> str:
-    return " ".join(mount_arguments(PLACES, keep=kept, has_network=has_network))
+    return " ".join(mount_arguments(PLACES, ensure=kept, has_network=has_network))
 
 
 # --- bubblewrap
@@ -73,15 +73,15 @@ def test_the_network_is_shared_only_where_it_was_granted():
 
 
 def test_what_nobody_can_make_needs_no_guard():
-    options = mount_arguments(PLACES, keep=lambda path: None, has_network=False)
+    options = mount_arguments(PLACES, ensure=lambda path: None, has_network=False)
 
     assert "/home/a/work/.git" not in options
 
 
 def test_the_argument_list_names_no_variable():
-    parts = BubblewrapSetup(program="/usr/bin/bwrap", bash="/bin/bash", filter_path="/proc/1/fd/5")
+    setup = BubblewrapSetup(program="/usr/bin/bwrap", bash="/bin/bash", filter_path="/proc/1/fd/5")
 
-    arguments = wrapped(["make", "a b"], ["--ro-bind", "/", "/"], parts)
+    arguments = wrapped(["make", "a b"], ["--ro-bind", "/", "/"], setup)
 
     assert arguments == [
         *("/bin/bash", "--norc", "--noprofile", "-p", "-c"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.processes.shells import MAX_KEPT, MAX_RUNNING, Shell, Shells, farewell
+from dirge_py.processes.shells import MAX_KEPT, MAX_RUNNING, Shell, Shells, ended_notice
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
 from tests.processes.test_nothing_is_left import pids_in, until
@@ -133,8 +133,8 @@ async def test_a108_the_end_of_the_session_ends_the_rest_and_says_which_ran(
 
     assert [state.id for state in ran] == ["sh2", "sh3"]
     assert {state.status for state in ran} == {"running"}
-    assert farewell(ran[:1]).startswith("Ended with the session: sh2 (`echo $$")
-    assert farewell(()) == ""
+    assert ended_notice(ran[:1]).startswith("Ended with the session: sh2 (`echo $$")
+    assert ended_notice(()) == ""
     assert not any(map(is_alive, pids_in(tmp_path / "pids")))
 
 

@@ -60,11 +60,11 @@ class Bubblewrap:
         """`profile` is physical. Raises `ValueError`: one of its hosts is no host."""
         self._profile = profile
         self._is_closed = False
-        self._kept = PlaceholderMounts()
+        self._placeholders = PlaceholderMounts()
         self._hosts = HostList(profile.hosts)
         self._proxy: HostProxy | None = None
         self._filter_fd = in_memory(filter_program(sockets=True))
-        self._parts = BubblewrapSetup(
+        self._setup = BubblewrapSetup(
             program=program,
             bash=bash_program(),
             filter_path=path_of(self._filter_fd),
@@ -84,7 +84,7 @@ class Bubblewrap:
         places = plan_mounts(self._profile, spec)
         if "git" in spec.permits:
             for root in self._profile.roots:
-                self._kept.give_up(os.path.join(root, ".git"))
+                self._placeholders.hand_over(os.path.join(root, ".git"))
         has_network = self._profile.network or "network" in spec.permits
         if self._profile.hosts and not has_network:
             self._proxy = self._proxy or _started_proxy(self._hosts)
@@ -93,19 +93,19 @@ class Bubblewrap:
                 if effect_on(path, places) == "hide":
                     places[path] = "show"
         inside = [
-            *mount_arguments(places, keep=self._kept.keep, has_network=has_network),
+            *mount_arguments(places, ensure=self._placeholders.ensure, has_network=has_network),
             *("--setenv", "TMPDIR", "/tmp"),
             *("--chdir", os.path.realpath(spec.cwd)),
         ]
-        return wrapped(arguments, inside, self._parts)
+        return wrapped(arguments, inside, self._setup)
 
     @property
     def filters_calls(self) -> bool:
-        return bool(self._parts.filter_path)
+        return bool(self._setup.filter_path)
 
     def tidy(self) -> None:
         """Take away what was put on disk, while no command runs; the next one puts it back."""
-        self._kept.release()
+        self._placeholders.release()
 
     def close(self) -> None:
         """As `tidy`, and nothing can be run any more."""
@@ -124,31 +124,31 @@ def bash_program() -> str:
     return next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0])
 
 
-def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: BubblewrapSetup) -> list[str]:
+def wrapped(arguments: Sequence[str], inside: Sequence[str], setup: BubblewrapSetup) -> list[str]:
     """`arguments` in bubblewrap with the options `inside`, started by a bash that sets limits.
 
     The environment is not among the options, as everybody may read argument lists: what bubblewrap
     gets was made for the command, and is passed on.
     """
-    script, filtering = parts.limits, []
-    if parts.lets_end_gently:
+    script, filtering = setup.limits, []
+    if setup.lets_end_gently:
         # Else SIGTERM to all ends bubblewrap first, and with it the command before it can tidy up.
         script += "trap '' TERM; "
         arguments = [ENV_PROGRAM, "--default-signal=TERM", *arguments]
     script += 'exec "$@"'
-    if parts.filter_path:
-        script += f" {_FILTER_FD}<{parts.filter_path}"
+    if setup.filter_path:
+        script += f" {_FILTER_FD}<{setup.filter_path}"
         filtering = ["--seccomp", str(_FILTER_FD)]
     return [
-        *(parts.bash, "--norc", "--noprofile", "-p", "-c", script, "sandbox"),
-        *(parts.program, "--die-with-parent", *filtering, *inside, "--", *arguments),
+        *(setup.bash, "--norc", "--noprofile", "-p", "-c", script, "sandbox"),
+        *(setup.program, "--die-with-parent", *filtering, *inside, "--", *arguments),
     ]
 
 
 def mount_arguments(
-    places: MountPlan, *, keep: Callable[[str], str | None], has_network: bool
+    places: MountPlan, *, ensure: Callable[[str], str | None], has_network: bool
 ) -> list[str]:
-    """The options of bubblewrap for a mount plan; `keep` sees to it that a guarded place exists."""
+    """The options of bubblewrap for a mount plan; `ensure` makes a guarded place exist."""
     options = [*_NAMESPACES, *(["--share-net"] if has_network else [])]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_of_proc()]
     for path, effect in ordered(places):
@@ -157,8 +157,8 @@ def mount_arguments(
         if effect == "hide" and os.path.isdir(path):
             options += ["--tmpfs", path]
         elif effect in ("guard", "hide"):
-            kept = keep(path)
-            options += ["--ro-bind", kept, kept] if kept is not None else []
+            placeholder = ensure(path)
+            options += ["--ro-bind", placeholder, placeholder] if placeholder is not None else []
         elif effect == "mask":
             options += ["--ro-bind", "/dev/null", path]
         elif effect in ("write", "pin"):
@@ -231,7 +231,7 @@ class PlaceholderMounts:
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
 
-    def keep(self, path: str) -> str | None:
+    def ensure(self, path: str) -> str | None:
         """See to it that something stands at `path`; returns what, None if nobody can make it.
 
         That is `path`, or the first of the folders above it that was missing.
@@ -249,10 +249,10 @@ class PlaceholderMounts:
             except OSError:
                 return None
         if _is_ours(place) and not self._hold(place) and not os.path.lexists(place):
-            return self.keep(path)  # another dirge took it away in this moment
+            return self.ensure(path)  # another dirge took it away in this moment
         return place
 
-    def give_up(self, path: str) -> None:
+    def hand_over(self, path: str) -> None:
         """Let others fill the folder at `path`, if it is one of ours."""
         if self._holds(path):
             _unmark(path)

@@ -62,11 +62,11 @@ def find_sandbox(
 
 def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
     """The sandbox, or why it does not work; `_with_landlock` alike."""
-    said = ""
+    problem = ""
     for lets_end_gently in (True, False):
         launcher = Bubblewrap(profile, program, lets_end_gently=lets_end_gently)
-        said = _probe(launcher, profile)
-        if not said:
+        problem = _probe(launcher, profile)
+        if not problem:
             launcher.tidy()
             limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
             return Sandbox(
@@ -77,9 +77,9 @@ def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
                 close=launcher.close,
             )
         launcher.close()
-        if "env:" not in said:
+        if "env:" not in problem:
             break
-    return f"{program} does not work: {said}"
+    return f"{program} does not work: {problem}"
 
 
 def _with_landlock(profile: SandboxProfile) -> Sandbox | str:
@@ -87,10 +87,10 @@ def _with_landlock(profile: SandboxProfile) -> Sandbox | str:
     if reason:
         return reason
     launcher = Landlock(profile)
-    said = _probe(launcher, profile)
-    if said:
+    problem = _probe(launcher, profile)
+    if problem:
         launcher.close()
-        return f"Landlock does not work: {said}"
+        return f"Landlock does not work: {problem}"
     return Sandbox(
         kind="landlock",
         launcher=launcher,
@@ -101,9 +101,9 @@ def _with_landlock(profile: SandboxProfile) -> Sandbox | str:
 
 
 def _on_macos(profile: SandboxProfile) -> Sandbox | NoSandbox:
-    said = _probe(Seatbelt(profile), profile)
-    if said:
-        return NoSandbox(f"{seatbelt.PROGRAM} does not work: {said}", "Use `--sandbox off`.")
+    problem = _probe(Seatbelt(profile), profile)
+    if problem:
+        return NoSandbox(f"{seatbelt.PROGRAM} does not work: {problem}", "Use `--sandbox off`.")
     return Sandbox(
         kind="seatbelt",
         launcher=Seatbelt(profile),
@@ -117,7 +117,7 @@ def _without_hosts(profile: SandboxProfile) -> str:
 
 
 def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
-    """Run `true` in it. Empty if that worked, else what was said, in one line."""
+    """Run `true` in it. Empty if that worked, else why not, in one line."""
     program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
     environment = EnvironmentPolicy().build("probe")
     cwd = profile.roots[0] if profile.roots else "/"
@@ -129,7 +129,7 @@ def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
 
 
 def problem_of(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> str:
-    """Run a short command. Empty if that worked, else the last line that it said, or why not."""
+    """Run a short command. Empty if that worked, else the last line that it printed, or why not."""
     try:
         ended = subprocess.run(
             arguments,
@@ -146,8 +146,8 @@ def problem_of(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, 
         return error.strerror or str(error)
     if ended.returncode == 0:
         return ""
-    said = ended.stderr.decode(errors="replace").strip().splitlines()
-    return said[-1][:300] if said else f"it ended with {ended.returncode}"
+    lines = ended.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else f"it ended with {ended.returncode}"
 
 
 def _read(path: str) -> str:

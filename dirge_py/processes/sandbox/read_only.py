@@ -62,7 +62,7 @@ class ReadOnlyProfile:
                 self._mechanism = find_mechanism()
             return self._mechanism
 
-    def start_of(self, arguments: list[str], spec: LaunchSpec) -> RestrictedStart | None:
+    def restricted_start(self, arguments: list[str], spec: LaunchSpec) -> RestrictedStart | None:
         """How to start `arguments` in the profile; None where no mechanism works.
 
         Raises:

@@ -39,9 +39,9 @@ def find_mechanism() -> Mechanism:
     """The first mechanism that was seen to work here."""
     true = shutil.which("true", path=_PROBE_PATH) or "/bin/true"
     if sys.platform == "darwin":
-        said = _problem(_seatbelt([true], "/var/empty", ()))
-        if said:
-            return Mechanism(None, f"sandbox-exec does not work: {said}")
+        problem = _problem(_seatbelt([true], "/var/empty", ()))
+        if problem:
+            return Mechanism(None, f"sandbox-exec does not work: {problem}")
         return Mechanism("seatbelt")
     if sys.platform != "linux":
         return Mechanism(None, "this operating system is not supported")
@@ -51,9 +51,9 @@ def find_mechanism() -> Mechanism:
     program = _bubblewrap_program()
     if program is None:
         return Mechanism(None, f"{first}, and bubblewrap is not installed")
-    said = _problem(_bubblewrapped([true], {"/": "show"}, "/"))
-    if said:
-        return Mechanism(None, f"{first}, and {program} does not work: {said}")
+    problem = _problem(_bubblewrapped([true], {"/": "show"}, "/"))
+    if problem:
+        return Mechanism(None, f"{first}, and {program} does not work: {problem}")
     return Mechanism("bubblewrap", NO_EXECUTE)
 
 
@@ -162,14 +162,14 @@ def _bubblewrap_program() -> str | None:
 
 
 def _bubblewrapped(arguments: Sequence[str], places: MountPlan, cwd: str) -> list[str]:
-    inside = bubblewrap.mount_arguments(places, keep=lambda path: path, has_network=False)
+    inside = bubblewrap.mount_arguments(places, ensure=lambda path: path, has_network=False)
     program = _bubblewrap_program() or bubblewrap.PROGRAMS[0]
-    parts = bubblewrap.BubblewrapSetup(
+    setup = bubblewrap.BubblewrapSetup(
         program=program,
         bash=bubblewrap.bash_program(),
         filter_path=bubblewrap.path_of(_filter_in_memory()),
     )
-    return bubblewrap.wrapped(arguments, [*inside, "--chdir", cwd], parts)
+    return bubblewrap.wrapped(arguments, [*inside, "--chdir", cwd], setup)
 
 
 def _seatbelt(arguments: Sequence[str], tmp: str, closed: Sequence[str]) -> list[str]:

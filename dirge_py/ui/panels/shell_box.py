@@ -69,7 +69,7 @@ class ShellBox(Widget, can_focus=True):
         """Show a command that runs, and what it wrote up to now."""
         self._command, self._title, self._back = command, clean(title), 0
         rows, columns = self.room(self.app.size)
-        self._emulator = Emulator(rows=rows, columns=columns, answer=command.type)
+        self._emulator = Emulator(rows=rows, columns=columns, answer=command.send_keys)
         self.display = True
         self.feed(begun)
         self.refresh(layout=True)
@@ -112,7 +112,7 @@ class ShellBox(Widget, can_focus=True):
         if found is not None:
             self.act(found[1])
             return
-        self._command.type(bytes_of(event, application=self._emulator.has_application_keys))
+        self._command.send_keys(bytes_of(event, application=self._emulator.has_application_keys))
 
     @property
     def _is_full(self) -> bool:
@@ -126,7 +126,7 @@ class ShellBox(Widget, can_focus=True):
         event.stop()
         event.prevent_default()
         if self._command is not None and self._emulator is not None:
-            self._command.type(paste_of(event.text, brackets=self._emulator.brackets_pastes))
+            self._command.send_keys(paste_of(event.text, brackets=self._emulator.brackets_pastes))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()

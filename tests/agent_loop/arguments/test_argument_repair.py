@@ -239,7 +239,7 @@ def test_a_place_that_nothing_was_wrong_with_is_not_touched():
 
 def test_without_repair_nothing_is_mended():
     for arguments in ({"paths": "a"}, '{"paths": ["a"'):
-        call = prepared(Tool(parameters=shaped(paths=LIST)), arguments, mend=False)
+        call = prepared(Tool(parameters=shaped(paths=LIST)), arguments, repair=False)
         assert call.problem is not None
         assert call.repairs == ()
 
