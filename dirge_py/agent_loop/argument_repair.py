@@ -53,8 +53,8 @@ _REASONS = word_set(
 """Properties that say why a call is made, or number it: no tool could act on them."""
 
 _LABELS = word_set("description title summary instruction instructions")
-"""Properties that name a call for whoever watches. A record or a list item has them as content, so
-they count as labels only beside a command or a change of files, which says all of itself."""
+"""Properties that name a call for the person watching. A record or a list item has them as content,
+so they count as labels only beside a command or a change of files, which needs no name."""
 
 _WRAPPERS = word_set("arguments args parameters params input tool_input tool_args kwargs")
 _NAMES = word_set("name tool tool_name type")
@@ -204,7 +204,7 @@ class _Repairer:
             plain = resolved(schema, self._root)
             if not (plain.get("anyOf") or plain.get("oneOf")):
                 return self._inside(value, schema, path)
-        # Nobody looked inside yet, so everything there may be wrong.
+        # Its inside was not checked yet, so everything there may be wrong.
         before, self._is_all_suspect = self._is_all_suspect, True
         value = self._inside(value, schema, path)
         self._is_all_suspect = before

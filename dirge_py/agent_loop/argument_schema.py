@@ -1,8 +1,8 @@
 """A tool's arguments as a model reads them: the schema it is sent, and why a call does not fit it.
 
 Models fill in many nested objects badly. A schema with more than ten leaves or more than two levels
-is sent as one object of dotted names (`a.b.c`); what comes back is nested again before anybody
-looks at it. A call that does not fit is explained in four parts: rejected, expected, got, try.
+is sent as one object of dotted names (`a.b.c`); what comes back is nested again before it
+is validated. A call that does not fit is explained in four parts: rejected, expected, got, try.
 """
 
 import json

@@ -9,10 +9,10 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 
 GRACE_S = 0.045
-"""What cancelled work gets to tidy up. Longer would be felt by whoever pressed Escape."""
+"""How long cancelled work may clean up. The person who pressed Escape would feel more."""
 
 LAST_WORDS_S = 1.0
-"""What a run that is cancelled from outside gets to answer its calls and say how it ended."""
+"""How long a run that is cancelled from outside may answer its calls and emit its end."""
 
 T = TypeVar("T")
 
@@ -45,13 +45,13 @@ async def until_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
     if not is_finished:
         raise Aborted
     if task.cancelled():
-        # Raised as it is, it would look like a cancellation of whoever waits here.
+        # Raised as it is, it would look like a cancellation of the caller.
         raise RuntimeError("It cancelled itself.")
     return task.result()
 
 
 async def run_to_end(run: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
-    """What `run` returns. A cancellation from outside aborts it first, then goes on its way."""
+    """What `run` returns. A cancellation from outside aborts it first, and is raised then."""
     task = asyncio.ensure_future(run)
     try:
         return await asyncio.shield(task)

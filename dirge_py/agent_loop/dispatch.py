@@ -219,7 +219,7 @@ class _Batch:
             raise stops[0]
 
     async def _execute(self, slot: _Slot) -> None:
-        """Run the body, let hooks see the result, tell its end.
+        """Run the body, let hooks see the result, and emit its end.
 
         Raises:
             StopRun: a hook asked for it; the call is answered all the same.
@@ -251,7 +251,7 @@ class _Batch:
         finally:
             slot.is_running = False
         if self._run.signal.aborted:
-            # Both at once: the person was told that it stops, so it has stopped.
+            # Both at once: the person saw that it stops, so it has stopped.
             return ABORTED
         if not isinstance(result, LoopToolResult):
             return error_result(TypeError(f"The tool returned {type(result).__name__}."))

@@ -32,10 +32,10 @@ def is_turn(message: Message) -> bool:
 
 
 def final_text(messages: Sequence[Message]) -> str:
-    """What a run says in the end: its last answer.
+    """The text of a run: its last answer.
 
-    Where the harness sent the agent on after an answer, what it said before is not lost: a report
-    must not give way to "Tests pass, too." What is repeated is told once.
+    Where the harness made the agent continue after an answer, the text before it is kept: a report
+    must not be replaced by "Tests pass, too." Repeated text appears once.
     """
     said: list[str] = []
     was_cut = False
@@ -85,7 +85,7 @@ def check_resumable(
     """What has to be answered before the model is asked again.
 
     Raises:
-        ValueError: there is nothing to go on from, or a decision fits no open call.
+        ValueError: there is nothing to continue, or a decision fits no open call.
     """
     if not messages:
         raise ValueError("There is nothing to continue: the context holds no messages.")
@@ -106,10 +106,10 @@ def check_resumable(
 
 
 def continuation_prompt(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
-    """What a run that continues `messages` begins with: a word where the agent spoke last.
+    """The first messages of a run that continues `messages`: a prompt where the agent spoke last.
 
-    Nothing where somebody waits for an answer, or where the service asked to be asked again: most
-    services take an answer at the end for the beginning of the next one.
+    None where calls wait for their results, or where the service paused its answer. Most services
+    take an answer at the end for the beginning of the next one.
     """
     if open_calls(messages) is not None:
         return ()

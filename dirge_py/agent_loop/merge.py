@@ -78,7 +78,7 @@ def compose(*bundles: Hooks, config: LoopConfig | None = None) -> LoopConfig:
     | get_followup_messages            | concatenated, each sees `so_far`              | nothing from it       |
     | get_api_key                      | the first that is not None                    | error of that call    |
 
-    A hook that returns what it may not has failed, too. Failures are logged and told in a notice. A
+    A hook that returns what it may not has failed, too. Failures are logged and shown in a notice. A
     StopRun goes through, for `after_tool_call` once all have seen the result. Once the run is
     aborted, a hook that does not come back counts as one without an answer, but a result that an
     `after_tool_call` did not let pass is withheld: see `Hooks.only_watches`. All nine hooks of the
@@ -147,12 +147,12 @@ class MergedHooks:
                 return ToolOverride(text, details={"outcome": "denied"})
             decision = info.decisions.get(call.id)
             if isinstance(answer, Defer) and decision is not None and decision.allow:
-                continue  # this was decided; who comes after still has a word in it
+                continue  # this was decided; later hooks may still block it
             if isinstance(answer, (ToolOverride, Defer)):
                 return answer
             if isinstance(answer, EditArgs):
                 call = with_arguments(call, answer.args, self._validate)
-                # What the next hooks judge, not what the last one may still have in its hands.
+                # What the next hooks judge, not the object that the last one may still change.
                 edit = EditArgs(call.arguments)
         return edit
 

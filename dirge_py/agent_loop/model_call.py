@@ -45,7 +45,7 @@ from dirge_py.types.messages import (
 )
 
 OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
-"""Given an answer and its end, the end to tell instead; its `message` replaces the answer."""
+"""Given an answer and its end, the end to emit instead; its `message` replaces the answer."""
 
 EVENTS_PER_BREATH = 256
 
@@ -90,12 +90,12 @@ class _Call:
 
 
 class Assembler:
-    """Blocks under construction. `feed` takes events and yields what sinks should hear.
+    """Blocks under construction. `feed` takes events and yields the updates to emit.
 
     `model` is who answers, as far as the stream has said. A retry begins anew.
 
     A new kind closes the open text or thinking block, so text, thinking, text gives three. Calls
-    may interleave; they are told apart by key, or by id where a service uses a key twice.
+    may interleave; they are distinguished by key, or by id where a service uses a key twice.
     """
 
     def __init__(self, model: str = "") -> None:
@@ -336,7 +336,7 @@ async def _answer(
 def finished_message(
     done: StreamDone, assembler: Assembler, new_id: Callable[[], str]
 ) -> AssistantMessage:
-    """The message of a whole answer, with calls under ids of their own."""
+    """The message of a whole answer, in which every call has its own id."""
     message = done.message or AssistantMessage(content=assembler.blocks())
     whole = replace(
         message,

@@ -33,7 +33,7 @@ class InputQueue:
     """Waiting inputs of one kind, oldest first; safe to use from any thread.
 
     Mode `all` delivers everything at the next poll, `one-at-a-time` only the oldest.
-    `on_delivered` is told of each input that was handed to the loop, which records it at once.
+    `on_delivered` is called with each input that was given to the loop, which records it at once.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ def retrying_stream_fn(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> StreamFn:
-    """`inner`, called again after an error that may pass, while nobody has seen a word of it.
+    """`inner`, called again after an error that may pass, as long as nothing of it was shown.
 
     Each retry is announced by a `StreamRetry` before its wait, which an abort ends at once.
     """

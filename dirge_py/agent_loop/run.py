@@ -30,7 +30,7 @@ async def run_agent_loop(
 ) -> list[Message]:
     """Everything the run added to history, in order; how it ended is in its `AgentEnd`.
 
-    Raises only a cancellation from outside, after the run has said its last words.
+    Raises only a cancellation from outside, after the run has emitted its end.
     """
     run = RunState(context=context, config=config, signal=signal, emit=emit, stream_fn=stream_fn)
     return await run_to_end(_run(run, prompts), signal)
@@ -48,7 +48,7 @@ def run_agent_loop_continue(
     """Go on from `context` without a new prompt: open calls first, in order, then the model.
 
     Raises:
-        ValueError: at once, when there is nothing to go on from, or a decision fits no open call.
+        ValueError: at once, when there is nothing to continue, or a decision fits no open call.
     """
     waiting = check_resumable(context.messages, decisions)
     run = RunState(

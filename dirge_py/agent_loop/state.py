@@ -36,7 +36,7 @@ from dirge_py.types.outcomes import AgentResult, Cancelled, Done, Failed, Outcom
 from dirge_py.types.tools import LoopTool
 
 MOST_RESULT_CHARS = 200_000
-"""The most text that one result is sent with, whatever nobody cut before."""
+"""The most characters of one result that are sent, if nothing cut it before."""
 
 _logger = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ _logger = logging.getLogger(__name__)
 class RunState:
     """One run's state, written by the loop alone; hooks get frozen views of it (`info`).
 
-    `message` and `results` belong to the open turn. `turn_tools` are those the model was told of in
-    it, and so the only ones it can call. `error` is what the provider said in a turn that failed.
+    `message` and `results` belong to the open turn. `turn_tools` are those the model got in it,
+    and so the only ones it can call. `error` is what the provider said in a turn that failed.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class RunState:
         self._new_view: tuple[Message, ...] | None = None
 
     def emit(self, event: LoopEvent) -> None:
-        """Tell the sink. One that raises is its own problem: the run goes on."""
+        """Give an event to the sink. The run continues if the sink raises."""
         try:
             self._emit(event)
         except Exception:
@@ -133,7 +133,7 @@ class RunState:
             self.record(message)
 
     def record(self, message: Message) -> None:
-        """Put a message whose start was told into history, and tell its end."""
+        """Put a message whose start was emitted into history, and emit its end."""
         self.messages.append(message)
         self.new_messages.append(message)
         self._view = self._new_view = None
@@ -170,7 +170,7 @@ class RunState:
             raise StopRun(Cancelled(reason="interject"))
 
     def close(self, stop: StopRun) -> None:
-        """End the open turn, then say the last words, if any, in a turn of their own."""
+        """End the open turn, then add the closing text, if any, in another turn."""
         self.end_turn()
         if not (stop.say or stop.undelivered):
             return
@@ -201,7 +201,7 @@ class RunState:
         return Failed(kind=kind, message=text, hint=self.error.hint if self.error else "")
 
     def end(self, outcome: Outcome) -> None:
-        """Tell the last event, with the run's result if it is done."""
+        """Emit the last event, with the run's result if it is done."""
         self.end_turn()
         if isinstance(outcome, Done) and outcome.result is None:
             outcome = replace(outcome, result=self._result())

@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 async def stream_assistant_response(run: RunState) -> AssistantMessage:
-    """Ask the model once and record its answer, whatever became of it.
+    """Ask the model once and record its answer, whether it succeeded or not.
 
     A failed call is an answer too: `stop_reason` "error" or "aborted", the text so far, no calls.
 
@@ -79,7 +79,7 @@ async def _options(run: RunState) -> StreamOptions:
     is_at_home = alias == config.model.partition("/")[0]
     key = await run.hooks.get_api_key(config.provider if is_at_home else alias)
     if key is None and is_at_home:
-        # After a change of model the configured key belongs to somebody else.
+        # After a change of model the configured key belongs to another service.
         key = request.api_key
     return StreamOptions(
         model=run.model,
@@ -95,10 +95,10 @@ async def _options(run: RunState) -> StreamOptions:
 
 
 class _Answer:
-    """The message being written: what the model sent, and what sinks were told of it.
+    """The message being written: what the model sent, and what was emitted of it.
 
-    Calls are not told before something else was, or before the answer is whole: until then the
-    attempt may be made again, and a message that was begun has to be ended.
+    Calls are not emitted before something else was, or before the answer is whole: until then the
+    attempt may be made again, and a message that was started has to be ended.
     """
 
     def __init__(self, run: RunState) -> None:
@@ -192,7 +192,7 @@ class _Answer:
             self._checked = replace(message, content=(notice,), withheld=_UNCHECKED)
 
     def record(self) -> AssistantMessage:
-        """Put the message into history and tell the rest of it."""
+        """Put the message into history and emit the rest of it."""
         self._is_over = True
         message = self._checked or self._message()
         if message.stop_reason in ("error", "aborted"):

@@ -48,7 +48,7 @@ def with_written_calls(
     validate: ToolValidator | None,
     new_id: Callable[[], str],
 ) -> AssistantMessage:
-    """The message with calls that it holds as text added as calls of their own.
+    """The message with the calls that it holds as text added as tool calls.
 
     Only a message without any call is looked at. What does not fit its tool is passed over without
     a word: it may never have been meant as a call.

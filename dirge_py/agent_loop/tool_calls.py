@@ -145,7 +145,7 @@ def prepare_call(
 
 
 def with_arguments(call: ToolCall, arguments: Any, validate: ToolValidator | None) -> ToolCall:
-    """The call with other arguments, validated: they may mend its problem, or be one."""
+    """The call with other arguments, validated: they may solve its problem, or cause one."""
     tool = call.tool
     if tool is None:
         return replace(call, arguments=arguments)

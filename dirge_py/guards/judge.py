@@ -66,7 +66,7 @@ to you.
 Begin with one word on a line of its own:
 COMPLETE    everything the user asked for is done, or the agent has said plainly why not
 INCOMPLETE  something the user asked for is missing, wrong, or claimed without having been done
-ABSTAIN     what you see does not suffice to tell
+ABSTAIN     what you see is not enough to decide
 
 After INCOMPLETE list what is missing, one line each, beginning with a dash. Ask for nothing that \
 the user did not ask for. In doubt it is COMPLETE."""
@@ -76,7 +76,7 @@ You also see the change as a diff. If it has faults that matter (wrong results, 
 holes, broken callers, missing cases; not taste), write the line FINDINGS and after it one block \
 for each, with a line --- between them:
 [critical|high|medium|low] file:line: what is wrong
-what happens because of it, and how to mend it
+what happens because of it, and how to fix it
 Without such faults leave FINDINGS out."""
 _SUMMARY = re.compile(
     r"<(?P<tag>(?:conversation|context|compaction)[-_]summary)\b[^>]*>.*?</(?P=tag)>",
@@ -184,7 +184,7 @@ class SideModels:
         prompt = self.redact(prompt)
         context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
         options = StreamOptions(model=choice.name, thinking_level=choice.level)
-        # Whoever asks from inside a run is cancelled with it; nothing else aborts the call.
+        # A caller inside a run is cancelled with it; nothing else aborts the call.
         answer = await complete(
             self.stream_fn,
             context,
@@ -201,7 +201,7 @@ class SideModels:
 
 
 DiffSource: TypeAlias = Callable[[], Awaitable[WorkspaceDiff | None]]
-"""The change as it is now; None where that cannot be told, as outside of a repository."""
+"""The change as it is now; None where that is unknown, as outside of a repository."""
 
 
 def judge_check(
@@ -308,7 +308,7 @@ def _words(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
     if not parts:
         return ""
     parts.append(
-        "The review may be wrong: check each point. Mend what is true, and say shortly why you "
+        "The review may be wrong: check each point. Fix what is true, and say briefly why you "
         "leave the rest as it is."
     )
     return "\n\n".join(parts)
@@ -425,7 +425,7 @@ def _finding(block: Sequence[str]) -> ReviewFinding | None:
 
 
 def agent_rules(system_prompt: str) -> str:
-    """What the agent was told to keep to. A summary of older history in it is not a rule."""
+    """The agent's rules: its system prompt without the summary of older history in it."""
     return truncate(_SUMMARY.sub("", system_prompt).strip(), RULES_CHARS)
 
 

@@ -85,7 +85,7 @@ class Meter:
     exceeded, not when reached; what `spending` reports counts for tokens and cost. A batch of calls
     that would exceed `tool_calls` does not run at all. An error while judging stops the run.
 
-    The end of the run tells which limit it was; only `turns` is told before, with the last words.
+    The end of the run names the limit; only `turns` is announced before, in a closing message.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Meter:
 
     @property
     def is_last_turn(self) -> bool:
-        """Whether the model cannot be asked again: nobody should send on a run that is done."""
+        """Whether the model cannot be asked again: a finished run must not be made to continue."""
         turns, requests = self._most.turns, self._most.requests
         has_no_turn = turns is not None and self._turns >= turns
         return has_no_turn or (requests is not None and self._requests >= requests)

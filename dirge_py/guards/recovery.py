@@ -35,7 +35,7 @@ Shrink: TypeAlias = Callable[[], Awaitable[bool]]
 """Makes what is sent smaller, at once. Whether by a tenth at least: less is no progress."""
 
 SYNTAX_ERROR = "Syntax error in "
-"""How a result begins that tells of a syntax error without naming the file in its details."""
+"""How a result begins that reports a syntax error without naming the file in its details."""
 
 _TOO_LONG_NOTICE = (
     "The answer was cut off at the longest length of one answer, so it may be incomplete. "
@@ -104,8 +104,8 @@ def shrink_on_overflow(shrink: Shrink) -> Hooks:
 
 
 def _too_large(why: str, message: AssistantMessage) -> Failed:
-    told = f" {message.error_message}" if message.error_message else ""
-    text = f"The conversation does not fit into the model's window. {why}.{told}"
+    reason = f" {message.error_message}" if message.error_message else ""
+    text = f"The conversation does not fit into the model's window. {why}.{reason}"
     return Failed(kind="context_length", message=text, hint=_OVERFLOW_HINT)
 
 
@@ -132,11 +132,11 @@ def escalate_on_failure(
     """Hooks that give one call to `model` (`alias/id`; None: nothing happens) when it is needed.
 
     That is after a turn with a call whose arguments stayed invalid, or with a change that left a
-    file with a syntax error (`details["syntax_error"]`, its path). `home` tells the model that was
-    chosen, now: the one to return to afterwards, whatever was switched meanwhile; it is asked the
-    same when the stronger one does not answer. `level` is how much that one thinks, None as much as
-    the other does; `home_level` is returned to with `home`. Made anew for every run; a budget is
-    spent when the call is made, not when it is planned.
+    file with a syntax error (`details["syntax_error"]`, its path). `home` returns the model that is
+    chosen now: the next calls go to it, and so does the same call if the stronger model does not
+    answer. `level` is the thinking level of the stronger model, None for that of the other one;
+    `home_level` belongs to `home`. Made anew for every run; the budget is spent when the call is
+    made, not when it is planned.
     """
     plan = _Escalation(model or "", budget, home, level, home_level)
     return Hooks(
@@ -176,7 +176,7 @@ class _Escalation:
         self.reason = ""
         if not was_away:
             return None
-        # A stronger model that cannot be reached must not end a run that could go on without it.
+        # A stronger model that cannot be reached must not end a run that could continue without it.
         answer = info.message
         is_void = answer is not None and answer.stop_reason == "error" and not answer.content
         return TurnUpdate(
@@ -193,7 +193,7 @@ class _Escalation:
         self.reason = ""
 
     def _reason_in(self, results: Sequence[ToolResultMessage]) -> str:
-        """The first thing that went wrong in a way a stronger model may mend; empty if nothing."""
+        """The first problem that a stronger model may solve; empty if there is none."""
         for result in results:
             is_invalid = result.details.get("outcome") == "invalid"
             if is_invalid and result.tool_call_id not in self.executed:
@@ -217,7 +217,7 @@ def announce_server_compaction() -> Hooks:
     """A hook that announces every block of folded history in an answer.
 
     Its figures are the answer's own: what the service read, and what it made of it. A block without
-    a summary is a fold that failed: nothing was shortened, so nothing is told.
+    a summary is a fold that failed: nothing was shortened, so nothing is announced.
     """
 
     def after_turn(info: TurnInfo) -> None:

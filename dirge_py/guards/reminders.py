@@ -1,4 +1,4 @@
-"""Reminders for an agent that goes on about the same files, or whose calls keep failing."""
+"""Reminders for an agent whose calls are all about the same files, or keep failing."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -165,7 +165,7 @@ class _Streak:
 
 
 class FailureTracker:
-    """Counts outcomes as `details["outcome"]` tells them; what no tool gave does not count."""
+    """Counts the outcomes in `details["outcome"]`; results that no tool made do not count."""
 
     def __init__(self, threshold: int = 3) -> None:
         self._threshold = threshold

@@ -131,7 +131,7 @@ class _Rules:
 class _Passed:
     """A call that was let through. `digest` is of its result, None until (or if never) it ran.
 
-    `is_new`: nobody asked for the same lately.
+    `is_new`: the same was not called lately.
     """
 
     call_id: str
@@ -144,7 +144,7 @@ class _Passed:
 
 @dataclass(slots=True)
 class _Plan:
-    """What becomes of one batch: how often each answered call would have been made."""
+    """The decision about one batch: how often each answered call would have been made."""
 
     repeated: dict[str, int] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class _Plan:
 
 
 class _Memory:
-    """What was called since the agent last rested, as far as it matters."""
+    """The calls since the agent last rested, as far as they matter."""
 
     def __init__(self, rules: _Rules) -> None:
         self._rules = rules
@@ -180,7 +180,7 @@ class _Memory:
         if not repetition and self._comes_round(passing.signature):
             repetition = self._rules.threshold
         passing.is_new = all(entry.signature != passing.signature for entry in self._trail)
-        # Answered calls too: a cycle goes on in what the model asks for, not in what is run.
+        # Answered calls too: a cycle shows in what the model asks for, not in what is run.
         longest = self._rules.threshold * max(self._rules.window // 2, 2)
         self._trail = [*self._trail, passing][-longest:]
         if not repetition:
@@ -191,7 +191,7 @@ class _Memory:
         return repetition
 
     def on_result(self, call_id: str, result: LoopToolResult) -> None:
-        """Take in what a call gave: something new makes its repetitions, or all, worthwhile."""
+        """Note what a call returned: something new makes its repetitions, or all, worthwhile."""
         entry = self._awaited.pop(call_id, None)
         if entry is None:
             return
@@ -314,7 +314,7 @@ class _Watch:
     def _forget_outdated(self, info: TurnInfo) -> None:
         since = info.new_messages[self._seen_messages :]
         self._seen_messages = len(info.new_messages)
-        # Whoever steers may have changed what calls give, or want to see it again.
+        # A person who steers may have changed what calls return, or want to see it again.
         is_steered = any(
             isinstance(message, UserMessage) and message.origin in _PERSONAL for message in since
         )

@@ -1,8 +1,8 @@
-"""Checks of an agent that wants to stop: one may send it on, with one message.
+"""Checks of an agent that wants to stop: one of them may make it continue, with one message.
 
-A stop check is asked where the agent would rest. Stop checks stand in one order; the first that
-speaks is the only one of that occasion. Here are the rule that all share and the checks that need
-no other model: the agent leaves todo items open, or it stopped right after a call had failed.
+Stop checks are asked in order where the agent would rest; the first that answers is the only one
+of that time. Here are the rule that all share and the checks that need no other model: the agent
+leaves todo items open, or it stopped right after a call had failed.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from dirge_py.types.messages import (
 from dirge_py.types.outcomes import Done
 
 StopQuestion: TypeAlias = Callable[[TurnInfo], Awaitable[Sequence[Message]] | Sequence[Message]]
-"""What to send the agent on with; empty when it may rest."""
+"""The messages to continue with; empty when the agent may rest."""
 
 Judge: TypeAlias = Callable[[str, str], Awaitable[str]]
 """Asks a model: system prompt and prompt in, its answer out. It keeps its own time limit."""
@@ -40,12 +40,12 @@ _logger = logging.getLogger(__name__)
 
 
 def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
-    """Hooks for one run that speak at most `most` times.
+    """Hooks for one run that make it continue at most `most` times.
 
-    `ask` is not called when somebody spoke before it, when the run was ended by anything but the
-    agent itself, or once it was stopped from outside. One that raises is told in a notice and
+    `ask` is not called when another check spoke before it, when the run was ended by anything but
+    the agent itself, or once it was stopped from outside. One that raises is shown in a notice and
     lets the agent rest. So does a turn that it opened and that no model answers: a run that was
-    done must not fail because of what was asked besides.
+    done must not fail because of an extra question.
     """
     spoken = 0
     opened = 0
@@ -107,7 +107,7 @@ async def _ask(name: str, ask: StopQuestion, info: TurnInfo) -> Sequence[Message
     except StopRun:
         raise
     except Exception as error:
-        _logger.warning("gate %s failed", name, exc_info=error)
+        _logger.warning("stop check %s failed", name, exc_info=error)
         why = one_line(str(error), 200) or type(error).__name__
         info.emit(SystemNotice(f"The {name} check could not be made: {why}"))
         return ()
@@ -129,8 +129,8 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
             shown.append(f"- and {len(items) - SHOWN_ITEMS} more")
         count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
         advice = (
-            "Go on with the next one. Mark what is done, and take off what is no longer needed. "
-            "If you cannot go on, say what is missing."
+            "Continue with the next one. Mark what is done, and remove what is no longer needed. "
+            "If you cannot continue, say what is missing."
         )
         return nudge("\n".join([f"{count} still open on your todo list:", *shown, advice]))
 
@@ -151,8 +151,8 @@ def failure_check(most: int = 3) -> Hooks:
         return nudge(
             f"You stopped right after a call of `{last.tool_name}` had failed: "
             f"{one_line(last.text, QUOTE_CHARS)}\n"
-            "Mend it and go on with the task. If it cannot be mended, or no longer matters, say so "
-            "and why."
+            "Fix it and continue with the task. If it cannot be fixed, or no longer matters, say "
+            "so and why."
         )
 
     return stop_check("resume", ask, most=most)

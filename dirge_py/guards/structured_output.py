@@ -67,7 +67,7 @@ _NOT_TAKEN = ("it was not taken, or more was asked afterwards",)
 class StructuredAnswer:
     """One run's answer after a schema. `tool` belongs among its tools, `bundle` among its hooks.
 
-    `is_native` tells of a model (`alias/id`) whether its service holds answers to a schema.
+    `is_native` says of a model (`alias/id`) whether its service enforces a schema.
     """
 
     def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
@@ -80,7 +80,7 @@ class StructuredAnswer:
         self._emit: Sink = lambda event: None
 
     def bundle(self) -> Hooks:
-        """Checks what is submitted, and asks for it where a run would end without."""
+        """Hooks that check what is submitted, and ask for it where a run would end without."""
         return Hooks(
             name="structured answer",
             transform_context=self._with_tool,
@@ -176,7 +176,7 @@ class StructuredAnswer:
         attempt = self._history.failures(info.context.messages) + 1
         counted = f"attempt {attempt}/{MOST_ASKED_AGAIN}"
         if attempt <= MOST_ASKED_AGAIN:
-            text = f"Not accepted ({counted}). Mend this, and call `{TOOL}` again:\n{lines}"
+            text = f"Not accepted ({counted}). Fix this, and call `{TOOL}` again:\n{lines}"
             details = {**_UNFIT, "retry": True, "attempt": attempt}
             return ToolOverride(text, details={**details, "attempts": MOST_ASKED_AGAIN})
         return ToolOverride(f"Not accepted, for the last time:\n{lines}", details=_UNFIT)
@@ -248,7 +248,7 @@ class AnswerHistory:
         self._schema = schema
 
     def accepted(self, messages: Sequence[Message]) -> CheckedValue | None:
-        """The last value that fits, of those since anybody said something to the model."""
+        """The last value that fits, of those after the last user message."""
         for message in reversed(messages):
             if isinstance(message, UserMessage):
                 return None
@@ -283,7 +283,7 @@ class AnswerHistory:
         return failures
 
     def last_attempt(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
-        """What was said last in place of a result, and what is wrong with it; "" for nothing."""
+        """The last attempt at a result, and what is wrong with it; "" if there was none."""
         for message in reversed(_since_prompt(messages)):
             if not isinstance(message, AssistantMessage) or message.origin != "model":
                 continue

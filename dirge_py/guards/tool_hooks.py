@@ -98,7 +98,7 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
 def claims_of(call: ToolCall) -> Sequence[Claim]:
     """What a call claims to do; nothing where that cannot be made out.
 
-    Whoever decides whether it may run says what is wrong with its claims.
+    The permission hook reports what is wrong with its claims.
     """
     if call.tool is None or not isinstance(call.arguments, Mapping):
         return ()

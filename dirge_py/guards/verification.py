@@ -1,7 +1,7 @@
 """Whether code was edited in a run, and whether it was built, tested or linted since.
 
 It reads what calls claimed and how they ended: nothing of their text. `verification_check` sends an
-agent back that edited code and did not see it pass.
+agent back that edited code and did not see a check pass.
 """
 
 import os
@@ -47,7 +47,7 @@ _RUNNERS = word_set(
 )
 _INTERPRETERS = word_set("sh bash zsh python python3 node ruby perl php")
 _WRAPPERS = word_set("sudo env time timeout nice nohup command exec")
-# They look, move or speak; whatever they are told about, nothing is checked.
+# They look, move or print; whatever their arguments are, they check nothing.
 _BYSTANDERS = word_set(
     "ls cat head tail less more grep egrep fgrep rg ag find fd tree stat wc file du diff echo "
     "printf cd pushd mkdir rmdir rm cp mv ln touch chmod sed awk sort cut git gh which type man "
@@ -68,7 +68,7 @@ class Verification:
 
     @property
     def status(self) -> VerificationStatus:
-        """`red` and `green` tell of a check that ran after the last edit of code."""
+        """`red` and `green` are about a check that ran after the last edit of code."""
         return self._status
 
     @property
@@ -87,7 +87,7 @@ class Verification:
         return self._has_failed
 
     def observe(self, call: ToolCall, outcome: str) -> None:
-        """Take in a call that ran, and how it ended."""
+        """Note a call that ran, and how it ended."""
         code = [path for path in claimed_paths(call, "edit") if is_code(path)]
         if code and outcome not in _WITHOUT_EFFECT:
             self._edited.update(dict.fromkeys(code))
@@ -189,7 +189,7 @@ COMMAND_CHARS = 120
 def verification_check(verification: Verification, most: int = 1) -> Hooks:
     """A stop check that speaks when edited code was not checked since, or its check failed.
 
-    `verification` is fed by hooks of its own (`track_verification`): others read it, too.
+    Other hooks (`track_verification`) feed `verification`: more than this check read it.
     """
 
     def ask(_info: TurnInfo) -> Sequence[Message]:

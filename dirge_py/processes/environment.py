@@ -1,4 +1,4 @@
-"""The environment of the commands we start: an allow-list, never ours minus something.
+"""The environment of commands: an allow-list, never our own minus something.
 
 A command of the model gets besides:
 
@@ -60,7 +60,7 @@ UNATTENDED: Mapping[str, str] = {
 MARKER_NAME = "DIRGE_CALL"
 """Carried by every process of one command, so that it is found again after it left its parent."""
 
-# Spelled out, not `LC_*`: a prefix would also carry whatever somebody hides behind it.
+# Spelled out, not `LC_*`: a prefix would also pass on anything that hides behind it.
 PASSED_ON = word_set(
     "PATH HOME USER LOGNAME SHELL TERM TMPDIR TZ VIRTUAL_ENV LANG LANGUAGE LC_ALL LC_ADDRESS "
     "LC_COLLATE LC_CTYPE LC_IDENTIFICATION LC_MEASUREMENT LC_MESSAGES LC_MONETARY LC_NAME "

@@ -65,10 +65,10 @@ class BoundedOutput:
 
 @dataclasses.dataclass(slots=True)
 class OutputFile:
-    """A file being filled, up to `MAX_FILE_BYTES`; what comes after that is let go.
+    """A file being written, up to `MAX_FILE_BYTES`; what comes after that is dropped.
 
-    Never raises: when the disk is full or the folder is gone, `error` says so, the file is
-    removed, and whoever writes goes on without it.
+    Never raises: when the disk is full or the folder is gone, `error` says so, and the file is
+    removed.
     """
 
     path: str
@@ -136,7 +136,7 @@ class OutputStore:
 
 
 class OutputCapture:
-    """Takes a command's output as it comes. Memory stays below a few hundred KiB."""
+    """Captures a command's output as it comes, in a few hundred KiB of memory at most."""
 
     def __init__(self, open_file: Callable[[], OutputFile] | None = None) -> None:
         """`open_file` is called once, when the output grows too big to be shown whole."""
@@ -155,7 +155,7 @@ class OutputCapture:
         return time.monotonic() - self._fed_at
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next piece, of any size."""
+        """Add the next piece, of any size."""
         self._fed_at = time.monotonic()
         self.total_bytes += len(chunk)
         self._newlines += chunk.count(b"\n")
@@ -174,20 +174,20 @@ class OutputCapture:
             del self._tail[:-KEEP_BYTES]
 
     def live_tail(self) -> str:
-        """The last few KiB as text, for somebody watching; whole characters only."""
+        """The last few KiB as text, in whole characters, to show while the command runs."""
         recent = bytes(self._tail[-_LIVE_BYTES:])
         if len(recent) < _LIVE_BYTES:
             recent = (bytes(self._head) + recent)[-_LIVE_BYTES:]
         return readable(whole_characters(recent, is_cut_before=self.total_bytes > len(recent)))
 
     def finish(self) -> BoundedOutput:
-        """Close the file and say what came."""
+        """Close the file; returns all that came."""
         if self._file is not None:
             self._file.close()
         return self.so_far()
 
     def so_far(self) -> BoundedOutput:
-        """What came until now. The file holds it already, if there is one."""
+        """All that came until now. The file holds it already, if there is one."""
         file = self._file
         return BoundedOutput(
             head=bytes(self._head),

@@ -43,7 +43,7 @@ _LAST_ORPHAN_LIMIT_S = 1.0
 """The same, for what is left of all commands when dirge ends."""
 
 _SLICE_S = 0.01
-"""How long the event loop stands still at a time: what forks all the time must not be let go."""
+"""How long the event loop is blocked at a time: a process that keeps forking must not escape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,8 @@ def process_table() -> dict[int, ProcessEntry]:
 def family_table() -> dict[int, ProcessEntry]:
     """A process table with all our descendants in it; empty where there can be none.
 
-    Where orphans come to us, who has no child has no descendant either, and need not read the rows
-    of the whole machine: that is most of what a short command costs us.
+    Where orphans become our children, a process without children has no descendants either. Then
+    the table of the whole machine, most of the cost of a short command, need not be read.
     """
     return {} if adopt_orphans() and not _has_children() else process_table()
 
@@ -87,7 +87,7 @@ def family_table() -> dict[int, ProcessEntry]:
 def our_children() -> list[ProcessEntry]:
     """Our own children, dead ones too: much faster than reading a whole table.
 
-    A descendant that forks and exits again and again is ended by whoever looks this often.
+    Fast enough to catch a descendant that forks and exits again and again.
     """
     if not _has_children():
         return []
@@ -201,7 +201,7 @@ class CommandTree:
     Members are the leader (the process we started), all descendants by parent, its group and
     session, and every process that inherited the marker in its environment. Who once was a member
     stays one. What gets away is a process that cleared its environment *and* left the session *and*
-    lost its parent before anybody looked: the `OrphanReaper` finds that one.
+    lost its parent before the first scan: the `OrphanReaper` finds that one.
     """
 
     def __init__(self, leader: int, marker: str) -> None:
@@ -239,7 +239,7 @@ class CommandTree:
         """Signal every running member once; returns how many there were."""
         members = self.running()
         if any(entry.group == self._leader for entry in members):
-            # The whole group in one step: nobody in it can fork between two kills.
+            # The whole group in one step: none of it can fork between two kills.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._leader, number)
         pids = {entry.pid for entry in members}
@@ -310,7 +310,7 @@ def kill_tree(tree: CommandTree) -> None:
 def _killing(
     tree: CommandTree, *, empty_scans: int = 0, limit_s: float = _KILL_LIMIT_S
 ) -> Iterator[int]:
-    """Kill until two scans in a row find nobody, yielding what each scan found.
+    """Kill until two scans in a row find nothing, yielding how many each scan found.
 
     One empty scan proves nothing: a process may have forked behind it and ended before it.
     `empty_scans` are those just made.
@@ -366,8 +366,8 @@ class OrphanReaper:
     environment are killed when the last running command ends: before that, one of them may belong
     to a command that still runs.
 
-    The dead are reaped whenever a command ends. Whoever starts a child in a session of its own
-    while commands run must start it with a `Runner`.
+    The dead are reaped whenever a command ends. A child in its own session must be started with a
+    `Runner` while commands run.
     """
 
     def __init__(self) -> None:
@@ -497,7 +497,7 @@ class OrphanReaper:
         if own is None:
             return False
         if entry.is_zombie:
-            # Its environment is gone. It may be a link of a chain of forks that goes on.
+            # Its environment is gone. It may be a link of a chain of forks that continues.
             return (entry.pid, entry.started) not in own.older
         return has_in_environment(entry.pid, own.variable)
 

@@ -196,7 +196,7 @@ class ProgramResult:
 
     @property
     def last_words(self) -> str:
-        """The end of what it complained of, in one line."""
+        """The last line that it wrote to stderr, or its exit code."""
         lines = self.err.decode(errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else f"it ended with {self.code}"
 
@@ -238,9 +238,9 @@ def run_program(
 
 
 def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]) -> None:
-    """Start a program with our environment, but not our terminal; nobody waits for it.
+    """Start a program with our environment, but without our terminal, and do not wait for it.
 
-    It outlives us. While we run, `ended` is told its exit code, on the running event loop.
+    It outlives us. While we run, `ended` gets its exit code, on the running event loop.
 
     Raises:
         ProcessError: it cannot be started.
@@ -263,7 +263,7 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
 
     def wait() -> None:
         code = program.wait()
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody wants to know.
+        with contextlib.suppress(RuntimeError):  # The loop is closed: we are ending.
             loop.call_soon_threadsafe(ended, code)
 
     threading.Thread(target=wait, name="detached", daemon=True).start()

@@ -1,7 +1,7 @@
-"""A command on a terminal of its own: a person types into it, and sees what it writes.
+"""A command on its own terminal: a person types into it, and sees what it writes.
 
 `TerminalText` is what it wrote, as the text that was left on the terminal: a program that draws a
-whole screen of its own leaves none, and a line that was written over again and again, such as a
+full screen leaves none, and a line that was written over again and again, such as a
 progress bar, counts once, as it was in the end.
 """
 
@@ -33,7 +33,7 @@ from dirge_py.types.errors import ProcessError
 OnBytes: TypeAlias = Callable[[bytes], None]
 """Given what the command writes, as it comes, escape sequences and all."""
 MOST_TYPED_BYTES = 1024 * 1024
-"""Input that waits for a program which does not read; what comes after it is let go."""
+"""Input that waits for a program which does not read; what comes after that is dropped."""
 _READ_BYTES = 32 * 1024
 _PAUSE_S = 0.01
 
@@ -58,7 +58,7 @@ def open_terminal(
 ) -> OpenedTerminal:
     """Start a command line with the person's shell (`$SHELL`, else bash) on a new terminal.
 
-    It has a session and a process group of its own.
+    It has its own session and process group.
 
     Raises:
         ProcessError: nothing was started.
@@ -113,7 +113,7 @@ class PtyCommand(RunningCommand):
         super().__init__(StartedCommand(opened.process, opened.keyboard_fd), tree, OutputCapture())
 
     def send_keys(self, keys: bytes) -> None:
-        """Have the program read `keys`, as if they were typed."""
+        """Send `keys` to the program, as if they were typed."""
         if self._output_fd is None or len(self._pending_keys) + len(keys) > MOST_TYPED_BYTES:
             return
         self._pending_keys += keys
@@ -126,14 +126,14 @@ class PtyCommand(RunningCommand):
                 set_size(self._output_fd, rows=rows, columns=columns)
 
     def _write_keys(self) -> None:
-        """Write what was typed, as far as the terminal takes it now."""
+        """Write the pending keys, as far as the terminal accepts them now."""
         if self._output_fd is None:
             return
         try:
             written = os.write(self._output_fd, self._pending_keys)
         except BlockingIOError:
             written = 0
-        except OSError:  # nobody has the terminal any more
+        except OSError:  # no process has the terminal any more
             written = len(self._pending_keys)
         del self._pending_keys[:written]
         if self._pending_keys:
@@ -159,7 +159,7 @@ class PtyCommand(RunningCommand):
             self._capture.feed(self._text.feed(chunk))
             self._on_bytes(chunk)
         if self._output_fd is not None:
-            # A flood: whoever else has something to do on this event loop comes first.
+            # A flood: other work on this event loop comes first.
             self._loop.remove_reader(self._output_fd)
             self._loop.call_later(_PAUSE_S, self._resume_reading)
 
@@ -184,7 +184,7 @@ class PtyCommand(RunningCommand):
         self._close_program_end()
 
     def _close_program_end(self) -> None:
-        """Until the command has exited there must be somebody who has its terminal open."""
+        """Close our copy of the program's end, which keeps the terminal open until then."""
         if self._program_fd is not None:
             os.close(self._program_fd)
             self._program_fd = None

@@ -65,7 +65,7 @@ class _Approval:
 
 
 class Runner:
-    """Runs commands one call at a time or many at once, each a fresh process tree of its own."""
+    """Runs commands, one at a time or many at once, each with its own process tree."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Runner:
     def start_for_person(
         self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: OnBytes
     ) -> PtyCommand:
-        """Start what a person typed, on a terminal of its own, outside of any sandbox.
+        """Start what a person typed, on its own terminal, outside of any sandbox.
 
         It ends by itself, when it is stopped, or with the runner; there is no time limit.
 
@@ -195,7 +195,7 @@ class Runner:
         return self._begin(start, math.inf)
 
     def _begin(self, start: Callable[[str], _Started], timeout_s: float) -> _Started:
-        """Start a command with a marker for its processes, and see it through in a task."""
+        """Start a command with a marker for its processes, and supervise it in a task."""
         if self._is_shut_down:
             raise ProcessError("No command is started while dirge ends.")
         adopt_orphans()

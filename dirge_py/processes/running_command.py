@@ -1,7 +1,7 @@
 """One command, from its argument list to its end.
 
-It is started with a session and an output pipe of its own. Its output is read, its time is limited,
-and its processes are ended.
+It gets its own session and output pipe. Its output is read, its time is limited, and its processes
+are ended.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ def start_command(
 
 
 def _input_of(data: bytes) -> int:
-    """A descriptor that gives `data` and then the end. Nobody has to stay and write."""
+    """A descriptor to read `data` from, which needs no writer."""
     try:
         fd = os.memfd_create("input", os.MFD_CLOEXEC)
     except (AttributeError, OSError):  # not Linux
@@ -244,7 +244,7 @@ class RunningCommand:
 
     @property
     def question(self) -> str:
-        """What it asks right now; empty if nothing, or if nobody looks out for that."""
+        """What it asks right now; empty if nothing, or if it is not watched."""
         return self._watch.question if self._watch is not None else ""
 
     @property
@@ -262,20 +262,20 @@ class RunningCommand:
         return any(end.done() for end in self._ends.values())
 
     def begin(self, timeout_s: float) -> "asyncio.Task[CommandResult]":
-        """See it through in a task of its own: cancelling a caller must not cut killing short."""
+        """Supervise it in its own task: cancelling a caller must not interrupt the killing."""
         self.set_timeout(timeout_s)
         self.finished = self._loop.create_task(self._supervise())
         return self.finished
 
     def set_timeout(self, timeout_s: float) -> None:
-        """Let it run so long, counted from its start, instead of what was said before."""
+        """Set its time limit anew, counted from its start."""
         if self._limit is not None:
             self._limit.cancel()
         rest_s = max(0.0, timeout_s - self.duration_s)
         self._limit = self._loop.call_later(rest_s, self._resolve, self._ends["timeout"])
 
     def detach(self, on_chunk: Callable[[bytes], None]) -> None:
-        """Let it go on without anybody waiting for it; `on_chunk` is given what it writes.
+        """Let it run without a waiting caller; `on_chunk` gets what it writes.
 
         From now on a question does not end it: it might be answered some other way.
         """
@@ -285,9 +285,9 @@ class RunningCommand:
     async def wait(
         self, signal: AbortSignal | None, *, unless: "asyncio.Future[None] | None" = None
     ) -> None:
-        """Wait until it has ended, or until `unless` is done and it goes on without the caller.
+        """Wait until it has ended, or until `unless` is done.
 
-        Before that an abort ends it, and so does the cancellation of the caller, behind its back.
+        Until then an abort ends it, and so does the cancellation of the caller.
         """
 
         def stop() -> None:
@@ -315,9 +315,9 @@ class RunningCommand:
         self._resolve(self._ends["abort"])
 
     async def _supervise(self) -> CommandResult:
-        """See the command through to the last of its processes.
+        """Wait for the end of the command, and end the last of its processes.
 
-        Over when the started process has exited, not when its output ends: something in the
+        It is over when the started process has exited, not when its output ends: something in the
         background may hold the pipe open for ever.
         """
         try:
@@ -349,7 +349,7 @@ class RunningCommand:
         return EndedProcesses(ended.running, (await end_tree(self._tree, grace_s=0)).left)
 
     def kill_now(self) -> None:
-        """Kill whatever is left and let go of everything. Needs no event loop; may be repeated."""
+        """Kill what is left and release all resources. Needs no event loop; may be repeated."""
         if not self._is_over:
             self._is_over = True
             kill_tree(self._tree)
@@ -409,7 +409,7 @@ class RunningCommand:
     # --- its output ---
 
     def _read(self) -> None:
-        # One chunk per turn of the event loop, so that a flood starves nobody.
+        # One chunk per turn of the event loop, so that a flood does not starve other work.
         if self._output_fd is None:
             return
         try:

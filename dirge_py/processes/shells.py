@@ -55,7 +55,7 @@ class ShellState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """What a background command wrote since somebody last asked."""
+    """What a background command wrote since its output was last read."""
 
     output: BoundedOutput
     """The new output."""
@@ -64,7 +64,7 @@ class NewOutput:
 
 
 class Shell:
-    """A running command taken over: from now on its output waits here until somebody asks."""
+    """A command that runs in the background; its output waits here until it is read."""
 
     def __init__(self, shell_id: str, running: RunningCommand, *, command: str, cwd: str) -> None:
         self.id = shell_id
@@ -103,7 +103,7 @@ class Shell:
         return split_whole(self._running.output)[0]
 
     def read_new_output(self) -> NewOutput:
-        """The output that nobody was given yet, and how it is now."""
+        """The output that was not read yet, and the state of the command."""
         whole = self._running.output
         new = replace(
             self._unread.read(is_over=not self.is_running),
@@ -132,7 +132,7 @@ class Shell:
                 self._waiting.remove(news)
 
     async def end_within(self, limit_s: float) -> bool:
-        """Whether it ends by itself that soon."""
+        """Wait up to `limit_s`; whether it has ended by then."""
         await asyncio.wait({self._running.finished}, timeout=limit_s)
         return not self.is_running
 
@@ -178,7 +178,7 @@ def _ended(state: ShellState, task: "asyncio.Task[CommandResult]") -> ShellState
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class _Foreground:
-    """A command somebody waits for, until `moved` is done: then it is `shell` that has it."""
+    """A command that a caller waits for, until it has ended or `moved` is done: see `shell`."""
 
     command: str
     options: CommandOptions
@@ -246,8 +246,8 @@ class Shells:
     def to_background(self, call_id: str | None = None) -> str | None:
         """Move the foreground command of that call, or the newest one, to the background.
 
-        Returns its id there, None if there is none. Whoever waited for it is answered at once, and
-        it has at least as long as one that was started in the background.
+        Returns its id there, None if there is none. Its caller is answered at once, and its time
+        limit is at least that of a command that was started in the background.
         """
         for entry in reversed(self._foreground):
             options = entry.options
@@ -326,7 +326,7 @@ def _first_line(command: str) -> str:
 
 
 def ended_notice(ran: Sequence[ShellState]) -> str:
-    """What a person is told of commands that `shutdown` ended; empty if there were none."""
+    """The notice about commands that `shutdown` ended; empty if there were none."""
     if not ran:
         return ""
     listed = ", ".join(f"{state.id} (`{_first_line(state.command)}`)" for state in ran)

@@ -80,7 +80,7 @@ class CommandWatch:
             self._report_at_s = self._settings.quiet_s
             self._since = 0.0
             before, self._repeated = self._repeated, repeated_question(self._capture.live_tail())
-            # Twice in a row: a log that ends is no command that goes on asking.
+            # Twice in a row: a log that ends is no command that keeps asking.
             self._set_question(self._repeated if self._repeated == before else "")
             return
         quiet_s = self._capture.quiet_s

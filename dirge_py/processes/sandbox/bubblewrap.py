@@ -1,4 +1,4 @@
-"""A sandbox of bubblewrap: namespaces, and a file system of its own.
+"""The sandbox made of bubblewrap: namespaces, and its own view of the file system.
 
 A place that a command must not make (`.git`, where there is none) is kept from it by a mount, and
 that takes something to mount upon: an empty folder, or a file that says what its absence says.
@@ -52,7 +52,7 @@ class BubblewrapSetup:
 
 
 class Bubblewrap:
-    """A launcher. Close it when no command runs any more."""
+    """Launches commands in bubblewrap. Close it when no command runs any more."""
 
     def __init__(
         self, profile: SandboxProfile, program: str, *, lets_end_gently: bool = True
@@ -104,7 +104,7 @@ class Bubblewrap:
         return bool(self._setup.filter_path)
 
     def tidy(self) -> None:
-        """Take away what was put on disk, while no command runs; the next one puts it back."""
+        """Remove what was put on disk, while no command runs; the next command puts it back."""
         self._placeholders.release()
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ def path_of(descriptor: int | None) -> str:
 
 
 def in_memory(program: bytes | None) -> int | None:
-    """A file that nobody finds on disk and nobody can change."""
+    """A sealed file in memory that holds `program`."""
     if program is None:
         return None
     descriptor = os.memfd_create("filter", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -218,7 +218,7 @@ def in_memory(program: bytes | None) -> int | None:
     return descriptor
 
 
-# Only its owner, with the sticky bit: nobody has such a folder by chance.
+# Only its owner, with the sticky bit: no folder has this mode by chance.
 _MARK = 0o1700
 _FILE_MARK = 0o1644
 _FILES = {"commondir": b".\n", "config.worktree": b""}
@@ -226,13 +226,13 @@ _FILES = {"commondir": b".\n", "config.worktree": b""}
 
 
 class PlaceholderMounts:
-    """What was made so far. `release` removes what is still as it was made."""
+    """The placeholders made so far. `release` removes those that are still as they were made."""
 
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
 
     def ensure(self, path: str) -> str | None:
-        """See to it that something stands at `path`; returns what, None if nobody can make it.
+        """Make sure that something exists at `path`; returns what, None if it can't be made.
 
         That is `path`, or the first of the folders above it that was missing.
         """
@@ -253,7 +253,7 @@ class PlaceholderMounts:
         return place
 
     def hand_over(self, path: str) -> None:
-        """Let others fill the folder at `path`, if it is one of ours."""
+        """Let others use the folder at `path`, if it is a placeholder of ours."""
         if self._holds(path):
             _unmark(path)
 
@@ -278,7 +278,7 @@ class PlaceholderMounts:
         return path in self._held and _is_same(path, self._held[path])
 
     def _hold(self, path: str) -> bool:
-        """Whether it is ours to hold now."""
+        """Lock the placeholder; whether it is still there and locked."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         except OSError:

@@ -1,4 +1,4 @@
-"""Shutting a command in with Landlock, where there are no namespaces to be had.
+"""The sandbox made of Landlock, for machines without user namespaces.
 
 A command keeps its view of the machine, but may open only what it is allowed to. Rules only ever
 allow, and what is allowed for a folder holds for all in it, new files too. So next to a `.git`

@@ -1,6 +1,6 @@
 """Taking rights away from a process with Landlock and a system call filter, for good.
 
-Also a program of its own: `python -I -S landlock_exec.py SETTINGS -- COMMAND…` takes from itself
+Also a program: `python -I -S landlock_exec.py SETTINGS -- COMMAND…` takes from itself
 every right that SETTINGS (JSON) does not name and becomes the command. So it imports nothing of
 dirge's: it runs before anything could be found.
 

@@ -1,6 +1,6 @@
-"""What becomes of which place of the disk inside a sandbox, whatever the sandbox is made of.
+"""What a sandbox does with each path of the disk, whatever the sandbox is made of.
 
-The home folder is hidden but for the toolchains that PATH leads to.
+It hides the home folder, except for the toolchains that PATH leads to.
 
 A `.git` file is text of the repository, so it may lie. It is followed only to a place that git made
 for this folder, which shows by pointing back at it.
@@ -19,11 +19,11 @@ from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, Unsui
 from dirge_py.types.errors import ProcessError
 
 MountEffect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
-"""Hide: empty folder of its own. Show: read-only. Write. Pin: write in it, but it is not moved.
+"""Hide: an empty folder instead. Show: read-only. Write. Pin: writable, but can't be moved.
 Guard: read-only, and neither moved nor made where it is missing. Mask: a single file or socket
 that cannot be opened."""
 MountPlan: TypeAlias = dict[str, MountEffect]
-"""What becomes of a path and all below it, down to the next path that is named."""
+"""The effect on a path and everything below it, down to the next path that is named."""
 SHARED = ("/tmp", "/var/tmp", "/run", "/var/run", "/mnt/wsl", "/mnt/wslg")
 """Where programs leave files and sockets for each other."""
 _NEEDED_OF_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
@@ -65,7 +65,7 @@ def physical_profile(profile: SandboxProfile) -> SandboxProfile:
 
 
 def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
-    """What becomes of which place for one command. `profile` is physical.
+    """The mount plan for one command. `profile` is physical.
 
     Raises:
         ProcessError: the command would start in a folder that it cannot see, or a root has a
@@ -101,7 +101,7 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
 
 
 def effect_on(path: str, places: Mapping[str, MountEffect]) -> MountEffect:
-    """What becomes of `path`: what was said of it, or of the nearest folder above."""
+    """The effect on `path`: its own, or that of the nearest folder above it."""
     return next(places[above] for above in upwards(path) if above in places)
 
 
@@ -193,7 +193,7 @@ def _matters(path: str, places: Mapping[str, MountEffect]) -> bool:
 
 
 def _sockets() -> Iterator[str]:
-    """Sockets that somebody listens at, by their path."""
+    """The paths of Unix sockets that a process listens on."""
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
             lines = table.readlines()[1:]
@@ -300,7 +300,7 @@ def repository_of(folder: str) -> GitRepository | None:
 
 
 def is_git_directory(path: str) -> bool:
-    """What git takes for a git directory of its own, not one that shares another's objects."""
+    """Whether git takes it for a whole git directory, not for one that shares another's objects."""
     return os.path.isfile(os.path.join(path, "HEAD")) and all(
         os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs")
     )

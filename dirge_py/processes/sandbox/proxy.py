@@ -1,6 +1,6 @@
-"""The way out of a sandbox without network: an HTTP proxy that reaches the listed hosts only.
+"""The HTTP proxy through which a sandbox without network reaches the listed hosts, and no others.
 
-It runs outside, in a thread of its own, and listens on a Unix socket that is shown inside.
+It runs outside, in its own thread, and listens on a Unix socket that is visible inside.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class HostRefused(Exception):
-    """A host, port or address that is not to be reached; the message says which."""
+    """A host, port or address that may not be reached; the message says which."""
 
 
 class HostList:
@@ -165,7 +165,7 @@ class HostProxy:
             async with self._free:
                 await self._answer(reader, writer)
         except (OSError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # either side went away: nobody is left to be told
+            pass  # one side closed the connection
         finally:
             writer.close()
 

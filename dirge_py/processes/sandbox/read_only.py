@@ -1,7 +1,7 @@
-"""The read-only profile: what a command that nobody was asked about is held to by the kernel.
+"""The read-only profile: what the kernel lets a command do that runs without being approved.
 
 Such a command was judged by its words. The profile makes the judgement true where the words are
-wrong: it writes nowhere but to a temporary folder of its own, opens no socket, and executes no file
+wrong: the command writes only to its own temporary folder, opens no socket, and executes no file
 that lies in the workspace or in a home folder. It applies whatever `[sandbox]` says.
 """
 

@@ -1,4 +1,4 @@
-"""Shutting a command in on macOS: the profile that `sandbox-exec` takes."""
+"""The sandbox of macOS: the profile that `sandbox-exec` takes."""
 
 import json
 import os
@@ -39,7 +39,7 @@ _ALLOWED = """\
 
 
 class Seatbelt:
-    """A launcher."""
+    """Launches commands in seatbelt."""
 
     def __init__(self, profile: SandboxProfile) -> None:
         """`profile` is physical."""

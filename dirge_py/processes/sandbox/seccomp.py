@@ -50,7 +50,7 @@ _SHARED_MEMORY = {
     "x86_64": (29, 30, 64, 65, 68, 69, 70, 220, 240),
     "aarch64": (180, 186, 188, 189, 190, 192, 193, 194, 196),
 }
-"""Memory, semaphores and queues that belong to nobody's file: shmget, shmat, semget, mq_open …"""
+"""Memory, semaphores and queues that belong to no file: shmget, shmat, semget, mq_open …"""
 
 _METADATA = {
     "x86_64": (76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280),
