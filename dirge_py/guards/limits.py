@@ -66,17 +66,6 @@ class SideUsage:
         return self._reports[position:]
 
 
-def limit_hooks(
-    most: Limits,
-    *,
-    cost_of: CostOf | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    spending: SideUsage | None = None,
-) -> Hooks:
-    """Hooks that hold one run to `most`: the bundle of a fresh `Meter`."""
-    return Meter(most, cost_of=cost_of, clock=clock, spending=spending).bundle()
-
-
 class Meter:
     """Holds one run to `most`. Made anew for every run: it counts.
 

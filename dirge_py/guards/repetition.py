@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -82,20 +82,18 @@ class StormBreaker:
     ) -> None:
         if not 2 <= threshold <= window:
             raise ValueError("`threshold` must be at least 2 and at most `window`.")
-        self._rules = _Rules(
-            window=window,
-            threshold=threshold,
-            exempt=POLLERS.union(exempt),
-            mutating=frozenset(mutating),
-        )
+        self.window = window
+        self.threshold = threshold
+        self.compactions = 0
+        self._exempt = POLLERS.union(exempt)
+        self._mutating = frozenset(mutating)
         self._is_enabled = enabled
-        self._compactions = 0
 
     def bundle(self) -> Hooks:
         """The hooks of one run, which remember only that run."""
         if not self._is_enabled:
             return Hooks(name="storm")
-        watch = _Watch(self._rules, lambda: self._compactions)
+        watch = _Watch(self)
         return Hooks(
             name="storm",
             before_tool_call=watch.before_call,
@@ -104,22 +102,17 @@ class StormBreaker:
 
     def note_compaction(self) -> None:
         """Forget what was called: the model may no longer have the results."""
-        self._compactions += 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    window: int
-    threshold: int
-    exempt: Collection[str]
-    mutating: Collection[str]
+        self.compactions += 1
 
     def is_exempt(self, call: ToolCall) -> bool:
-        return not call.name or call.name in self.exempt or bool(getattr(call.tool, "polls", False))
+        """Whether a call may repeat."""
+        return (
+            not call.name or call.name in self._exempt or bool(getattr(call.tool, "polls", False))
+        )
 
     def kind_of(self, call: ToolCall) -> Kind:
         """What a call would do to the world, by its own claims; unknown counts as nothing."""
-        if call.name in self.mutating:
+        if call.name in self._mutating:
             return "edit"
         operations = {claim.op for claim in claims_of(call)} if call.problem is None else set()
         if "edit" in operations:
@@ -129,33 +122,33 @@ class _Rules:
 
 @dataclass(slots=True, eq=False)
 class _Passed:
-    """A call that was let through. `digest` is of its result, None until (or if never) it ran.
-
-    `is_new`: the same was not called lately.
-    """
+    """A call that was let through."""
 
     call_id: str
     turn: int
     signature: str
     kind: Kind
     is_new: bool = True
+    """The same was not called lately."""
     digest: str | None = None
+    """The digest of its result; None as long as it has none."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """The decision about one batch: how often each answered call would have been made."""
+    """The decision about one batch."""
 
-    repeated: dict[str, int] = field(default_factory=dict)
-    signatures: dict[str, str] = field(default_factory=dict)
+    repeated: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """The count and the signature of each answered call, by its id."""
     is_all: bool = False
+    """No call of the batch runs."""
 
 
 class _Memory:
     """The calls since the agent last rested, as far as they matter."""
 
-    def __init__(self, rules: _Rules) -> None:
-        self._rules = rules
+    def __init__(self, breaker: StormBreaker) -> None:
+        self._breaker = breaker
         self._window: list[_Passed] = []
         self._trail: list[_Passed] = []
         self._awaited: dict[str, _Passed] = {}
@@ -174,20 +167,21 @@ class _Memory:
     def judge(self, passing: _Passed) -> int:
         """0 if the call may pass, and it is remembered then; else the how-manyeth of its kind."""
         known = sum(entry.signature == passing.signature for entry in self._window)
+        threshold = self._breaker.threshold
         is_slow = passing.signature in self._timed_out
-        allowed = min(self._rules.threshold, _AFTER_TIMEOUT) if is_slow else self._rules.threshold
+        allowed = min(threshold, _AFTER_TIMEOUT) if is_slow else threshold
         repetition = known + 1 if known + 1 >= allowed else 0
         if not repetition and self._comes_round(passing.signature):
-            repetition = self._rules.threshold
+            repetition = threshold
         passing.is_new = all(entry.signature != passing.signature for entry in self._trail)
         # Answered calls too: a cycle shows in what the model asks for, not in what is run.
-        longest = self._rules.threshold * max(self._rules.window // 2, 2)
+        longest = threshold * max(self._breaker.window // 2, 2)
         self._trail = [*self._trail, passing][-longest:]
         if not repetition:
             self._awaited[passing.call_id] = passing
             if passing.kind != "other":
                 self._window = [entry for entry in self._window if entry.kind != "other"]
-            self._window = [*self._window, passing][-self._rules.window :]
+            self._window = [*self._window, passing][-self._breaker.window :]
         return repetition
 
     def on_result(self, call_id: str, result: LoopToolResult) -> None:
@@ -226,8 +220,8 @@ class _Memory:
         """Whether `latest` completes the threshold-th round of a cycle in which nothing changed."""
         asked = [*(entry.signature for entry in self._trail), latest]
         digests = [*(entry.digest for entry in self._trail), None]
-        for period in range(2, max(self._rules.window // 2, 2) + 1):
-            start = len(asked) - period * self._rules.threshold
+        for period in range(2, max(self._breaker.window // 2, 2) + 1):
+            start = len(asked) - period * self._breaker.threshold
             if start < 0 or len(set(asked[start:])) == 1:
                 continue
             if all(
@@ -242,11 +236,10 @@ class _Memory:
 class _Watch:
     """One run under watch."""
 
-    def __init__(self, rules: _Rules, compactions: Callable[[], int]) -> None:
-        self._rules = rules
-        self._compactions = compactions
-        self._seen_compactions = compactions()
-        self._memory = _Memory(rules)
+    def __init__(self, breaker: StormBreaker) -> None:
+        self._breaker = breaker
+        self._seen_compactions = breaker.compactions
+        self._memory = _Memory(breaker)
         self._abandoned: dict[str, None] = {}
         self._outer_turn = 0
         self._seen_messages = 0
@@ -257,16 +250,13 @@ class _Watch:
         if self._turn != info.turn:
             self._turn = info.turn
             self._plan = self._planned(info)
-        count = self._plan.repeated.get(call.id)
-        if count is None:
+        if call.id not in self._plan.repeated:
             return None
+        count, whole = self._plan.repeated[call.id]
         details = {
             "outcome": "suppressed",
             "synthetic": "suppressed",
-            "storm": {
-                "count": count,
-                "signature": short_signature(self._plan.signatures[call.id]),
-            },
+            "storm": {"count": count, "signature": short_signature(whole)},
         }
         if not self._plan.is_all:
             before = {1: "once", 2: "twice"}.get(count - 1, f"{count - 1} times")
@@ -284,21 +274,15 @@ class _Watch:
         self._memory.begin_batch()
         plan = _Plan()
         for call in info.calls:
-            if self._rules.is_exempt(call):
+            if self._breaker.is_exempt(call):
                 continue
             # As the model wrote them.
             arguments = call.arguments if call.written is None else call.written
             whole = signature(call.name, arguments)
-            passing = _Passed(
-                call_id=call.id,
-                turn=info.turn,
-                signature=whole,
-                kind=self._rules.kind_of(call),
-            )
-            count = self._memory.judge(passing)
+            kind = self._breaker.kind_of(call)
+            count = self._memory.judge(_Passed(call.id, info.turn, whole, kind))
             if count:
-                plan.repeated[call.id] = count
-                plan.signatures[call.id] = whole
+                plan.repeated[call.id] = (count, whole)
                 shown = truncate(whole.partition("\0")[2], _SHOWN_CHARS)
                 self._abandoned.setdefault(f"{call.name}({shown})")
         plan.is_all = len(plan.repeated) == len(info.calls)
@@ -320,9 +304,9 @@ class _Watch:
         )
         if self._outer_turn != info.outer_turn or is_steered:
             self._outer_turn = info.outer_turn
-            self._memory = _Memory(self._rules)
-        if self._seen_compactions != self._compactions():
-            self._seen_compactions = self._compactions()
+            self._memory = _Memory(self._breaker)
+        if self._seen_compactions != self._breaker.compactions:
+            self._seen_compactions = self._breaker.compactions
             self._memory.forget()
 
 

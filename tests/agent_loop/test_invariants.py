@@ -19,7 +19,7 @@ from dirge_py.agent_loop import (
     run_agent_loop,
 )
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.guards.limits import Limits, limit_hooks
+from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import resume_broken_answers
 from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
 from dirge_py.guards.repetition import StormBreaker
@@ -138,7 +138,7 @@ class Plan:
 def guards():
     """Those that need nothing from outside, in the order of the program."""
     return [
-        limit_hooks(Limits(turns=5, tool_calls=9)),
+        Meter(Limits(turns=5, tool_calls=9)).bundle(),
         StormBreaker(4, 2).bundle(),
         limit_tool_retries(1),
         resume_broken_answers(2),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import LoopConfig, TurnUpdate, compose
-from dirge_py.guards.limits import Limits, limit_hooks
+from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import EscalationBudget, escalate_on_failure, resume_broken_answers
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, ScriptedModel
@@ -175,7 +175,7 @@ async def test_half_an_answer_of_the_stronger_model_is_recovered_from_by_the_cho
 async def test_a_call_that_a_limit_kept_back_costs_nothing() -> None:
     desk = Desk(ScriptedModel().will_call("strict").will_say("never"))
     recorder = EventRecorder()
-    run = await desk.run(BIG, limit_hooks(Limits(requests=1)), recorder=recorder)
+    run = await desk.run(BIG, Meter(Limits(requests=1)).bundle(), recorder=recorder)
     assert (desk.asked, desk.budget.spent, activations(run)) == ([MAIN], 0, [])
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig, compose
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.guards.limits import TIMEOUT, Limits, SideUsage, limit_hooks, timed_out
+from dirge_py.guards.limits import TIMEOUT, Limits, Meter, SideUsage, timed_out
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
 from dirge_py.types.events import SystemNotice, TurnEnd
@@ -21,7 +21,7 @@ def restless(turns=9, *, usage=None):
 
 async def test_a_model_that_wants_more_turns_is_stopped_with_words():
     model = restless()
-    run = await ran(model, "go", tools=[Tool()], config=compose(limit_hooks(Limits(turns=2))))
+    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle()))
 
     assert (len(model.seen), run.outcome) == (2, MaxTurns(max=2))
     assert "2 turns" in run.recorder.of(SystemNotice)[0].content
@@ -30,7 +30,7 @@ async def test_a_model_that_wants_more_turns_is_stopped_with_words():
 
 async def test_the_last_allowed_turn_may_be_the_answer():
     model = ScriptedModel().will_call("echo").will_say("done")
-    run = await ran(model, "go", tools=[Tool()], config=compose(limit_hooks(Limits(turns=2))))
+    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle()))
     assert isinstance(run.outcome, Done)
 
 
@@ -44,7 +44,7 @@ async def test_a_turn_that_input_opened_is_counted_too(kind):
     }[kind]
     steering = steering_from_queue(queue)
     model = ScriptedModel().will_say("a")
-    config = compose(limit_hooks(Limits(turns=1)), config=LoopConfig(**hook))
+    config = compose(Meter(Limits(turns=1)).bundle(), config=LoopConfig(**hook))
 
     run = await ran(model, "go", config=config)
 
@@ -73,7 +73,7 @@ async def test_a_limit_that_is_passed_ends_the_run(most, outcome, calls):
         return text_result("ok")
 
     model = restless(usage=Usage(input=90, output=10))
-    bundle = limit_hooks(most, cost_of=lambda usage, _model: 0.25, clock=clock)
+    bundle = Meter(most, cost_of=lambda usage, _model: 0.25, clock=clock).bundle()
     run = await ran(model, "go", tools=[Tool(body=body)], config=compose(bundle))
 
     assert (run.outcome, len(model.seen)) == (outcome, calls)
@@ -83,13 +83,13 @@ async def test_a_cost_that_cannot_be_judged_stops_the_run():
     def broken(_usage, _model):
         raise ZeroDivisionError
 
-    bundle = limit_hooks(Limits(cost_usd=1), cost_of=broken)
+    bundle = Meter(Limits(cost_usd=1), cost_of=broken).bundle()
     run = await ran(restless(usage=Usage(input=1)), "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Failed)
 
 
 async def test_an_unknown_price_is_told_once():
-    bundle = limit_hooks(Limits(cost_usd=1), cost_of=lambda *_: None)
+    bundle = Meter(Limits(cost_usd=1), cost_of=lambda *_: None).bundle()
     model = restless(2, usage=Usage(input=1)).will_say("done")
     run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
@@ -126,7 +126,7 @@ def test_a43_a_limit_is_told_with_its_figures(exceeded, message):
 @pytest.mark.parametrize(("output", "ends"), [(50_000, "done"), (50_123, "limit")])
 async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
     model = ScriptedModel().will(Reply(calls=[("echo", {})], usage=Usage(output=output)))
-    config = compose(limit_hooks(Limits(output_tokens=50_000)))
+    config = compose(Meter(Limits(output_tokens=50_000)).bundle())
     run = await ran(model.will_say("done"), "go", tools=[Tool()], config=config)
 
     if ends == "done":
@@ -146,7 +146,7 @@ async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
     ],
 )
 async def test_a43_of_two_limits_the_first_in_order_is_told(most, name):
-    bundle = limit_hooks(most, cost_of=lambda *_: 1.0)
+    bundle = Meter(most, cost_of=lambda *_: 1.0).bundle()
     model = restless(usage=Usage(input=10, output=10))
     run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
     assert run.outcome.name == name
@@ -154,13 +154,13 @@ async def test_a43_of_two_limits_the_first_in_order_is_told(most, name):
 
 async def test_a43_the_total_is_input_and_output():
     model = restless(usage=Usage(input=60, output=50, cache_read=40))
-    config = compose(limit_hooks(Limits(tokens=109)))
+    config = compose(Meter(Limits(tokens=109)).bundle())
     run = await ran(model, "go", tools=[Tool()], config=config)
     assert run.outcome == LimitExceeded(name="tokens", used=110, max=109)
 
 
 async def test_cents_that_add_up_to_a_limit_do_not_pass_it():
-    bundle = limit_hooks(Limits(cost_usd=0.3), cost_of=lambda *_: 0.1)
+    bundle = Meter(Limits(cost_usd=0.3), cost_of=lambda *_: 0.1).bundle()
     model = restless(2, usage=Usage(input=1)).will(Reply(text="done", usage=Usage(input=1)))
     run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
@@ -170,7 +170,7 @@ async def test_a44_a_batch_over_the_limit_runs_not_at_all_and_is_answered():
     model = ScriptedModel().will_call_all(("echo", {}), ("echo", {}))
     model.will_call_all(("echo", {}), ("echo", {}))
     echo = Tool()
-    config = compose(limit_hooks(Limits(tool_calls=3)))
+    config = compose(Meter(Limits(tool_calls=3)).bundle())
 
     run = await ran(model, "go", tools=[echo], config=config)
 
@@ -187,7 +187,7 @@ async def test_a45_the_third_request_is_never_sent_and_judges_send_none():
         spending.add(Usage(input=500, output=5), "judge/m")
         return []
 
-    bundle = limit_hooks(Limits(requests=2), spending=spending)
+    bundle = Meter(Limits(requests=2), spending=spending).bundle()
     config = compose(bundle, Hooks(name="judge", get_steering_messages=lambda i: judge(i, ())))
     model = restless()
     run = await ran(model, "go", tools=[Tool()], config=config)
@@ -215,7 +215,7 @@ async def test_a45_what_a_judge_spends_counts_before_the_next_turn_is_asked(most
         return 2.0 if model == "judge/m" else 0.5
 
     config = compose(
-        limit_hooks(most, cost_of=cost_of, spending=spending),
+        Meter(most, cost_of=cost_of, spending=spending).bundle(),
         Hooks(name="judge", get_followup_messages=judge),
     )
     model = ScriptedModel().will(Reply(text="a", usage=Usage(input=100))).will_say("never")
@@ -236,7 +236,7 @@ async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
     model = restless(3)
     config = compose(
         Hooks(name="judge", should_stop_after_turn=judge),
-        limit_hooks(Limits(tokens=549), spending=spending),
+        Meter(Limits(tokens=549), spending=spending).bundle(),
     )
     run = await ran(model, "go", tools=[Tool()], config=config)
     assert run.outcome == LimitExceeded(name="tokens", used=550, max=549)
@@ -244,7 +244,7 @@ async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
 
 
 async def test_a46_an_unknown_price_never_trips_the_limit():
-    bundle = limit_hooks(Limits(cost_usd=0.001), cost_of=lambda *_: None)
+    bundle = Meter(Limits(cost_usd=0.001), cost_of=lambda *_: None).bundle()
     model = restless(3, usage=Usage(input=10**6)).will_say("done")
     run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
@@ -252,7 +252,7 @@ async def test_a46_an_unknown_price_never_trips_the_limit():
 
 async def test_a47_five_turns_are_five_requests_a_notice_and_a_balanced_history():
     model = restless(20)
-    run = await ran(model, "go", tools=[Tool()], config=compose(limit_hooks(Limits(turns=5))))
+    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=5)).bundle()))
     assert (len(model.seen), run.outcome) == (5, MaxTurns(max=5))
     assert_balanced(run.new)
     assert len(run.recorder.of(SystemNotice)) == 1
@@ -260,7 +260,7 @@ async def test_a47_five_turns_are_five_requests_a_notice_and_a_balanced_history(
 
 async def test_case_58_the_cap_is_a_notice_and_the_last_words_are_the_agents():
     model = restless(20)
-    run = await ran(model, "go", tools=[Tool()], config=compose(limit_hooks(Limits(turns=2))))
+    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle()))
     assert len(model.seen) == 2
     assert (run.new[-1].role, run.new[-1].origin) == ("assistant", "harness")
     assert [m.text for m in run.new if m.role == "user"] == ["go"]
@@ -268,7 +268,7 @@ async def test_case_58_the_cap_is_a_notice_and_the_last_words_are_the_agents():
 
 async def test_case_58_without_a_cap_the_run_goes_on_until_the_model_stops():
     model = restless(150).will_say("done")
-    run = await ran(model, "go", tools=[Tool()], config=compose(limit_hooks(Limits())))
+    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits()).bundle()))
     assert (len(model.seen), isinstance(run.outcome, Done)) == (151, True)
 
 
@@ -284,11 +284,11 @@ async def test_an_unfinished_answer_is_no_turn_but_a_request(reason):
         return model
 
     run = await ran(
-        unfinished(3).will_say("done"), "go", config=compose(limit_hooks(Limits(turns=1)))
+        unfinished(3).will_say("done"), "go", config=compose(Meter(Limits(turns=1)).bundle())
     )
     assert (run.outcome.result.response, run.outcome.result.turns) == ("done", 1)
 
-    run = await ran(unfinished(3), "go", config=compose(limit_hooks(Limits(requests=2))))
+    run = await ran(unfinished(3), "go", config=compose(Meter(Limits(requests=2)).bundle()))
     assert run.outcome == LimitExceeded(name="requests", used=3, max=2)
 
 
@@ -296,7 +296,7 @@ async def test_a_service_that_never_finishes_is_stopped():
     model = ScriptedModel()
     for _ in range(50):
         model.will(Reply(text="…", stop_reason="pause_turn"))
-    run = await ran(model, "go", config=compose(limit_hooks(Limits(turns=3))))
+    run = await ran(model, "go", config=compose(Meter(Limits(turns=3)).bundle()))
     assert (len(model.seen), run.outcome) == (20 + 3, MaxTurns(max=3))
 
 
@@ -309,7 +309,7 @@ async def test_a_limit_that_fails_stops_the_run(at):
 
     most = Limits(time_s=5, tool_calls=None if at != "before_call" else "many")
     model = restless()
-    run = await ran(model, "go", tools=[Tool()], config=compose(limit_hooks(most, clock=clock)))
+    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(most, clock=clock).bundle()))
     assert isinstance(run.outcome, Failed)
     assert run.outcome.kind == "bug"
     assert "cannot be judged" in run.outcome.message
@@ -322,7 +322,7 @@ async def test_a_price_table_that_fails_is_nobodys_business_without_a_limit_on_c
 
     model = restless(1, usage=Usage(input=1)).will_say("done")
     run = await ran(
-        model, "go", tools=[Tool()], config=compose(limit_hooks(Limits(), cost_of=broken))
+        model, "go", tools=[Tool()], config=compose(Meter(Limits(), cost_of=broken).bundle())
     )
     assert isinstance(run.outcome, Done)
 
@@ -334,7 +334,7 @@ async def test_calls_that_a_continued_run_begins_with_were_paid_for_before():
         usage=Usage(input=10**9),
         model="m",
     )
-    bundle = limit_hooks(Limits(cost_usd=0.5), cost_of=lambda *_: 1.0)
+    bundle = Meter(Limits(cost_usd=0.5), cost_of=lambda *_: 1.0).bundle()
     context = Context(messages=[user_text("go"), answer], tools=[Tool()])
     run = await ran(ScriptedModel().will_say("done"), context=context, config=compose(bundle))
     assert isinstance(run.outcome, Done)

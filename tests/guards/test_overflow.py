@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from dirge_py.agent_loop import compose
-from dirge_py.guards.limits import Limits, limit_hooks
+from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import resume_broken_answers, shrink_on_overflow
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import SystemNotice, UsageReported
@@ -96,7 +96,7 @@ async def test_a_later_turn_may_shrink_again() -> None:
 
 async def test_the_request_that_did_not_fit_takes_no_turn_away() -> None:
     model = refusing(ScriptedModel(), 1).will_say("fits")
-    run = await shrinking(model, View(), limit_hooks(Limits(turns=1)))
+    run = await shrinking(model, View(), Meter(Limits(turns=1)).bundle())
     assert isinstance(run.outcome, Done)
 
 

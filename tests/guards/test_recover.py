@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import compose, retrying_stream_fn
-from dirge_py.guards.limits import Limits, limit_hooks
+from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import CUT_OFF, TOO_LONG, resume_broken_answers
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel
@@ -126,7 +126,7 @@ async def test_none_is_the_rule_that_an_error_ends_the_run() -> None:
 
 async def test_a_broken_turn_counts_among_the_turns() -> None:
     model = blip(blip(ScriptedModel())).will_say("never")
-    config = compose(limit_hooks(Limits(turns=2)), resume_broken_answers(3))
+    config = compose(Meter(Limits(turns=2)).bundle(), resume_broken_answers(3))
     run = await ran(model, "start", config=config)
     assert (len(model.seen), run.outcome) == (2, MaxTurns(max=2))
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.guards.limits import Limits, limit_hooks
+from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import (
     EscalationBudget,
     escalate_on_failure,
@@ -58,7 +58,7 @@ async def misbehaving(script: Sequence[Reply], shrinks: Sequence[bool]) -> Ran:
         return next(progress, False)
 
     config = compose(
-        limit_hooks(Limits(turns=MOST_TURNS, requests=MOST_REQUESTS)),
+        Meter(Limits(turns=MOST_TURNS, requests=MOST_REQUESTS)).bundle(),
         resume_broken_answers(3),
         shrink_on_overflow(shrink),
         escalate_on_failure("strong/big", EscalationBudget(), home=lambda: "main/small"),

@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py.agent_loop import Context, Hooks, StopRun, TurnInfo, compose
 from dirge_py.guards.judge import goal_check, judge_check
-from dirge_py.guards.limits import Limits, limit_hooks
+from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.stop_checks import (
     failure_check,
     nudge,
@@ -207,7 +207,7 @@ def _info_of(signal):
 
 async def test_gates_are_silent_after_a_limit():
     model = ScriptedModel().will_call("edit", path="a.py").will_call("edit", path="b.py")
-    run = await guarded(model, limit_hooks(Limits(turns=1)), *every_gate())
+    run = await guarded(model, Meter(Limits(turns=1)).bundle(), *every_gate())
     assert (run.outcome, nudges(run)) == (MaxTurns(max=1), [])
 
 

@@ -2,35 +2,25 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.guards.limits import Limits, limit_hooks
+from dirge_py.guards.limits import Limits, Meter
 from dirge_py.providers.anthropic import AnthropicParser, messages_request
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.types.llm import CompactionDone, LlmContext, StreamFn
-from dirge_py.types.messages import (
-    AssistantMessage,
-    CompactionBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-    user_text,
-)
+from dirge_py.types.messages import AssistantMessage, CompactionBlock, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, Usage, user_text
 from dirge_py.types.outcomes import Done
+from hypothesis import given, settings, strategies as st
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import Client, done_of, model_call
 from tests.providers.server import FakeService, Raw, Say
 from tests.security.sizes import size
+from typing import Any
+
+import pytest
+
 
 BLOCK = {
     "type": "compaction",
@@ -82,7 +72,7 @@ async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_b
 ) -> None:
     service = serve(compacted(), Say(text="Done."))
     config = compose(
-        limit_hooks(Limits(turns=1)), config=LoopConfig(model="work/claude-sonnet-4-5")
+        Meter(Limits(turns=1)).bundle(), config=LoopConfig(model="work/claude-sonnet-4-5")
     )
 
     run = await ran(speaking(http, service), "go", config=config)

@@ -32,7 +32,6 @@ _FILTER_FD = 9
 # The interpreter itself, not the link of a virtual environment.
 _RELAY = (os.path.realpath(sys.executable), "-I", "-S", os.path.realpath(relay.__file__))
 _NEEDED_BY_RELAY = (os.path.realpath(sys.base_prefix), os.path.dirname(_RELAY[-1]))
-_ALL_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +43,7 @@ class BubblewrapSetup:
     bash: str
     """The path of bash, which starts bubblewrap."""
     filter_path: str = ""
-    """Leads to the filter of system calls; empty if there is none for this machine."""
+    """What bash reads the filter of system calls from; empty if this machine has none."""
     lets_end_gently: bool = True
     """`env` can give SIGTERM its meaning back, so that bubblewrap may ignore it."""
     limits: str = ""
@@ -63,11 +62,10 @@ class Bubblewrap:
         self._placeholders = PlaceholderMounts()
         self._hosts = HostList(profile.hosts)
         self._proxy: HostProxy | None = None
-        self._filter_fd = in_memory(filter_program(sockets=True))
         self._setup = BubblewrapSetup(
             program=program,
             bash=bash_program(),
-            filter_path=path_of(self._filter_fd),
+            filter_path=filter_source(filter_program(sockets=True)),
             lets_end_gently=lets_end_gently,
             limits=limits_as_shell(),
         )
@@ -114,9 +112,6 @@ class Bubblewrap:
         if self._proxy is not None:
             self._proxy.close()
             self._proxy = None
-        if self._filter_fd is not None:
-            os.close(self._filter_fd)
-            self._filter_fd = None
 
 
 def bash_program() -> str:
@@ -197,25 +192,11 @@ def _started_proxy(hosts: HostList) -> HostProxy:
         ) from error
 
 
-def path_of(descriptor: int | None) -> str:
-    """What bash reads the filter from, as it stands behind `<`."""
-    if descriptor is None:
-        return ""
-    if os.stat("/proc/self/fd").st_uid == os.geteuid():
-        return f"/proc/{os.getpid()}/fd/{descriptor}"
-    # This process is closed to others, those that it starts among them (`privacy.py`).
-    content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-    return " <(printf '" + "".join(f"\\x{byte:02x}" for byte in content) + "')"
-
-
-def in_memory(program: bytes | None) -> int | None:
-    """A sealed file in memory that holds `program`."""
+def filter_source(program: bytes | None) -> str:
+    """What bash reads a filter of system calls from, as it stands behind `<`; empty for None."""
     if program is None:
-        return None
-    descriptor = os.memfd_create("filter", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(descriptor, program)
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _ALL_SEALS)
-    return descriptor
+        return ""
+    return " <(printf '" + "".join(f"\\x{byte:02x}" for byte in program) + "')"
 
 
 # Only its owner, with the sticky bit: no folder has this mode by chance.

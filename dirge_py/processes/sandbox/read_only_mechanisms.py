@@ -125,12 +125,6 @@ def _call_filter() -> bytes:
     return filter_program(sockets=False, ipc=False, metadata=False) or b""
 
 
-@lru_cache(maxsize=1)
-def _filter_in_memory() -> int | None:
-    """The filter as bubblewrap takes it, as long as dirge runs."""
-    return bubblewrap.in_memory(_call_filter() or None)
-
-
 @lru_cache(maxsize=16)
 def _executable(closed: tuple[str, ...], path: str) -> tuple[str, ...]:
     """The folders of programs, and those that `path` names besides, without what is closed."""
@@ -167,7 +161,7 @@ def _bubblewrapped(arguments: Sequence[str], places: MountPlan, cwd: str) -> lis
     setup = bubblewrap.BubblewrapSetup(
         program=program,
         bash=bubblewrap.bash_program(),
-        filter_path=bubblewrap.path_of(_filter_in_memory()),
+        filter_path=bubblewrap.filter_source(_call_filter() or None),
     )
     return bubblewrap.wrapped(arguments, [*inside, "--chdir", cwd], setup)
 
