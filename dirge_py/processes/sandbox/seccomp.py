@@ -140,35 +140,24 @@ def _instructions(
     yield _LOAD, 0, 0, _NUMBER_AT
     yield _AT_LEAST, 0, 1, _X32_BIT
     yield _fail(_ENOSYS)
-    for name, number in machine.numbers.items():
-        if name not in _JUDGED:
-            yield _EQUAL, 0, 1, number
-            yield _fail(_ENOSYS if name in _ABSENT else _EPERM)
-    for number in refused:
+    errors = {
+        number: _ENOSYS if name in _ABSENT else _EPERM
+        for name, number in machine.numbers.items()
+        if name not in _JUDGED
+    }
+    for number, error in [*errors.items(), *((number, _EPERM) for number in refused)]:
         yield _EQUAL, 0, 1, number
-        yield _fail(_EPERM)
+        yield _fail(error)
     yield from judged
-    for name in ("clone", "unshare"):
-        yield from _if_call(
-            machine.numbers[name],
-            [
-                (_LOAD, 0, 0, _FIRST_AT),
-                (_ANY_BIT, 0, 1, _NEW_USER_NAMESPACE),
-                _fail(_EPERM),
-                (_RETURN, 0, 0, _ALLOW),
-            ],
-        )
-    yield from _if_call(
-        machine.numbers["ioctl"],
-        [
-            (_LOAD, 0, 0, _SECOND_AT),
-            (_EQUAL, 1, 0, _TIOCSTI),
-            (_EQUAL, 0, 1, _TIOCLINUX),
-            _fail(_EPERM),
-            (_RETURN, 0, 0, _ALLOW),
-        ],
-    )
-    yield from _if_call(machine.numbers["socket"], _judge_socket(is_open=sockets))
+    new_namespace = [(_LOAD, 0, 0, _FIRST_AT), (_ANY_BIT, 0, 1, _NEW_USER_NAMESPACE)]
+    typing = [(_LOAD, 0, 0, _SECOND_AT), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX)]
+    for name, then in (("clone", new_namespace), ("unshare", new_namespace), ("ioctl", typing)):
+        yield from _if_call(machine.numbers[name], [*then, *_REFUSE_OR_ALLOW])
+    families: list[_Instruction] = []
+    for family in _OPEN_FAMILIES:
+        families += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
+    opened = [(_LOAD, 0, 0, _FIRST_AT), *families, _fail(_EAFNOSUPPORT)]
+    yield from _if_call(machine.numbers["socket"], opened if sockets else [_fail(_EPERM)])
     yield _RETURN, 0, 0, _ALLOW
 
 
@@ -179,18 +168,14 @@ def _only_connected_pairs() -> list[_Instruction]:
         (_AND, 0, 0, _TYPE_OF_SOCKET),
         (_EQUAL, 2, 0, _STREAM),
         (_EQUAL, 1, 0, _SEQPACKET),
-        _fail(_EPERM),
-        (_RETURN, 0, 0, _ALLOW),
+        *_REFUSE_OR_ALLOW,
     ]
 
 
 def _only_for_itself(calls: Mapping[int, int]) -> Iterator[_Instruction]:
     """Calls that take a process: they may name none but the caller (0)."""
     for number, at in calls.items():
-        yield from _if_call(
-            number,
-            [(_LOAD, 0, 0, at), (_EQUAL, 1, 0, 0), _fail(_EPERM), (_RETURN, 0, 0, _ALLOW)],
-        )
+        yield from _if_call(number, [(_LOAD, 0, 0, at), (_EQUAL, 1, 0, 0), *_REFUSE_OR_ALLOW])
 
 
 def _no_change_of_files(machine: _Machine, opening: Mapping[int, int]) -> Iterator[_Instruction]:
@@ -206,25 +191,12 @@ def _no_change_of_files(machine: _Machine, opening: Mapping[int, int]) -> Iterat
     yield _EQUAL, 0, 1, _OPENAT2  # its flags lie in memory, where no filter can look
     yield _fail(_ENOSYS)
     for number, flags_at in opening.items():
-        yield from _if_call(
-            number,
-            [
-                (_LOAD, 0, 0, flags_at),
-                (_AND, 0, 0, _ACCESS_AND_TRUNCATE),
-                (_EQUAL, 0, 1, _READ_AND_TRUNCATE),
-                _fail(_EPERM),
-                (_RETURN, 0, 0, _ALLOW),
-            ],
-        )
-
-
-def _judge_socket(*, is_open: bool) -> list[_Instruction]:
-    if not is_open:
-        return [_fail(_EPERM)]
-    families: list[_Instruction] = []
-    for family in _OPEN_FAMILIES:
-        families += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
-    return [(_LOAD, 0, 0, _FIRST_AT), *families, _fail(_EAFNOSUPPORT)]
+        cuts = [
+            (_LOAD, 0, 0, flags_at),
+            (_AND, 0, 0, _ACCESS_AND_TRUNCATE),
+            (_EQUAL, 0, 1, _READ_AND_TRUNCATE),
+        ]
+        yield from _if_call(number, [*cuts, *_REFUSE_OR_ALLOW])
 
 
 def _if_call(number: int, then: list[_Instruction]) -> Iterator[_Instruction]:
@@ -235,3 +207,7 @@ def _if_call(number: int, then: list[_Instruction]) -> Iterator[_Instruction]:
 
 def _fail(errno: int) -> _Instruction:
     return _RETURN, 0, 0, _ERRNO | errno
+
+
+_REFUSE_OR_ALLOW = (_fail(_EPERM), (_RETURN, 0, 0, _ALLOW))
+"""Where the check before it jumps to the first or past it."""
