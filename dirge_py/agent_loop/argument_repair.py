@@ -1,5 +1,10 @@
-"""Repairs of arguments where it is plain what was meant; what fits as it was written is left alone.
+"""Arguments as models write them: the schema that models get, and repairs of what they send.
 
+Models fill in many nested objects badly. A schema with more than ten leaves or more than two levels
+is sent as one object of dotted names (`a.b.c`); what comes back is nested again before it is
+validated.
+
+Arguments are repaired where it is plain what was meant; what fits as it was written is left alone.
 The schema says what a place wants, the problems that validation found say where to look. Nothing is
 guessed: a value is only put into the shape that is asked for, or left out where it may be missing.
 Arguments that fit are adjusted in two cases only: a link in the place of a path is unwrapped, and
@@ -35,6 +40,16 @@ ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
 
 TOGETHER = "x-together"
 
+_MOST_LEAVES = 10
+_MOST_LEVELS = 2
+_LONGEST_NAME = 64
+"""Services refuse longer property names, so a schema that would need one stays nested."""
+
+_DOT = "-dot-"
+_PRIVATE = "x-"
+_OPEN_WORDS = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "not")
+_NESTED = 12
+
 _ALIASES = (
     "path file_path file filename file_name dir directory folder",
     "command cmd command_line shell_command",
@@ -65,6 +80,122 @@ _PATH_FORMATS = word_set("path absolute_path relative_path")
 _LINK = re.compile(r"\[([^\[\]]+)\]\(https?://([^()\s]+)\)")
 _ANY_ITEM = -1
 _DEEPEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    path: tuple[str, ...]
+    schema: Schema
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _FlatSchema:
+    """A schema as models see it; `names` leads back from flat names, None if it is not flat."""
+
+    schema: Mapping[str, Any]
+    names: Mapping[str, tuple[str, ...]] | None
+
+
+def schema_for_model(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema to send: flat if it is deep or wide, without our own `x-` words; always the same
+    object for the same schema.
+    """
+    return _flat_schemas(schema).schema
+
+
+def nest_arguments(schema: Mapping[str, Any], arguments: Any) -> Any:
+    """Arguments with dotted names put into objects again; as they are if `schema` was not flat.
+
+    Where a name holds both a value and an object, the object wins.
+    """
+    names = _flat_schemas(schema).names
+    if names is None or not isinstance(arguments, Mapping):
+        return arguments
+    whole: dict[str, Any] = {}
+    for name, value in arguments.items():
+        path = names.get(name) or tuple(step for step in str(name).split(".") if step)
+        _put(whole, path, value)
+    return whole
+
+
+def _flatten(schema: Any) -> _FlatSchema:
+    public = _without_private(schema)
+    leaves = list(_leaves(public, public)) if _is_open(public) else []
+    depth = max((len(leaf.path) for leaf in leaves), default=0)
+    if depth < 2 or (len(leaves) <= _MOST_LEAVES and depth <= _MOST_LEVELS):
+        return _FlatSchema(public, None)
+    names = {".".join(step.replace(".", _DOT) for step in leaf.path): leaf for leaf in leaves}
+    if len(names) < len(leaves) or max(map(len, names)) > _LONGEST_NAME:
+        return _FlatSchema(public, None)
+    flat = {
+        **public,
+        "properties": {name: leaf.schema for name, leaf in names.items()},
+        "required": [name for name, leaf in names.items() if leaf.is_required],
+    }
+    if '"$ref"' not in json.dumps(flat["properties"]):
+        flat.pop("$defs", None)
+        flat.pop("definitions", None)
+    # A model may also write it nested: then a dot in a name of the top level is only a dot.
+    own = {name: (name,) for name in public["properties"]}
+    return _FlatSchema(flat, {**own, **{name: leaf.path for name, leaf in names.items()}})
+
+
+_flat_schemas = IdentityCache(_flatten)
+
+
+def _leaves(
+    schema: Schema,
+    root: Schema,
+    path: tuple[str, ...] = (),
+    *,
+    is_required: bool = True,
+) -> Iterator[_Leaf]:
+    """What is no object of named properties, with its path; lists are leaves, too."""
+    listed = schema.get("required")
+    required = listed if isinstance(listed, list | tuple) else ()
+    for name, each in schema["properties"].items():
+        inner, here = resolved(each, root), (*path, name)
+        needed = is_required and name in required
+        if _is_open(inner) and len(here) < _NESTED:
+            yield from _leaves(inner, root, here, is_required=needed)
+        else:
+            yield _Leaf(here, each, needed)
+
+
+def _is_open(schema: Any) -> bool:
+    """Whether it is an object that consists of its named properties, whatever else it may hold."""
+    return (
+        isinstance(schema, Mapping)
+        and isinstance(schema.get("properties"), Mapping)
+        and bool(schema["properties"])
+        and schema.get("type", "object") == "object"
+        and not isinstance(schema.get("additionalProperties"), Mapping)
+        and not any(word in schema for word in _OPEN_WORDS)
+    )
+
+
+def _put(whole: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    if not path:
+        return
+    # Copied on the way: what the model wrote is history and stays as it is.
+    *around, name = (*path, "") if isinstance(value, Mapping) else path
+    for step in around:
+        if not isinstance(whole.get(step), dict):
+            whole[step] = {}
+        whole = whole[step]
+    if isinstance(value, Mapping):
+        for member, inner in value.items():
+            _put(whole, (member,), inner)
+    elif not isinstance(whole.get(name), dict):
+        whole[name] = value
+
+
+def _without_private(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    public = {word: each for word, each in schema.items() if not str(word).startswith(_PRIVATE)}
+    return schema if len(public) == len(schema) else public
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

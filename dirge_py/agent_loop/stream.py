@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from dirge_py.agent_loop.argument_schema import schema_for_model
+from dirge_py.agent_loop.argument_repair import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.model_call import EVENTS_PER_BREATH, Assembler, finished_message
 from dirge_py.agent_loop.state import RunState

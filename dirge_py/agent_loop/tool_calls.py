@@ -1,8 +1,9 @@
 """One tool call: parsed and prepared to run, and the results that no tool wrote.
 
 `prepare_call` leads from a call as the model wrote it to one that can run, or to the words why it
-cannot. Arguments that broke off are closed where that is possible. The results here are for calls
-that failed, were answered by a hook, or never ran. `signature` says which calls are the same.
+cannot: a call that does not fit is explained in four parts, rejected, expected, got, try. Arguments
+that broke off are closed where that is possible. The results here are for calls that failed, were
+answered by a hook, or never ran. `signature` says which calls are the same.
 """
 
 import json
@@ -12,19 +13,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NoReturn
 
-from dirge_py.agent_loop.argument_repair import RepairedArguments, UnknownProperty, repair_arguments
-from dirge_py.agent_loop.argument_schema import (
-    cut_json,
-    explain_invalid_arguments,
+from dirge_py.agent_loop.argument_repair import (
+    RepairedArguments,
+    UnknownProperty,
     nest_arguments,
-    readable_path,
+    repair_arguments,
+    schema_for_model,
 )
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.schemas import (
+    Path,
+    Schema,
+    choices_at,
+    properties_of,
+    required_in,
+    schema_at,
+    types_at,
+)
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.hooks import ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock
 from dirge_py.types.tools import (
+    ArgumentProblem,
     CallProblem,
     InvalidArguments,
     LoopTool,
@@ -80,6 +91,9 @@ _HALF_ESCAPE = re.compile(
 _CLOSING = {"{": "}", "[": "]"}
 _AGAIN = "Make the call again with shorter arguments, or split the work into several calls."
 _PREVIEW_BYTES = 500
+_GOT_BYTES = 200
+_EXPECTED_BYTES = 600
+_MOST_PROBLEMS = 8
 _LOGGED_BYTES = 4096
 _MOST_NAMED = 4
 _READING: frozenset[Operation] = frozenset(("read",))
@@ -329,6 +343,110 @@ def _loaded(text: str) -> Any:
 def refuse_constant(name: str) -> NoReturn:
     """For `json.loads`: what Python takes for a number and JSON does not. Raises ValueError."""
     raise ValueError(f"{name} is no JSON number")
+
+
+def explain_invalid_arguments(
+    tool: str,
+    schema: Schema,
+    arguments: Any,
+    *,
+    message: str,
+    problems: Sequence[ArgumentProblem] = (),
+) -> str:
+    """Four labelled parts; the schema shown is that of the place which the advice is about."""
+    # The problem to give advice about: an unknown word is the easiest to put right.
+    unknown_words = (
+        problem
+        for problem in problems
+        if problem.kind == "enum" and choices_at(schema_at(schema, problem.path), schema)
+    )
+    chosen = next(unknown_words, problems[0] if problems else None)
+    expected: Any = schema
+    if chosen is not None:
+        path = chosen.path[:-1] if chosen.kind == "extra" else chosen.path
+        expected = schema_at(schema, path) or schema
+    if expected is schema:
+        expected = schema_for_model(schema)
+    rejected = [f"at {json_pointer(each.path)}: {each.message}" for each in problems]
+    if len(rejected) > _MOST_PROBLEMS:
+        rejected[_MOST_PROBLEMS:] = [f"and {len(rejected) - _MOST_PROBLEMS} more"]
+    return "\n".join(
+        (
+            f"Rejected: `{tool}` did not run: {'; '.join(rejected) or message}",
+            f"Expected: {cut_json(expected, _EXPECTED_BYTES)}",
+            f"Got: {cut_json(arguments, _GOT_BYTES)}",
+            f"Try: {_advice(schema, chosen, value_at(arguments, chosen.path if chosen else ()))}",
+        )
+    )
+
+
+def json_pointer(path: Path) -> str:
+    """A place in arguments as a JSON pointer; the top is `/`."""
+    return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def readable_path(path: Path) -> str:
+    """The same place as people write it: `edits[0].count`."""
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(steps).removeprefix(".")
+
+
+def cut_json(value: Any, most_bytes: int) -> str:
+    """Compact JSON of `value`, at most so many bytes; what is cut ends with an ellipsis."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (ValueError, TypeError, RecursionError):
+        text = type(value).__name__
+    raw = text.encode(errors="replace")
+    if len(raw) <= most_bytes:
+        return raw.decode()
+    return raw[: most_bytes - len("…".encode())].decode(errors="ignore") + "…"
+
+
+def value_at(arguments: Any, path: Path) -> Any:
+    """What stands at `path`; None where nothing does."""
+    for step in path:
+        if isinstance(step, int):
+            is_there = isinstance(arguments, list) and -1 < step < len(arguments)
+        else:
+            is_there = isinstance(arguments, Mapping) and step in arguments
+        if not is_there:
+            return None
+        arguments = arguments[step]
+    return arguments
+
+
+def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
+    if problem is None or not problem.path:
+        return "call it again with one JSON object that fits what is expected."
+    name, where = problem.path[-1], json_pointer(problem.path)
+    here = schema_at(schema, problem.path)
+    around = schema_at(schema, problem.path[:-1])
+    if problem.kind == "missing":
+        return f"add `{name}`{_as_type(here, schema)}."
+    if problem.kind == "extra":
+        known = list(properties_of(around, schema))
+        near = nearest(str(name), known)
+        return f"leave out `{name}`." if near is None else f"write `{near}` instead of `{name}`."
+    choices = choices_at(here, schema)
+    if problem.kind == "enum" and choices:
+        words = [each for each in choices if isinstance(each, str)]
+        near = nearest(given, words) if isinstance(given, str) else None
+        meant = f" You probably meant {json.dumps(near, ensure_ascii=False)}." if near else ""
+        return f"give {where} one of {cut_json(list(choices), _GOT_BYTES)}.{meant}"
+    if given is None and problem.kind == "type":
+        if name in required_in(around, schema):
+            return f"give {where} a value{_as_type(here, schema)}: it is required."
+        return f"leave out {where}, or give it a value{_as_type(here, schema)}."
+    if types_at(here, schema) == {"array"}:
+        return f'write {where} as a JSON array, as in ["…"].'
+    return f"give {where} a value{_as_type(here, schema)} that fits what is expected."
+
+
+def _as_type(here: Schema, schema: Schema) -> str:
+    named = here.get("type")
+    types = [named] if isinstance(named, str) else sorted(types_at(here, schema))
+    return f" ({' or '.join(types)})" if len(types) < 4 else ""
 
 
 def error_result(error: Exception) -> LoopToolResult:

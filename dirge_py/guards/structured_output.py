@@ -16,8 +16,7 @@ from dirge_py.agent_loop.answer_schema import (
     SubmitResult,
     compact,
 )
-from dirge_py.agent_loop.argument_schema import cut_json
-from dirge_py.agent_loop.tool_calls import CLOSED
+from dirge_py.agent_loop.tool_calls import CLOSED, cut_json
 from dirge_py.guards.stop_checks import nudge
 from dirge_py.lib.text import one_line
 from dirge_py.types.abort import AbortSignal

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.argument_schema import (
+from dirge_py.agent_loop.tool_calls import (
     cut_json,
     explain_invalid_arguments,
     json_pointer,

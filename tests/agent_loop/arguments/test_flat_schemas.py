@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.argument_schema import nest_arguments, schema_for_model
+from dirge_py.agent_loop.argument_repair import nest_arguments, schema_for_model
 from tests.agent_loop.arguments.kit import CHECKED, INTEGER, STRING, asking, shaped
 from tests.agent_loop.kit import Tool, ran
 from tests.security.sizes import size

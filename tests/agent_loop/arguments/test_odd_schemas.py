@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig
-from dirge_py.agent_loop.argument_repair import repair_arguments
-from dirge_py.agent_loop.argument_schema import (
-    explain_invalid_arguments,
+from dirge_py.agent_loop.argument_repair import (
     nest_arguments,
+    repair_arguments,
     schema_for_model,
 )
+from dirge_py.agent_loop.tool_calls import explain_invalid_arguments
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 from tests.agent_loop.arguments.kit import asking, prepared
 from tests.agent_loop.kit import Tool, ran
