@@ -448,10 +448,12 @@ def _meaning(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedValue:
-    """A value in another shape; `kind` is what the repair is counted as."""
+    """A value in another shape."""
 
     kind: str
+    """What the repair is counted as."""
     value: Any
+    """The value in the shape that the schema asks for."""
 
 
 def convert_value(value: Any, schema: Any, root: Schema) -> ConvertedValue | None:

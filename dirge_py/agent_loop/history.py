@@ -60,10 +60,12 @@ def final_text(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OpenCalls:
-    """The calls of `message` that nothing has answered yet, in its order; never none."""
+    """The calls of a message that have no result yet."""
 
     message: AssistantMessage
+    """The message that made the calls."""
     calls: tuple[ToolCallBlock, ...]
+    """Its calls without a result, in its order; at least one."""
 
 
 def open_calls(messages: Sequence[Message]) -> OpenCalls | None:

@@ -105,15 +105,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedArguments:
-    """What raw arguments spell.
-
-    `whole`: they were JSON. `closed`: they had broken off, and `value` is what stands there once
-    the open ends are closed. `broken`: `value` is the raw text and `reason` what is wrong with it.
-    """
+    """The value of raw arguments."""
 
     value: Any
+    """The value; of `closed` ones with their open ends closed, of `broken` ones the raw text."""
     state: Literal["whole", "closed", "broken"]
+    """Whether they were JSON, JSON that had broken off, or neither."""
     reason: str = ""
+    """What is wrong with them, where they were no JSON."""
 
 
 def prepare_call(

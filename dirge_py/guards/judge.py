@@ -99,27 +99,34 @@ _GOAL_NOTES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewFinding:
-    """Something wrong with a change. `text` begins with what it is, without the severity."""
+    """Something wrong with a change."""
 
     severity: Severity
+    """How bad it is."""
     text: str
+    """What it is, without the severity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """What a judge said of a run: `missing` is what it has not done, `findings` worst first."""
+    """A judge's verdict on a run."""
 
     kind: Literal["complete", "incomplete", "abstain"]
+    """Whether the run did all that was asked; `abstain` where the judge could not say."""
     missing: str = ""
+    """What it has not done."""
     findings: tuple[ReviewFinding, ...] = ()
+    """What is wrong with its change, the worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceDiff:
-    """What is changed in the workspace. `text` may be cut; `fingerprint` stands for all of it."""
+    """What is changed in the workspace."""
 
     text: str
+    """The diff; may be cut."""
     fingerprint: str
+    """Differs where any part of the change differs."""
 
 
 UsageListener: TypeAlias = Callable[[UsageReported], None]

@@ -31,12 +31,12 @@ _BILLIONTHS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The most a run may use; None is no limit. `requests` are the model calls of the run itself,
-    `turns` those among them that `is_turn` counts.
-    """
+    """The most a run may use; None is no limit."""
 
     turns: int | None = None
+    """Model calls that `is_turn` counts."""
     requests: int | None = None
+    """All model calls of the run itself."""
     tool_calls: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None

@@ -188,11 +188,14 @@ def _steps(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """How a program ended; `out` and `err` are empty unless they were read."""
+    """How a program ended."""
 
     code: int
+    """Its exit code."""
     out: bytes = b""
+    """What it wrote to stdout; empty unless it was read."""
     err: bytes = b""
+    """What it wrote to stderr; empty unless it was read."""
 
     @property
     def last_words(self) -> str:

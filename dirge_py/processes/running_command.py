@@ -56,7 +56,9 @@ class StartedCommand:
     """A process just started, and the pipe its output comes out of. Owned by the caller."""
 
     process: subprocess.Popen[bytes]
+    """The process."""
     output_fd: int
+    """Where to read its output."""
 
 
 # Never looked for on PATH: what is found there could be a file of the repository.
