@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Coroutine, Mapping
-from typing import Any, TypeVar
-
+from collections.abc import Awaitable, Coroutine, Mapping
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall, text_result
+from typing import Any, TypeVar
+
 
 GRACE_S = 0.045
 """How long cancelled work may clean up. The person who pressed Escape would feel more."""
@@ -79,20 +79,17 @@ def _forget(task: asyncio.Future[Any]) -> None:
         task.exception()  # looked at, so that asyncio does not report it as never retrieved
 
 
-def timeout_interceptor(
-    default_s: float, per_tool: Mapping[str, float], *, exempt: Collection[str] = ("bash",)
-) -> Interceptor:
+def timeout_interceptor(default_s: float, per_tool: Mapping[str, float]) -> Interceptor:
     """An interceptor that ends a call after a time: `per_tool`, the tool's own, or `default_s`.
 
-    0 is no limit. `exempt` are tools that keep time themselves; a limit in `per_tool` holds for
-    them too, and a tool's own is its attribute `timeout_s`. A tool that is out of time is
-    cancelled, which stops what it started; one that swallows that is left behind after a moment.
+    0 is no limit. A tool's own limit is its attribute `timeout_s`: 0 for one that keeps time
+    itself. A tool that is out of time is cancelled, which stops what it started; one that swallows
+    that is left behind after a moment.
     """
 
     async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:
         own_s = getattr(call.tool, "timeout_s", None)
-        usual_s = 0.0 if call.name in exempt else default_s
-        limit_s = per_tool.get(call.name, usual_s if own_s is None else own_s)
+        limit_s = per_tool.get(call.name, default_s if own_s is None else own_s)
         if not limit_s:
             return await proceed()
         expiry = AbortSignal()

@@ -20,8 +20,8 @@ from dirge_py.types.tools import ToolCall, text_result
 from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
 
 
-def limited(default_s=0.02, per_tool=None, **options):
-    return LoopConfig(interceptors=[timeout_interceptor(default_s, per_tool or {}, **options)])
+def limited(default_s=0.02, per_tool=None):
+    return LoopConfig(interceptors=[timeout_interceptor(default_s, per_tool or {})])
 
 
 def calling(*names):
@@ -42,17 +42,17 @@ async def test_a16_a_tool_that_takes_too_long_is_stopped_and_named(body):
 
 
 async def test_a16_a_limit_of_its_own_is_honoured():
-    config = limited(0.02, {"patient": 60, "hasty": 0.02}, exempt=())
+    config = limited(0.02, {"patient": 60, "hasty": 0.02})
     tools = [Tool("patient", a_breath), Tool("hasty", forever)]
     run = await ran(calling("patient", "hasty"), "go", tools=tools, config=config)
     assert run.outcomes == ["ok", "timeout"]
 
 
 @pytest.mark.parametrize(
-    ("default_s", "per_tool", "exempt"),
-    [(0, {}, ()), (0.001, {"slow": 0}, ()), (0.001, {}, ("slow",))],
+    ("default_s", "per_tool", "own_s"),
+    [(0, {}, None), (0.001, {"slow": 0}, None), (0.001, {}, 0.0)],
 )
-async def test_a_tool_without_a_limit_may_take_its_time(default_s, per_tool, exempt):
+async def test_a_tool_without_a_limit_may_take_its_time(default_s, per_tool, own_s):
     gate = asyncio.Event()
 
     async def slow(*_):
@@ -60,14 +60,17 @@ async def test_a_tool_without_a_limit_may_take_its_time(default_s, per_tool, exe
         return text_result("done")
 
     asyncio.get_running_loop().call_later(0.05, gate.set)
-    config = limited(default_s, per_tool, exempt=exempt)
-    run = await ran(calling("slow"), "go", tools=[Tool("slow", slow)], config=config)
+    tool = Tool("slow", slow)
+    tool.timeout_s = own_s
+    run = await ran(calling("slow"), "go", tools=[tool], config=limited(default_s, per_tool))
     assert run.outcomes == ["ok"]
 
 
-async def test_an_exempt_tool_can_still_be_given_a_limit():
+async def test_a_tool_that_keeps_time_itself_can_still_be_given_a_limit():
     config = limited(60, {"bash": 0.02})
-    run = await ran(calling("bash"), "go", tools=[Tool("bash", forever)], config=config)
+    tool = Tool("bash", forever)
+    tool.timeout_s = 0.0
+    run = await ran(calling("bash"), "go", tools=[tool], config=config)
     assert run.outcomes == ["timeout"]
 
 
