@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Mapping
-from dirge_py.types.abort import AbortSignal
-from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 from typing import Any, TypeVar
 
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 
 GRACE_S = 0.045
 """How long cancelled work may clean up. The person who pressed Escape would feel more."""

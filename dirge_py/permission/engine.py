@@ -8,6 +8,10 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
@@ -21,10 +25,6 @@ from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, anchored, p
 from dirge_py.processes.programs import program_problem, remembered_closed_folders
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, ShellCommand
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
-
 
 _LOG = logging.getLogger(__name__)
 

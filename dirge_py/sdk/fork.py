@@ -9,18 +9,35 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.conversation.deps import ForkEnvironment, ForkOptions, ReadTree, TreeState, WorkEnvironment
+from dirge_py.conversation.deps import (
+    ForkEnvironment,
+    ForkOptions,
+    ReadTree,
+    TreeState,
+    WorkEnvironment,
+)
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.files.git import make_git_folder
 from dirge_py.files.resolve import is_beneath, reason_of
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.tree_hash import TreeDigest, TreeHash, sha256_of_files
-from dirge_py.files.working_copy import CopyFolder, CopyResult, WorkingCopy, place_for_copies, remove_abandoned_copies, remove_tree
+from dirge_py.files.working_copy import (
+    CopyFolder,
+    CopyResult,
+    WorkingCopy,
+    place_for_copies,
+    remove_abandoned_copies,
+    remove_tree,
+)
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
@@ -36,7 +53,12 @@ from dirge_py.processes.sandbox.mount_plan import is_git_directory, repository_o
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.shells import Shells
 from dirge_py.sdk.attach import GuardedAttacher
-from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, sandbox_profile_of
+from dirge_py.sdk.environment import (
+    ExecutionEnvironment,
+    SessionFolders,
+    ToolFactory,
+    sandbox_profile_of,
+)
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import ForkPlace, Guards
 from dirge_py.sdk.options import BuildOptions
@@ -45,10 +67,6 @@ from dirge_py.session.snapshots.git import GitFailed, private_git
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import ConfigError, FileError
 from dirge_py.types.questions import Asker
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox

@@ -1,7 +1,10 @@
 """Whether a change breaks a file's syntax.
 
-The grammar of a file is imported when the first file of its kind comes. A fault is named by the
-bracket or quote that has no partner, where there is one.
+JSON, TOML and YAML are read by the parsers that are there anyway; any other language by its
+tree-sitter grammar, which is imported when the first file of its kind is checked. The grammars of
+Bash and Python always come with dirge, the others with the extra `syntax`: a language without its
+grammar is not checked. A fault is named by the bracket or quote that has no partner, if there is
+one.
 """
 
 import ast
@@ -13,25 +16,27 @@ import threading
 import time
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
 import tree_sitter
+import yaml
 
 from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A language, the module its grammar comes from, and the function there that gives it.
-
-    `is_exact` says that an error in its tree is one: the grammar knows all of the language.
-    """
+    """A language, and where its tree-sitter grammar comes from."""
 
     language: str
+    """The name of the language."""
     module: str
+    """The module that holds the grammar."""
     function: str = "language"
+    """The function of that module that returns the grammar."""
     is_exact: bool = False
+    """Whether the grammar knows the whole language, so that an error in its tree is one."""
 
 
 _GRAMMARS = {
@@ -43,16 +48,13 @@ _GRAMMARS = {
     "html": Grammar("html", "tree_sitter_html"),
     "java": Grammar("java", "tree_sitter_java"),
     "javascript": Grammar("javascript", "tree_sitter_javascript", is_exact=True),
-    "json": Grammar("json", "tree_sitter_json", is_exact=True),
     # JSON for people: with comments, and commas where JSON has none.
     "jsonc": Grammar("jsonc", "tree_sitter_json"),
     "python": Grammar("python", "tree_sitter_python", is_exact=True),
     "ruby": Grammar("ruby", "tree_sitter_ruby", is_exact=True),
     "rust": Grammar("rust", "tree_sitter_rust"),
-    "toml": Grammar("toml", "tree_sitter_toml", is_exact=True),
     "tsx": Grammar("tsx", "tree_sitter_typescript", "language_tsx"),
     "typescript": Grammar("typescript", "tree_sitter_typescript", "language_typescript"),
-    "yaml": Grammar("yaml", "tree_sitter_yaml", is_exact=True),
 }
 _ENDINGS: Mapping[str, str] = {
     ".bash": "bash",
@@ -113,8 +115,8 @@ _COMMENTED_JSON = re.compile(
 )
 
 
-def grammar_of(path: str) -> Grammar | None:
-    """The grammar of the file with this name, None if we have none."""
+def language_of(path: str) -> str | None:
+    """The language of the file with this name; None if it is none that can be checked."""
     name = os.path.basename(path)
     ending = os.path.splitext(name)[1].lower()
     language = _NAMES.get(name) or _ENDINGS.get(ending)
@@ -122,7 +124,7 @@ def grammar_of(path: str) -> Grammar | None:
         language = "jsonc"
     if ending == ".code-workspace":
         language = "jsonc"
-    return None if language is None else _GRAMMARS[language]
+    return language
 
 
 @functools.cache
@@ -313,30 +315,73 @@ _MARKUP = frozenset(("css", "html", "json", "jsonc", "toml", "yaml"))
 _ALTERNATIVES = re.compile(r"^[ \t]*#[ \t]*(else|elif)", re.MULTILINE)
 _ENDED_BY_END = frozenset(("begin", "class", "def", "module"))
 _CASES = re.compile(r"\bcase\b")
+_JSON_STRING = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
+_JSON_BLANKS = " \t\r\n"
 
 
 def check_syntax(path: str, before: str, after: str) -> str:
     """What a change breaks in a file's syntax, such as "line 12, column 5: `(` is never closed".
 
-    "" if the text has no more errors than it had, so that a broken file can be mended step by step;
-    and whenever that is not certain: an unknown language, a template, a file over 1 MiB, one that
-    takes too long, a construct that the grammar may not know. Columns count characters from 1.
+    "" if the text has no more errors than it had, so that a broken file can be repaired step by
+    step; and whenever that is not certain: an unknown language, a template, a file over 1 MiB, one
+    that takes too long, a construct that the grammar may not know. Columns count characters from 1.
     """
-    grammar = grammar_of(path)
-    if grammar is None or before == after or max(len(before), len(after)) > MAX_BYTES:
+    language = language_of(path)
+    if language is None or before == after or max(len(before), len(after)) > MAX_BYTES:
         return ""
+    deadline = time.monotonic() + MAX_SECONDS
     try:
-        if _is_doubtful(grammar, path, after):
+        if _is_doubtful(language, path, after):
             return ""
-        deadline = time.monotonic() + MAX_SECONDS
-        new = _parse(grammar, after, deadline)
-        if not new.root.has_error:
-            return ""
-        old = _parse(grammar, before, deadline)
-        return _growth(grammar, old, new, after)
-    # Nobody is kept from writing a file because the check itself had trouble.
+        if (grammar := _GRAMMARS.get(language)) is not None:
+            return _new_fault(grammar, before, after, deadline)
+        fault = _parser_fault(language, after, deadline)
+        return "" if fault and before and _parser_fault(language, before, deadline) else fault
+    # A problem of the check itself must not keep anybody from writing a file.
     except (ImportError, OSError, RecursionError, MemoryError, TypeError, ValueError):
         return ""
+
+
+def _parser_fault(language: str, text: str, deadline: float) -> str:
+    """What the parser of JSON, TOML or YAML finds wrong in the text, with its place; "" if nothing.
+
+    Raises:
+        ValueError: it took too long, or the text is no Unicode.
+    """
+    text.encode()
+    try:
+        if language == "json":
+            _parse_json(text)
+        elif language == "toml":
+            tomllib.loads(text)
+        else:
+            for _ in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+                if time.monotonic() > deadline:
+                    raise ValueError("it took too long")
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    except tomllib.TOMLDecodeError as error:
+        words, _, place = str(error).removesuffix(")").rpartition(" (at ")
+        return f"{place}: {words}"
+    except yaml.MarkedYAMLError as error:
+        mark, start = error.problem_mark, error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        around = f" {error.context} from line {start.line + 1}" if start else ""
+        return f"{place}{error.problem}{around}"
+    except yaml.YAMLError as error:
+        return str(error).split("\n")[0]
+    return ""
+
+
+def _parse_json(text: str) -> None:
+    """Raise JSONDecodeError unless the text is JSON: one value, several, or any with comments."""
+    outside = _JSON_STRING.sub("", text)
+    if "//" in outside or "/*" in outside:
+        return
+    decoder, end = json.JSONDecoder(), 0
+    while end < len(text.rstrip(_JSON_BLANKS)):
+        start = end + len(text[end:]) - len(text[end:].lstrip(_JSON_BLANKS))
+        _, end = decoder.raw_decode(text, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,79 +407,66 @@ def _parse(grammar: Grammar, text: str, deadline: float) -> _Parsed:
     return _Parsed(tree.root_node, source)
 
 
-def _is_doubtful(grammar: Grammar, path: str, text: str) -> bool:
+def _is_doubtful(language: str, path: str, text: str) -> bool:
     """Whether the text may be right though its tree has errors."""
     if "{{" in path or _TEMPLATE.search(text):
         return True
-    match grammar.language:
+    match language:
         case "bash":
             # Such characters can end the process inside the grammar's own code; and the brackets
             # of a `case` have no partners.
             return max(text, default="") > "\uffff" or _CASES.search(text) is not None
         case "c" | "cpp":
             return _ALTERNATIVES.search(text) is not None
-        case language:
+        case _:
             return language in _MARKUP and _FILLED_IN.search(text) is not None
 
 
-def _growth(grammar: Grammar, old: _Parsed, new: _Parsed, text: str) -> str:
+def _new_fault(grammar: Grammar, before: str, after: str, deadline: float) -> str:
+    """What the tree of the text has more errors in than the tree before; "" if nothing."""
+    new = _parse(grammar, after, deadline)
+    if not new.root.has_error:
+        return ""
+    old = _parse(grammar, before, deadline)
     wrong = [node for node in walk_nodes(new.root, only_faulty=True) if _is_wrong(node)]
     if len(wrong) <= sum(_is_wrong(node) for node in walk_nodes(old.root, only_faulty=True)):
         return ""
-    opinion = _second_opinion(grammar.language, text)
-    if opinion == "":
+    python_fault = _python_fault(after) if grammar.language == "python" else None
+    if python_fault == "":
         return ""
     known = find_faults(old.root, old.source, grammar.language)
     faults = find_faults(new.root, new.source, grammar.language)
     if len(faults) > len(known):
-        return _describe_fault(_first_new(faults, known, old, new), new.source)
-    if not grammar.is_exact or (grammar.language == "json" and _has_comments(new.root)):
+        # The first fault that was not there before, known by its words and its line.
+        seen = {(fault.words, _line_at(old.source, fault.row)) for fault in known}
+        fresh = (
+            each for each in faults if (each.words, _line_at(new.source, each.row)) not in seen
+        )
+        return _describe_fault(next(fresh, faults[0]), new.source)
+    if not grammar.is_exact:
         return ""
-    return opinion or _describe_fault(_fault_of(wrong[0], new.source), new.source)
+    return python_fault or _describe_fault(_fault_of(wrong[0], new.source), new.source)
 
 
 def _is_wrong(node: tree_sitter.Node) -> bool:
     return node.is_error or node.is_missing
 
 
-def _has_comments(root: tree_sitter.Node) -> bool:
-    return any(node.type == "comment" for node in walk_nodes(root))
+_WARNINGS = threading.Lock()
 
 
-_OTHERS: Mapping[str, Callable[[str], object]] = {
-    "python": ast.parse,
-    "json": json.loads,
-    "toml": tomllib.loads,
-}
-_QUIET = threading.Lock()
-
-
-def _second_opinion(language: str, text: str) -> str | None:
-    """What somebody who knows the language better finds wrong: "" is nothing, None no opinion."""
-    read = _OTHERS.get(language)
-    if read is None:
-        return None
-    # Python tells the terminal about odd escapes in the text it reads.
-    with _QUIET, warnings.catch_warnings():
+def _python_fault(text: str) -> str | None:
+    """What Python itself finds wrong in the text: "" is nothing, None that it can't tell."""
+    # Python prints a warning about odd escapes in the text it reads.
+    with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            read(text)
+            ast.parse(text)
         except SyntaxError as error:
             return f"line {error.lineno or 1}, column {error.offset or 1}: {error.msg}"
-        except json.JSONDecodeError as error:
-            return f"line {error.lineno}, column {error.colno}: {error.msg}"
         except ValueError:
             return None
     return ""
-
-
-def _first_new(
-    faults: list[SyntaxFault], known: list[SyntaxFault], old: _Parsed, new: _Parsed
-) -> SyntaxFault:
-    """The first fault that was not there before, told by its words and its line."""
-    seen = {(fault.words, _line_at(old.source, fault.row)) for fault in known}
-    fresh = (each for each in faults if (each.words, _line_at(new.source, each.row)) not in seen)
-    return next(fresh, faults[0])
 
 
 def _fault_of(node: tree_sitter.Node, source: bytes) -> SyntaxFault:

@@ -2,6 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.guards.limits import Limits, Meter
 from dirge_py.providers.anthropic import AnthropicParser, messages_request
@@ -10,17 +16,21 @@ from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.types.llm import CompactionDone, LlmContext, StreamFn
-from dirge_py.types.messages import AssistantMessage, CompactionBlock, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, Usage, user_text
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CompactionBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
 from dirge_py.types.outcomes import Done
-from hypothesis import given, settings, strategies as st
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import Client, done_of, model_call
 from tests.providers.server import FakeService, Raw, Say
 from tests.security.sizes import size
-from typing import Any
-
-import pytest
-
 
 BLOCK = {
     "type": "compaction",
