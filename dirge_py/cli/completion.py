@@ -286,7 +286,7 @@ def _demo(name: str) -> Iterator[CommandSpec]:
 
 def _why(name: str) -> Iterator[CommandSpec]:
     from dirge_py.cli.why import build_why_parser
-    from dirge_py.tools.registry import tool_names
+    from dirge_py.tools.toolbox import tool_names
 
     yield _command_spec(name, build_why_parser(), words=tuple(tool_names()))
 

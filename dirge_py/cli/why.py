@@ -14,7 +14,7 @@ from dirge_py.lib.text import clean_json, visible
 from dirge_py.permission.decision import Decision
 from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.tools.registry import tool_names
+from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.errors import DirgeError, UsageError
 
 

@@ -28,8 +28,8 @@ from dirge_py.files.atomic import (
     write_all,
     write_in_place,
 )
-from dirge_py.files.identity import sha256_of
 from dirge_py.files.resolve import FOLDER, open_beneath, open_folder_handle, open_regular, reason_of
+from dirge_py.files.versions import sha256_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 

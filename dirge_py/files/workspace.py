@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dirge_py.files.atomic import FileLocation, clear_leftovers_in, replace
-from dirge_py.files.identity import FileContent, FileIdentity, sha256_of
-from dirge_py.files.read_log import ReadLog, changed_since_read
 from dirge_py.files.resolve import (
     Kind,
     absolute,
@@ -19,6 +17,13 @@ from dirge_py.files.resolve import (
     resolve,
 )
 from dirge_py.files.transaction import TransactionStep, roll_back_leftovers, run_transaction
+from dirge_py.files.versions import (
+    FileContent,
+    FileIdentity,
+    ReadLog,
+    changed_since_read,
+    sha256_of,
+)
 from dirge_py.files.walk import DirectoryEntry, FileSearch, FoundFile, list_directory, walk
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any

@@ -17,7 +17,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.protected import comparable_name
 from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.tools.registry import tool_names
+from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import Section
 from dirge_py.types.memory import MemoryProvider
 

@@ -247,6 +247,20 @@ class Tool(ABC, Generic[Args]):
         return ""
 
 
+class PathTool(Tool[Args]):
+    """Base of tools that read the file or folder at `args.path` and change nothing."""
+
+    def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("read", ctx.absolute(getattr(args, "path")))]  # noqa: B009
+
+
+class SessionTool(Tool[Args]):
+    """Base of tools that touch nothing outside of the session, such as its todo list."""
+
+    def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("meta", self.name)]
+
+
 def rename_keys(arguments: Any, names: Mapping[str, str]) -> Any:
     """`arguments` with keys that other agents use for the same thing replaced by ours.
 

@@ -1,13 +1,11 @@
 """bash_output: what a background command wrote, and how it is."""
 
-from collections.abc import Sequence
-
 from pydantic import Field
 
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext
-from dirge_py.tools.command_results import shell_result
+from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext
+from dirge_py.tools.bash import shell_result
 from dirge_py.types.errors import ToolFailed
-from dirge_py.types.tools import Claim, LoopToolResult
+from dirge_py.types.tools import LoopToolResult
 
 _MAX_WAIT_S = 60.0
 
@@ -22,15 +20,12 @@ class BashOutputArgs(ToolArgs):
     )
 
 
-class BashOutputTool(Tool[BashOutputArgs]):
+class BashOutputTool(SessionTool[BashOutputArgs]):
     name = "bash_output"
     label = "Output"
     args = BashOutputArgs
     needs = ("shells",)
     polls = True
-
-    def claims(self, args: BashOutputArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("meta", "bash_output")]
 
     async def run(self, args: BashOutputArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.shells is None:

@@ -6,12 +6,12 @@ from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.search.lines import find_ripgrep, search_names
 from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
 from dirge_py.tools.search.pattern import portable_pattern
 from dirge_py.types.errors import FileError, ToolFailed
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 MAX_SHOWN = 200
 
@@ -22,7 +22,7 @@ class FindFilesArgs(ToolArgs):
     include_hidden: bool = False
 
 
-class FindFilesTool(Tool[FindFilesArgs]):
+class FindFilesTool(PathTool[FindFilesArgs]):
     name = "find_files"
     label = "Find files"
     args = FindFilesArgs
@@ -31,9 +31,6 @@ class FindFilesTool(Tool[FindFilesArgs]):
 
     def __init__(self, ripgrep: Callable[[Sequence[str]], str | None] = find_ripgrep) -> None:
         self._find_ripgrep = ripgrep
-
-    def claims(self, args: FindFilesArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("read", ctx.absolute(args.path))]
 
     async def run(self, args: FindFilesArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.processes is None:

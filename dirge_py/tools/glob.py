@@ -1,17 +1,17 @@
 """Find files by their path."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pydantic import Field
 
-from dirge_py.files.globs import mentions_hidden, path_matcher
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
+from dirge_py.tools.search.pattern import mentions_hidden, path_matcher
 from dirge_py.types.errors import FileError
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 MAX_SHOWN = 200
 
@@ -21,13 +21,10 @@ class GlobArgs(ToolArgs):
     path: PathText = Field(".", description="Folder to search.")
 
 
-class GlobTool(Tool[GlobArgs]):
+class GlobTool(PathTool[GlobArgs]):
     name = "glob"
     label = "Find files"
     args = GlobArgs
-
-    def claims(self, args: GlobArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("read", ctx.absolute(args.path))]
 
     async def run(self, args: GlobArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)

@@ -6,10 +6,9 @@ from typing import Any
 
 from pydantic import Field
 
-from dirge_py.files.globs import path_matcher
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.tools.search.lines import (
     LINE_LIMIT,
     LineMatches,
@@ -19,9 +18,9 @@ from dirge_py.tools.search.lines import (
     search_lines,
 )
 from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
-from dirge_py.tools.search.pattern import portable_pattern
+from dirge_py.tools.search.pattern import path_matcher, portable_pattern
 from dirge_py.types.errors import FileError, ToolFailed
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 MAX_LINES = 200
 MAX_CHARACTERS = 64 * 1024
@@ -39,7 +38,7 @@ class GrepArgs(ToolArgs):
     include_hidden: bool = False
 
 
-class GrepTool(Tool[GrepArgs]):
+class GrepTool(PathTool[GrepArgs]):
     name = "grep"
     label = "Search"
     args = GrepArgs
@@ -50,9 +49,6 @@ class GrepTool(Tool[GrepArgs]):
 
     def prepare(self, arguments: Any) -> Any:
         return rename_keys(arguments, {"glob": "include"})
-
-    def claims(self, args: GrepArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("read", ctx.absolute(args.path))]
 
     async def run(self, args: GrepArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.processes is None:

@@ -1,28 +1,23 @@
 """kill_shell: end a background command."""
 
-from collections.abc import Sequence
-
 from pydantic import Field
 
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext
-from dirge_py.tools.command_results import describe_shell, shell_details
+from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext
+from dirge_py.tools.bash import describe_shell, shell_details
 from dirge_py.types.errors import ToolFailed
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 
 class KillShellArgs(ToolArgs):
     id: str = Field(description="Such as `sh1`.")
 
 
-class KillShellTool(Tool[KillShellArgs]):
+class KillShellTool(SessionTool[KillShellArgs]):
     name = "kill_shell"
     label = "Stop"
     args = KillShellArgs
     mode = "sequential"
     needs = ("shells",)
-
-    def claims(self, args: KillShellArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("meta", "kill_shell")]
 
     async def run(self, args: KillShellArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.shells is None:

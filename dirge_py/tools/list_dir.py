@@ -1,15 +1,15 @@
 """Show what is in a folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pydantic import Field
 
 from dirge_py.files.walk import DirectoryEntry
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.search.paths import count_noun, human_size, printable_name, withheld_count
 from dirge_py.types.errors import FileError
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 MAX_SHOWN = 200
 
@@ -19,13 +19,10 @@ class ListDirArgs(ToolArgs):
     offset: int = Field(0, ge=0, description="Entries to skip.")
 
 
-class ListDirTool(Tool[ListDirArgs]):
+class ListDirTool(PathTool[ListDirArgs]):
     name = "list_dir"
     label = "List"
     args = ListDirArgs
-
-    def claims(self, args: ListDirArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("read", ctx.absolute(args.path))]
 
     async def run(self, args: ListDirArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)

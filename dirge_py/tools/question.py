@@ -1,14 +1,14 @@
 """Ask the person."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.base import Hints, SessionTool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 _MAX_CHARS = 1000
 _MAX_OPTIONS = 12
@@ -43,7 +43,7 @@ class QuestionArgs(ToolArgs):
     questions: list[AskedArgs] = Field(min_length=1, max_length=4)
 
 
-class QuestionTool(Tool[QuestionArgs]):
+class QuestionTool(SessionTool[QuestionArgs]):
     name = "question"
     label = "Ask"
     args = QuestionArgs
@@ -67,9 +67,6 @@ class QuestionTool(Tool[QuestionArgs]):
         if not isinstance(questions, list):
             return given
         return {**given, "questions": [_prepare_question(each) for each in questions]}
-
-    def claims(self, args: QuestionArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("meta", self.name)]
 
     async def run(self, args: QuestionArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.ask is None:

@@ -2,29 +2,43 @@
 
 import codecs
 import difflib
+import hashlib
 import io
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from pydantic import ConfigDict, Field
 
 from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_binary
-from dirge_py.files.identity import FileIdentity, sha256_of
-from dirge_py.files.line_window import SNIFFED, LineWindow, Window, looks_binary, scan
-from dirge_py.files.workspace import WHOLE_FILE_LIMIT, CallFiles, LocatedPath
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.files.versions import FileIdentity, sha256_of
+from dirge_py.files.workspace import WHOLE_FILE_LIMIT, LocatedPath
+from dirge_py.tools.base import (
+    Hints,
+    PathText,
+    PathTool,
+    ToolArgs,
+    ToolContext,
+    in_thread,
+    rename_keys,
+)
 from dirge_py.tools.search.paths import human_size
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 DEFAULT_LINES = 2000
 LINE_LIMIT = 16 * 1024
+"""Bytes shown of one line."""
 RESULT_LIMIT = 256 * 1024
+"""Bytes shown of all lines together."""
 FILE_LIMIT = 1 << 30
-COUNTED_BEYOND = 1024
+_COUNTED_BEYOND = 1024
+"""Lines counted after the shown ones in a file that is too large to be edited."""
+_SNIFFED = 4096
+_CHUNK = 1 << 20
+_MAX_ODD_SHARE = 0.3
 
 
 class ReadArgs(ToolArgs):
@@ -45,7 +59,7 @@ class ReadArgs(ToolArgs):
     limit: int = Field(DEFAULT_LINES, ge=1, description="Number of lines.")
 
 
-class ReadTool(Tool[ReadArgs]):
+class ReadTool(PathTool[ReadArgs]):
     name = "read"
     label = "Read"
     args = ReadArgs
@@ -54,137 +68,95 @@ class ReadTool(Tool[ReadArgs]):
     def prepare(self, arguments: Any) -> Any:
         return rename_keys(arguments, {"file_path": "path"})
 
-    def claims(self, args: ReadArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("read", ctx.absolute(args.path))]
-
     async def run(self, args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
-        reading = _Reading(
-            args=args,
-            path=ctx.absolute(args.path),
-            files=ctx.files,
-            assets=ctx.services.assets,
-            is_withheld=ctx.services.files.withheld,
-            is_aborted=lambda: ctx.signal.aborted,
-        )
-        return await in_thread(ctx.signal, _read, reading)
+        return await in_thread(ctx.signal, _read, args, ctx)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    args: ReadArgs
-    path: str
-    files: CallFiles
-    assets: AssetStore | None
-    is_withheld: Callable[[str], bool]
-    is_aborted: Callable[[], bool]
+TOOL = ReadTool()
 
 
-def _read(reading: _Reading) -> LoopToolResult:
-    args = reading.args
-    located = reading.files.locate(reading.path)
-    _require_file(reading, located)
-    with reading.files.open(reading.path) as (stream, _, status):
+def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
+    path, files = ctx.absolute(args.path), ctx.files
+    located = files.locate(path)
+    _require_file(args, located, ctx)
+    with files.open(path) as (stream, _, status):
         if status.st_size > FILE_LIMIT:
             raise FileError(f"{args.path} is larger than 1 GiB.", hint="Use `grep`, or a command.")
-        head = stream.read(SNIFFED)
+        is_editable = status.st_size <= WHOLE_FILE_LIMIT
+
+        def remember(sha256: str) -> None:
+            files.remember_read(located.real, FileIdentity.of(status, sha256))
+
+        def remember_bytes() -> None:
+            """Count a file that is no text as read, so that it can be deleted or renamed."""
+            stream.seek(0)
+            content = stream.read(WHOLE_FILE_LIMIT + 1)
+            if len(content) <= WHOLE_FILE_LIMIT:
+                remember(sha256_of(content))
+
+        head = stream.read(_SNIFFED)
         stream.seek(0)
-        kind = asset_type(head)
-        if kind is not None and reading.assets is not None:
-            return _as_it_is(reading, kind, stream, located, status, reading.assets)
-        wide = wide_encoding(head) if status.st_size <= WHOLE_FILE_LIMIT else None
+        kind, assets = asset_type(head), ctx.services.assets
+        if kind is not None and assets is not None:
+            result = _asset_result(args, path, kind, _store_asset(args, stream, kind, assets))
+            remember_bytes()
+            return result
+        window = LineWindow(args.offset, args.limit)
+        wide = _wide_encoding(head) if is_editable else None
         if wide is not None:
-            text = _wide_text(reading, *wide, stream=stream, located=located, status=status)
-        elif looks_binary(head):
-            _remember_bytes(reading, stream, located, status)
-            raise _binary(args.path, head, status.st_size)
-        else:
-            text = _text(reading, stream=stream, located=located, status=status)
-    return text_result(text, path=reading.path)
+            content = stream.read()
+            scan(io.BytesIO(content.decode(wide[0], "replace").encode(errors="replace")), window)
+            remember(sha256_of(content))
+            note = f"\n({wide[1]}; `edit` refuses it.)"
+            return text_result(_render(args, window, str(window.total)) + note, path=path)
+        if _looks_binary(head):
+            remember_bytes()
+            raise _binary_error(args.path, head, status.st_size)
+        stop_after = None if is_editable else _COUNTED_BEYOND
+        sha256 = scan(stream, window, stop_after=stop_after, is_aborted=lambda: ctx.signal.aborted)
+        if is_editable and sha256 is not None:
+            remember(sha256)
+    total = str(window.total) if sha256 else f"≥{window.total}"
+    return text_result(_render(args, window, total), path=path)
 
 
-def _text(
-    reading: _Reading, *, stream: BinaryIO, located: LocatedPath, status: os.stat_result
-) -> str:
-    window = _window(reading.args)
-    is_editable = status.st_size <= WHOLE_FILE_LIMIT
-    sha256 = scan(
-        stream,
-        window,
-        stop_after=None if is_editable else COUNTED_BEYOND,
-        is_aborted=reading.is_aborted,
-    )
-    if is_editable and sha256 is not None:
-        reading.files.remember_read(located.real, FileIdentity.of(status, sha256))
-    return _shown(reading.args, window, total=str(window.total) if sha256 else f"≥{window.total}")
-
-
-def _wide_text(
-    reading: _Reading,
-    codec: str,
-    name: str,
-    *,
-    stream: BinaryIO,
-    located: LocatedPath,
-    status: os.stat_result,
-) -> str:
-    content = stream.read()
-    window = _window(reading.args)
-    scan(io.BytesIO(content.decode(codec, "replace").encode(errors="replace")), window)
-    reading.files.remember_read(located.real, FileIdentity.of(status, sha256_of(content)))
-    return f"{_shown(reading.args, window, total=str(window.total))}\n({name}; `edit` refuses it.)"
-
-
-def _remember_bytes(
-    reading: _Reading, stream: BinaryIO, located: LocatedPath, status: os.stat_result
-) -> None:
-    """Count a file that is no text as read, so that it can be deleted or renamed."""
-    stream.seek(0)
-    content = stream.read(WHOLE_FILE_LIMIT + 1)
-    if len(content) <= WHOLE_FILE_LIMIT:
-        reading.files.remember_read(located.real, FileIdentity.of(status, sha256_of(content)))
-
-
-def _window(args: ReadArgs) -> LineWindow:
-    return LineWindow(
-        Window(first=args.offset, count=args.limit, line_limit=LINE_LIMIT, size_limit=RESULT_LIMIT)
-    )
-
-
-def _as_it_is(
-    reading: _Reading,
-    kind: AssetType,
-    stream: BinaryIO,
-    located: LocatedPath,
-    status: os.stat_result,
-    assets: AssetStore,
-) -> LoopToolResult:
-    """The file as a block beside words about it."""
-    shown = reading.args.path
-    if status.st_size > kind.limit:
-        wish = "Scale it down" if kind.is_picture else "Take a part of it"
+def _store_asset(
+    args: ReadArgs, stream: BinaryIO, kind: AssetType, assets: AssetStore
+) -> tuple[str, int]:
+    """Store the picture or document; returns its asset id and its size in bytes."""
+    size = os.fstat(stream.fileno()).st_size
+    if size > kind.limit:
+        advice = "Scale it down" if kind.is_picture else "Take a part of it"
         raise FileError(
-            f"{shown} is a {kind.words} of {human_size(status.st_size)}; at most"
+            f"{args.path} is a {kind.words} of {human_size(size)}; at most"
             f" {kind.limit >> 20} MiB can be shown.",
-            hint=f"{wish} with a command.",
+            hint=f"{advice} with a command.",
         )
     content = stream.read(kind.limit)
     try:
-        asset_id = assets.put(content)
+        return assets.put(content), len(content)
     except OSError as error:
-        raise FileError(f"{shown} could not be kept to be shown: {error.strerror}.") from error
-    _remember_bytes(reading, stream, located, status)
-    words = TextBlock(f"{shown}: {kind.words}, {human_size(len(content))}")
+        raise FileError(
+            f"{args.path} could not be stored to be shown: {error.strerror}."
+        ) from error
+
+
+def _asset_result(
+    args: ReadArgs, path: str, kind: AssetType, stored: tuple[str, int]
+) -> LoopToolResult:
+    """The file as a block behind words about it."""
+    asset_id, size = stored
+    words = TextBlock(f"{args.path}: {kind.words}, {human_size(size)}")
+    block: ImageBlock | DocumentBlock
     if kind.is_picture:
-        block: ImageBlock | DocumentBlock = ImageBlock(
-            asset_id=asset_id, media_type=kind.media_type
-        )
+        block = ImageBlock(asset_id=asset_id, media_type=kind.media_type)
     else:
-        name = os.path.basename(reading.path)
+        name = os.path.basename(path)
         block = DocumentBlock(asset_id=asset_id, media_type=kind.media_type, name=name)
-    return LoopToolResult(content=(words, block), details={"outcome": "ok", "path": reading.path})
+    return LoopToolResult(content=(words, block), details={"outcome": "ok", "path": path})
 
 
-def _binary(shown: str, head: bytes, size: int) -> FileError:
+def _binary_error(shown: str, head: bytes, size: int) -> FileError:
     kind = kind_of_binary(head)
     if not kind and b"\0" not in head:
         return FileError(
@@ -198,19 +170,19 @@ def _binary(shown: str, head: bytes, size: int) -> FileError:
     )
 
 
-def _require_file(reading: _Reading, located: LocatedPath) -> None:
-    shown = reading.args.path
+def _require_file(args: ReadArgs, located: LocatedPath, ctx: ToolContext) -> None:
     if located.kind == "dir":
-        raise FileError(f"{shown} is a folder.", hint="Use `list_dir` to see what is in it.")
+        raise FileError(f"{args.path} is a folder.", hint="Use `list_dir` to see what is in it.")
     if located.kind == "missing":
         folder, name = os.path.split(located.real)
-        names = difflib.get_close_matches(name, reading.files.names_beside(located), 9)
-        near = [each for each in names if not reading.is_withheld(f"{folder}/{each}")][:3]
+        names = difflib.get_close_matches(name, ctx.files.names_beside(located), 9)
+        is_withheld = ctx.services.files.withheld
+        near = [each for each in names if not is_withheld(f"{folder}/{each}")][:3]
         hint = f"Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
-        raise FileError(f"{shown} does not exist.", hint=hint)
+        raise FileError(f"{args.path} does not exist.", hint=hint)
 
 
-def _shown(args: ReadArgs, window: LineWindow, *, total: str) -> str:
+def _render(args: ReadArgs, window: "LineWindow", total: str) -> str:
     if window.total == 0:
         return f"{args.path} is empty (0 lines)."
     if args.offset > window.total:
@@ -220,7 +192,7 @@ def _shown(args: ReadArgs, window: LineWindow, *, total: str) -> str:
         )
     width = len(str(window.last))
     is_cut = [number in window.cut_lines for number in range(args.offset, window.last + 1)]
-    texts, is_utf8 = decode_lines(window.lines, is_cut)
+    texts, is_utf8 = _decode_lines(window.lines, is_cut)
     numbered = (
         f"{number:>{width}}: {text}" + (" …[line truncated]" if number in window.cut_lines else "")
         for number, text in enumerate(texts, args.offset)
@@ -240,9 +212,6 @@ def _shown(args: ReadArgs, window: LineWindow, *, total: str) -> str:
     return "\n".join([*parts, "", *notes] if notes else parts)
 
 
-TOOL = ReadTool()
-
-
 _MARKS = (
     # Longer marks first: UTF-32 begins like UTF-16.
     (codecs.BOM_UTF32_LE, "utf-32", "UTF-32"),
@@ -252,15 +221,15 @@ _MARKS = (
 )
 
 
-def wide_encoding(head: bytes) -> tuple[str, str] | None:
-    """The codec and the name of an encoding with more than one byte to a letter, by its mark."""
+def _wide_encoding(head: bytes) -> tuple[str, str] | None:
+    """The codec and the name of an encoding with several bytes per letter, by its mark."""
     return next(((codec, name) for mark, codec, name in _MARKS if head.startswith(mark)), None)
 
 
-def decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str], bool]:
+def _decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str], bool]:
     """The lines as text, and whether all of them are UTF-8.
 
-    One that is not is read as Windows-1252, which contains all letters of Latin-1. `cut` lines may
+    A line that is not is read as Windows-1252, which has all letters of Latin-1. `cut` lines may
     end in the middle of a character.
     """
     texts: list[str] = []
@@ -269,13 +238,113 @@ def decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str]
         try:
             texts.append(codecs.getincrementaldecoder("utf-8")().decode(line, final=not is_cut))
         except UnicodeDecodeError:
-            texts.append(_western(line))
             is_utf8 = False
+            try:
+                texts.append(line.decode("cp1252"))
+            except UnicodeDecodeError:  # Five bytes have no character in it.
+                texts.append(line.decode("latin-1"))
     return texts, is_utf8
 
 
-def _western(line: bytes) -> str:
+@dataclass(slots=True)
+class LineWindow:
+    """Some lines of a file, taken from its bytes as they are fed in. It counts all lines."""
+
+    first: int
+    """Number of the first line to keep, from 1."""
+    count: int
+    """How many lines to keep at most."""
+    lines: list[bytes] = field(default_factory=list)
+    """The lines kept so far."""
+    cut_lines: set[int] = field(default_factory=set)
+    """Numbers of kept lines that were longer than `LINE_LIMIT`."""
+    total: int = 0
+    """How many lines have ended so far."""
+    _is_full: bool = False
+    _open: bytearray = field(default_factory=bytearray)
+    _open_size: int = 0
+    _kept: int = 0
+
+    def feed(self, chunk: bytes) -> None:
+        newlines = chunk.count(b"\n")
+        is_past = self._is_full or self.total >= self.first - 1 + self.count
+        if self.total + newlines < self.first - 1 or is_past:
+            self.total += newlines
+            rest_size = len(chunk) - 1 - chunk.rfind(b"\n")
+            self._open_size = rest_size if newlines else self._open_size + rest_size
+            return
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            self._extend(piece)
+            self._end_line()
+        self._extend(rest)
+
+    def finish(self) -> None:
+        """The file has ended: a last line without a newline counts too."""
+        if self._open_size:
+            self._end_line()
+
+    @property
+    def last(self) -> int:
+        """The number of the last kept line."""
+        return self.first - 1 + len(self.lines)
+
+    def _extend(self, piece: bytes) -> None:
+        self._open += piece[: max(0, LINE_LIMIT + 1 - len(self._open))]
+        self._open_size += len(piece)
+
+    def _end_line(self) -> None:
+        self.total += 1
+        if self.total >= self.first and not self._is_full and len(self.lines) < self.count:
+            self._keep(bytes(self._open).removesuffix(b"\r"))
+        self._open.clear()
+        self._open_size = 0
+
+    def _keep(self, line: bytes) -> None:
+        if self._open_size > LINE_LIMIT:
+            self.cut_lines.add(self.total)
+            line = line[:LINE_LIMIT]
+        self._kept += len(line)
+        if self._kept > RESULT_LIMIT and self.lines:
+            self._is_full = True
+            return
+        self.lines.append(line)
+
+
+def scan(
+    stream: BinaryIO,
+    window: LineWindow,
+    *,
+    stop_after: int | None = None,
+    is_aborted: Callable[[], bool] = lambda: False,
+) -> str | None:
+    """Feed a file to the window; returns its sha256, or None if it was not read to its end.
+
+    `stop_after`: stop that many lines behind the window.
+    """
+    digest = hashlib.sha256()
+    enough = None if stop_after is None else window.first - 1 + window.count + stop_after
+    is_first = True
+    while chunk := stream.read(_CHUNK):
+        digest.update(chunk)
+        window.feed(chunk.removeprefix(codecs.BOM_UTF8) if is_first else chunk)
+        is_first = False
+        if is_aborted() or (enough is not None and window.total >= enough):
+            return None
+    window.finish()
+    return digest.hexdigest()
+
+
+def _looks_binary(head: bytes) -> bool:
+    """Whether the first bytes of a file are no text: a NUL, or too many that nobody types."""
+    if b"\0" in head:
+        return True
+    odd = sum(head.count(code) for code in _CONTROLS)
     try:
-        return line.decode("cp1252")
-    except UnicodeDecodeError:  # five of its places stand for nothing
-        return line.decode("latin-1")
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        odd += sum(byte > 127 for byte in head)
+    return odd > _MAX_ODD_SHARE * len(head)
+
+
+_CONTROLS = tuple(bytes([code]) for code in (*range(1, 32), 127) if code not in b"\t\n\r\f\b\x1b")

@@ -11,10 +11,10 @@ from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import fair_shares
-from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.search.paths import count_noun, printable_name, withheld_note
 from dirge_py.types.errors import FileError
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,11 @@ class RepoOverviewArgs(ToolArgs):
     include_line_counts: bool = False
 
 
-class RepoOverviewTool(Tool[RepoOverviewArgs]):
+class RepoOverviewTool(PathTool[RepoOverviewArgs]):
     name = "repo_overview"
     label = "Overview"
     args = RepoOverviewArgs
     hints = Hints(read_only=True)
-
-    def claims(self, args: RepoOverviewArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("read", ctx.absolute(args.path))]
 
     async def run(self, args: RepoOverviewArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)

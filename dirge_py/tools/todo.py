@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.todo_list import TodoItem, TodoStatus
 from dirge_py.types.errors import ToolFailed
-from dirge_py.types.tools import Claim, LoopToolResult, text_result
+from dirge_py.types.tools import LoopToolResult, text_result
 
 MOST_ITEMS = 50
 
@@ -49,7 +49,7 @@ class TodoArgs(ToolArgs):
     merge: bool = Field(False, description="Change or add these items, keep the others.")
 
 
-class TodoTool(Tool[TodoArgs]):
+class TodoTool(SessionTool[TodoArgs]):
     name = "todo"
     label = "Todo"
     args = TodoArgs
@@ -61,9 +61,6 @@ class TodoTool(Tool[TodoArgs]):
             names = {"content": "text", "title": "text", "task": "text", "state": "status"}
             return {**arguments, "items": [rename_keys(each, names) for each in arguments["items"]]}
         return arguments
-
-    def claims(self, args: TodoArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("meta", "todo")]
 
     async def run(self, args: TodoArgs, ctx: ToolContext) -> LoopToolResult:
         todo = ctx.services.todo

@@ -1,7 +1,12 @@
-"""Tools made ready for the loop: schemas, validation, and one call run with its services."""
+"""Tools made ready for the loop: schemas, validation, and one call run with its services.
 
+Finding the built-in tools: every `<name>.py` in this folder with a `<name>.md` beside it.
+"""
+
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -223,3 +228,16 @@ def _first_required(tool: BoundTool) -> str:
         if field.is_required():
             return name
     return next(iter(tool.tool.args.model_fields), "")
+
+
+_FOLDER = Path(__file__).parent
+
+
+def tool_names() -> list[str]:
+    """The names of the built-in tools, sorted; imports none of them."""
+    return sorted(text.stem for text in _FOLDER.glob("*.md"))
+
+
+def discover_tools() -> list[Tool[Any]]:
+    """The built-in tools, sorted by name."""
+    return [importlib.import_module(f"dirge_py.tools.{name}").TOOL for name in tool_names()]

@@ -29,7 +29,7 @@ from dirge_py.permission.decision import Policy
 from dirge_py.permission.rules import Mode
 from dirge_py.providers import registry as providers
 from dirge_py.slash.registry import Registry, discover
-from dirge_py.tools import registry as tools
+from dirge_py.tools import toolbox as tools
 from dirge_py.types.errors import ConfigError, DirgeError, ErrorKind
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.messages import UserMessage

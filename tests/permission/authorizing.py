@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover_tools
-from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.hooks import BeforeToolCallResult, CallDecision, Context, TurnInfo
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopTool, ToolCall
+from typing import Any
+
 
 from .conftest import Project
 

@@ -3,13 +3,13 @@ import random
 import re
 import stat
 import subprocess
+from dirge_py.files import versions
+from dirge_py.permission.git.files import UnreadableRepository, acting_setting, parse_settings
+from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 from pathlib import Path
 
 import pytest
 
-from dirge_py.files import stamps
-from dirge_py.permission.git.files import UnreadableRepository, acting_setting, parse_settings
-from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 
 from .conftest import QUIET_GIT, Project
 
@@ -271,11 +271,11 @@ def rewrite_unnoticed(path: Path, content: bytes) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("settled", [stamps.SETTLED_NS, -1 << 62])
+@pytest.mark.parametrize("settled", [versions.SETTLED_NS, -1 << 62])
 def test_settings_rewritten_with_the_same_time_and_size_are_read_anew(
     own_project: Project, monkeypatch: pytest.MonkeyPatch, settled: int
 ) -> None:
-    monkeypatch.setattr(stamps, "SETTLED_NS", settled)
+    monkeypatch.setattr(versions, "SETTLED_NS", settled)
     config = own_project.root / ".git/config"
     own_project.git("config", "--local", "diff.renamelimit", "sh")
     assert own_project.run("git diff").effect == "allow"
@@ -288,7 +288,7 @@ def test_settings_rewritten_with_the_same_time_and_size_are_read_anew(
 def test_an_index_rewritten_with_the_same_time_and_size_is_read_anew(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stamps, "SETTLED_NS", -1 << 62)
+    monkeypatch.setattr(versions, "SETTLED_NS", -1 << 62)
     (own_project.root / "key-pem").write_text("old")
     own_project.git("add", "key-pem")
     blob = own_project.git("rev-parse", ":key-pem").strip()

@@ -3,18 +3,17 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-
-import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
-from dirge_py.files import stamps
+from dirge_py.files import versions
 from dirge_py.permission import recursive_reads
 from dirge_py.permission.rules import Effect, Mode
+from hypothesis import example, given, settings, strategies as st
+from pathlib import Path
 from tests.permission.authorizing import Desk
-from tests.permission.conftest import QUIET_GIT, Project, allow, deny
+from tests.permission.conftest import Project, QUIET_GIT, allow, deny
 from tests.security.sizes import count, size
+
+import pytest
+
 
 KEY = "-----BEGIN PRIVATE KEY-----\nhit\n-----END PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nhit\n-----END CERTIFICATE-----\n"
@@ -218,7 +217,7 @@ def make_anew(path: Path, make: Callable[[], object]) -> None:
 def test_what_appears_in_a_folder_that_was_known_is_seen(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stamps, "SETTLED_NS", -1 << 62)
+    monkeypatch.setattr(versions, "SETTLED_NS", -1 << 62)
     root = own_project.root
     (root / ".env").unlink()
     write(root, {"lib/inner/a.py": "hit", ".ignore": "secrets.yml\n"})

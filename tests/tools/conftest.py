@@ -9,8 +9,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover_tools
-from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import LoopTool, LoopToolResult, Preview
 

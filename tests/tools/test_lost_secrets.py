@@ -7,9 +7,8 @@ import pytest
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.redaction import Redactor
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.syntax_check import check_syntax
-from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.toolbox import Toolbox, discover_tools
 
 SECRET = "a1b2c3d4e5f6g7h8i9j0"
 CHANGED = f"-DB_PASSWORD={SECRET}\n+DB_PASSWORD=[redacted]\n"

@@ -7,8 +7,7 @@ import pytest
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import ToolServices
-from dirge_py.tools.registry import discover_tools
-from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.tools import Claim
 from tests.extensions.memory.test_files import kept_in
 from tests.tools.conftest import Bench

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.files.globs import path_matcher
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -19,7 +18,7 @@ from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
 from dirge_py.tools.base import ToolServices
 from dirge_py.tools.grep import GrepTool
 from dirge_py.tools.search.lines import LineSearch, find_ripgrep, search_lines, search_names
-from dirge_py.tools.search.pattern import portable_pattern
+from dirge_py.tools.search.pattern import path_matcher, portable_pattern
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import pytest
 from pydantic import BaseModel
 
-from dirge_py.tools import registry
+from dirge_py.tools import toolbox
 from dirge_py.tools.base import Tool, ToolArgs, ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -29,11 +29,11 @@ NOT_TOOLS = {
 
 
 def test_every_tool_is_a_file_with_its_text_beside_it():
-    folder = Path(registry.__file__).parent
+    folder = Path(toolbox.__file__).parent
     modules = {file.stem for file in folder.glob("*.py")} - NOT_TOOLS
 
-    assert modules == set(registry.tool_names())
-    assert [tool.name for tool in registry.discover_tools()] == registry.tool_names()
+    assert modules == set(toolbox.tool_names())
+    assert [tool.name for tool in toolbox.discover_tools()] == toolbox.tool_names()
 
 
 def test_all_tools_together_are_told_in_10_kb(bench):
@@ -47,7 +47,7 @@ def test_all_tools_together_are_told_in_10_kb(bench):
 
 
 def test_a_schema_is_the_same_bytes_every_time(bench):
-    again = Toolbox(registry.discover_tools(), ToolServices(files=bench.workspace), "/")
+    again = Toolbox(toolbox.discover_tools(), ToolServices(files=bench.workspace), "/")
 
     for tool in again.loop_tools:
         assert json.dumps(tool.parameters) == json.dumps(bench.tool(tool.name).parameters)
@@ -58,7 +58,7 @@ import json
 import os
 import subprocess
 import sys
-from dirge_py.tools.registry import discover_tools
+from dirge_py.tools.toolbox import discover_tools
 print(json.dumps([[tool.name, tool.args.model_json_schema()] for tool in discover_tools()]))
 """
 
@@ -77,7 +77,7 @@ def test_a103_what_is_told_of_the_tools_does_not_depend_on_hashes():
 
 
 def test_a_tool_without_its_service_is_not_offered(bench):
-    names = Toolbox(registry.discover_tools(), ToolServices(files=bench.workspace), "/").names
+    names = Toolbox(toolbox.discover_tools(), ToolServices(files=bench.workspace), "/").names
 
     assert "read" in names
     assert not {"bash", "grep"} & set(names)

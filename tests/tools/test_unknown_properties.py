@@ -19,9 +19,8 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.tools.base import Hints, ToolServices
 from dirge_py.tools.function_tool import tool
-from dirge_py.tools.registry import discover_tools
 from dirge_py.tools.todo_list import TodoList
-from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.messages import ToolCallBlock
 from dirge_py.types.tools import ToolCall
 from tests.agent_loop.arguments.kit import asking

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from dirge_py.files.safe_read import read_regular
-from dirge_py.files.stamps import Stamp, is_settled, stamp_of
+from dirge_py.files.versions import Stamp, is_settled, stamp_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.protected import may_be_secret
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.files.identity import sha256_of
 from dirge_py.files.resolve import reason_of
+from dirge_py.files.versions import sha256_of
 from dirge_py.files.workspace import Originals
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id

@@ -8,7 +8,7 @@ import difflib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from dirge_py.files.identity import FileContent
+from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.diff import FileDiff, diff_of_replacements, diff_of_texts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.files.identity import FileContent
+from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles, WriteTarget
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import REDACTED

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dirge_py.files.identity import FileContent
 from dirge_py.files.resolve import absolute, resolve
+from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.editing.diff import FileDiff, diff_of_texts
 from dirge_py.tools.editing.document import (

@@ -1,17 +1,236 @@
-"""The answer of a server as text to read on in, marked as the text of a stranger."""
+"""The answer of a server as text to read on in, marked as the text of a stranger.
+
+A page, step by step: every redirect checked anew, every byte counted.
+
+Compressed bodies are unpacked a piece at a time, so that no answer can fill the memory.
+"""
 
 import codecs
 import hashlib
 import re
+import zlib
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+
+import httpx
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
+from dirge_py.lib.version import __version__
 from dirge_py.tools.web.dns_guard import run_in_daemon_thread
-from dirge_py.tools.web.fetch import FetchResult, fetch
 from dirge_py.tools.web.markdown import html_to_markdown
 from dirge_py.tools.web.transport import GuardedTransport
-from dirge_py.tools.web.url import ParsedUrl
+from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_reference
 from dirge_py.types.errors import ToolFailed
+
+ACCEPTED_ENCODINGS = "gzip, deflate"
+MAX_RATIO = 100
+_HARMLESS_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
+_GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_GZIP_BEGINS = b"\x1f\x8b"
+
+
+class Decompressor:
+    """Undoes one `Content-Encoding`; empty is none.
+
+    Raises:
+        ToolFailed: it is none of `ACCEPTED_ENCODINGS`, or more than one.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        kind = encoding.strip().lower().removeprefix("x-")
+        if kind not in ("", "identity", "gzip", "deflate"):
+            raise ToolFailed(f"The answer is compressed as {encoding[:40]!r}, which is not read.")
+        self._kind = kind
+        self._stream = zlib.decompressobj(_GZIP if kind == "gzip" else _ZLIB)
+        self._is_over = False
+        self._taken = 0
+        self._given = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """What `chunk` unpacks to, in pieces of at most 64 KiB.
+
+        Raises:
+            ToolFailed: it cannot be unpacked, or grows beyond all measure.
+        """
+        if self._kind in ("", "identity"):
+            yield chunk
+            return
+        while not self._is_over:
+            piece, rest = self._step(chunk)
+            # What is still packed does not count yet: it would make room for what is unpacked.
+            self._taken += len(chunk) - len(rest)
+            self._given += len(piece)
+            chunk = rest
+            if not piece and not chunk:
+                return
+            if self._given > max(_HARMLESS_BYTES, MAX_RATIO * self._taken):
+                raise ToolFailed(
+                    f"The answer unpacks to more than {MAX_RATIO} times its size; it was not read."
+                )
+            yield piece
+
+    def _step(self, packed: bytes) -> tuple[bytes, bytes]:
+        """(a piece, what is still packed). Both are empty when more input is needed."""
+        try:
+            piece = self._stream.decompress(packed, _PIECE_BYTES)
+        except zlib.error:
+            # What is called deflate comes with a frame or without; that shows in its first bytes.
+            if self._kind != "deflate" or self._given:
+                raise ToolFailed("The answer is compressed, and damaged.") from None
+            self._kind = "deflate without a frame"
+            self._stream = zlib.decompressobj(_BARE)
+            return self._step(packed)
+        if not self._stream.eof:
+            return piece, self._stream.unconsumed_tail
+        more = self._stream.unused_data
+        if self._kind == "gzip" and more.startswith(_GZIP_BEGINS):
+            self._stream = zlib.decompressobj(_GZIP)
+            return piece, more
+        self._is_over = True
+        return piece, b""
+
+
+MAX_REDIRECTS = 5
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+USER_AGENT = f"dirge/{__version__}"
+_HEADERS: Mapping[str, str] = {
+    "User-Agent": USER_AGENT,
+    "Accept": "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1",
+    "Accept-Language": "en, *;q=0.5",
+    "Accept-Encoding": ACCEPTED_ENCODINGS,
+}
+_TEXT_TYPE = re.compile(
+    r"text/.*|image/svg\+xml|.*\+(?:json|xml|yaml)"
+    r"|application/(?:x-)?(?:json|jsonl|ndjson|json5|xml|xhtml\+xml|yaml|toml|markdown|javascript"
+    r"|ecmascript|typescript|sql|graphql|sh|shellscript|python|ruby|perl|php|httpd-php|tex|latex"
+    r"|rtf|x509-ca-cert|pem-file|www-form-urlencoded)"
+)
+_HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
+_SNIFFED_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """What a target answered. `media_type` is lower case, without parameters.
+
+    `is_whole` is False where `max_bytes` ended the reading. `moved_to` is another host to which
+    it redirects; there is no body then.
+    """
+
+    target: ParsedUrl
+    body: bytes = b""
+    media_type: str = ""
+    charset: str = ""
+    is_whole: bool = True
+    moved_to: ParsedUrl | None = None
+
+    @property
+    def is_html(self) -> bool:
+        return self.media_type in _HTML_TYPES
+
+
+async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> FetchResult:
+    """The text at `target`, redirects followed as long as they stay on its host.
+
+    Raises:
+        ToolFailed: it may not be reached, cannot be, or is not text. In words for the model.
+    """
+    first = target
+    for _ in range(MAX_REDIRECTS + 1):
+        async with transport.send(target, OutgoingRequest(headers=_HEADERS)) as response:
+            location = response.headers.get("location", "")
+            if response.status_code not in _REDIRECTS or not location:
+                return await _read_response(target, response, max_bytes)
+        following = _redirect_target(target, location)
+        if following.host != first.host:
+            transport.reach.admit(following)
+            return FetchResult(target=target, moved_to=following)
+        target = following
+    raise ToolFailed(f"{first} redirects more than {MAX_REDIRECTS} times. Try another page.")
+
+
+async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
+    """(at most `max_bytes` of the body, unpacked; whether that is all).
+
+    Raises:
+        ToolFailed: it cannot be unpacked, or unpacks to too much.
+    """
+    unpacker = Decompressor(response.headers.get("content-encoding", ""))
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        for piece in unpacker.feed(chunk):
+            body += piece[: max_bytes + 1 - len(body)]
+            if len(body) > max_bytes:
+                return bytes(body[:max_bytes]), False
+    return bytes(body), True
+
+
+async def _read_response(
+    target: ParsedUrl, response: httpx.Response, max_bytes: int
+) -> FetchResult:
+    if not 200 <= response.status_code < 300:
+        raise ToolFailed(_status_words(target, response.status_code))
+    media_type, charset = _content_type(response.headers.get("content-type", ""))
+    if media_type and not _TEXT_TYPE.fullmatch(media_type):
+        raise ToolFailed(
+            f"{target} is {media_type}, and only text is read here (web pages, JSON, XML, source "
+            "code). Look for a page about it, or download it with a command."
+        )
+    body, is_whole = await read_body(response, max_bytes)
+    if not media_type:
+        media_type = _sniff_type(target, body)
+    return FetchResult(
+        target=target, body=body, media_type=media_type, charset=charset, is_whole=is_whole
+    )
+
+
+def _redirect_target(target: ParsedUrl, location: str) -> ParsedUrl:
+    try:
+        following = parse_reference(location, target)
+    except ToolFailed as error:
+        raise ToolFailed(f"{target} redirects to what is no usable URL. {error}") from None
+    if target.scheme == "https" and following.scheme == "http":
+        raise ToolFailed(
+            f"{target} redirects to {following}, which is not encrypted: not followed."
+        )
+    return following
+
+
+def _content_type(header: str) -> tuple[str, str]:
+    """(media type, charset), both lower case."""
+    media_type, _, parameters = header.lower().partition(";")
+    charset = re.search(r"""charset\s*=\s*["']?([\w:.-]+)""", parameters[:200])
+    media_type = media_type.strip()
+    # It is shown outside of the quotation: words of a stranger have no place there.
+    is_type = re.fullmatch(r"[a-z0-9.+-]{1,60}/[a-z0-9.+_-]{1,80}", media_type) or not media_type
+    return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
+
+
+def _sniff_type(target: ParsedUrl, body: bytes) -> str:
+    """The media type of what came without one."""
+    start = body[:_SNIFFED_BYTES]
+    if b"\0" in start:
+        raise ToolFailed(f"{target} is no text, and does not say what it is.")
+    is_html = re.match(rb"\s*(?:<!doctype html|<html|<head|<body)", start, re.IGNORECASE)
+    return "text/html" if is_html else "text/plain"
+
+
+def _status_words(target: ParsedUrl, status: int) -> str:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "an unknown status"
+    advice = {
+        401: "It wants a login, which is not possible here.",
+        403: "It does not let programs in, or wants a login. Try another source.",
+        404: "There is no such page. Check the address, or search for it.",
+        410: "The page is gone. Search for a newer one.",
+        429: "It wants a pause. Try another source, or later.",
+    }.get(status, "Try later, or another source." if status >= 500 else "Try another source.")
+    return f"{target} answered {status} ({phrase}). {advice}"
+
 
 _MAX_CHARS = 2_000_000
 

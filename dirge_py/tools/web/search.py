@@ -22,11 +22,11 @@ from dirge_py.types.errors import ToolFailed
 if TYPE_CHECKING:
     from justhtml import JustHTML
 
-    from dirge_py.tools.web.fetch import read_body
+    from dirge_py.tools.web.page import read_body
     from dirge_py.tools.web.transport import GuardedTransport
 else:
     JustHTML = late("justhtml", "JustHTML")
-    read_body = late("dirge_py.tools.web.fetch", "read_body")
+    read_body = late("dirge_py.tools.web.page", "read_body")
     GuardedTransport = late("dirge_py.tools.web.transport", "GuardedTransport")
 
 _MAX_BYTES = 2 * 1024 * 1024

@@ -7,8 +7,7 @@ import zlib
 import pytest
 
 from dirge_py.tools.web.dns_guard import DnsGuard
-from dirge_py.tools.web.fetch import Decompressor, FetchResult, fetch
-from dirge_py.tools.web.page import page_from, quote_untrusted
+from dirge_py.tools.web.page import Decompressor, FetchResult, fetch, page_from, quote_untrusted
 from dirge_py.tools.web.service import WebLimits, WebService
 from dirge_py.tools.web.transport import GuardedTransport
 from dirge_py.tools.web.url import parse_url

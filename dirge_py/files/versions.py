@@ -1,0 +1,248 @@
+"""Which version of which file: how a later change of it is noticed.
+
+What has been read in which version, and how changes went that were tried.
+
+Nobody changes a file whose content they do not know, and the same mistake is not answered the same
+for ever.
+
+How a change of a file is noticed: stamps, values cached by stamp, fingerprints of content.
+"""
+
+import hashlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import FileError
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """One version of one file. `sha256` is None where the file was too large to hash."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    sha256: str | None
+
+    @classmethod
+    def of(cls, status: os.stat_result, sha256: str | None) -> "FileIdentity":
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
+
+    def same_version(self, other: "FileIdentity") -> bool:
+        """Whether nobody changed the file between the two.
+
+        Bytes decide where both were hashed: a `touch` changes only the time, and two writes within
+        one clock tick do not change even that.
+        """
+        if self.sha256 is not None and other.sha256 is not None:
+            return self.sha256 == other.sha256
+        return (self.device, self.inode, self.size, self.mtime_ns) == (
+            other.device,
+            other.inode,
+            other.size,
+            other.mtime_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileContent:
+    """A whole file as it was at one moment. `real` is its physical path."""
+
+    real: str
+    content: bytes
+    identity: FileIdentity
+
+
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+MAX_STORED = 50
+"""Files whose version is kept for the next start: those seen last."""
+
+
+class ReadLog:
+    """The last known version of every file read or written, by physical path."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, FileIdentity] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+        self._misses: dict[str, int] = {}
+        self._refused: dict[str, str] = {}
+
+    def remember(self, real: str, identity: FileIdentity) -> None:
+        """`real` has been seen in the version `identity`. A later version replaces it."""
+        self._known.pop(real, None)
+        self._known[real] = identity
+
+    def forget(self, real: str) -> None:
+        """`real` is gone."""
+        self._known.pop(real, None)
+
+    def missed(self, real: str) -> int:
+        """A change found no place in `real`: how often that happened in a row, this time too."""
+        self._misses[real] = self._misses.get(real, 0) + 1
+        return self._misses[real]
+
+    def landed(self, real: str) -> None:
+        """A change of `real` was made."""
+        self._misses.pop(real, None)
+        self._refused.pop(real, None)
+
+    def insists(self, real: str, sha256: str) -> bool:
+        """Whether this very content of `real` was refused the last time too."""
+        before = self._refused.get(real)
+        self._refused[real] = sha256
+        return before == sha256
+
+    def stored(self) -> dict[str, str]:
+        """The files seen last and the sha256 of what was seen, as JSON values."""
+        hashed = [(real, one.sha256) for real, one in dict(self._known).items() if one.sha256]
+        return dict(hashed[-MAX_STORED:])
+
+    def load(self, stored: Any) -> None:
+        """Know what `stored` gave once, and nothing else.
+
+        A file is as good as read if its bytes are the same; that is looked at when it is used.
+        """
+        entries = stored.items() if isinstance(stored, Mapping) else ()
+        self._known = {
+            real: FileIdentity(0, 0, 0, 0, sha256)
+            for real, sha256 in entries
+            if isinstance(real, str) and isinstance(sha256, str)
+        }
+
+    def knows(self, real: str) -> bool:
+        return real in self._known
+
+    def check_fresh(self, real: str, now: FileIdentity, *, shown: str) -> None:
+        """Return if the version that was read is the one that stands there `now`.
+
+        Raises:
+            FileError: it was never read, or has changed since.
+        """
+        known = self._known.get(real)
+        if known is None:
+            raise not_read(shown)
+        if not known.same_version(now):
+            raise changed_since_read(shown)
+
+    def lock(self, real: str) -> threading.Lock:
+        """The lock that whoever changes `real` holds from the last check to the rename."""
+        with self._guard:
+            return self._locks.setdefault(real, threading.Lock())
+
+
+def not_read(shown: str) -> FileError:
+    return FileError(f"{shown} exists and has not been read.", hint="Use `read` on it first.")
+
+
+def changed_since_read(shown: str) -> FileError:
+    return FileError(
+        f"{shown} has changed since it was read; nothing was written.",
+        hint="Use `read` on it again, then repeat the change against what it says now.",
+    )
+
+
+T = TypeVar("T")
+Stamp: TypeAlias = tuple[int, int, int, int, int]
+"""Device, inode, size in bytes, and the times of the last change of content and of attributes."""
+SETTLED_NS = 2_000_000_000
+"""What changed this recently may change again within one tick of the file system's clock."""
+
+
+def stamp_of(path: str, *, follow: bool = True) -> Stamp:
+    """What differs after every change of a file or folder, also of one that sets its time back.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    status = os.stat(path, follow_symlinks=follow)
+    return (
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
+    )  # fmt: skip
+
+
+def is_settled(stamp: Stamp) -> bool:
+    """Whether a further change would surely give the file another stamp."""
+    return time.time_ns() - max(stamp[3:]) > SETTLED_NS
+
+
+class StampCache(Generic[T]):
+    """Values by path, each read again once the path's stamp has changed.
+
+    It holds at most `most` of them: one more, and it begins anew.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[str, tuple[Stamp, T]] = {}
+
+    def get(self, path: str, read: Callable[[str], T], *, follow: bool = True) -> T:
+        """The value that `read` gives for the path now. Without `follow` a link is its own file.
+
+        Raises:
+            OSError: the path cannot be looked at. And whatever `read` raises.
+        """
+        stamp = stamp_of(path, follow=follow)
+        known = self._values.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        value = read(path)
+        if is_settled(stamp):
+            if len(self._values) >= self._most:
+                self._values.clear()
+            self._values[path] = (stamp, value)
+        return value
+
+
+MAX_HASHED_BYTES = 1024 * 1024
+"""A larger file is known by its inode, size and times instead of its content."""
+_LENGTH = 32
+
+
+def fingerprint(path: str, *, with_content: bool) -> str | None:
+    """What `path` leads to: its physical path, and `with_content` what stands there.
+
+    None where nothing stands that could be looked at, and without content where no link is on the
+    way, so that there is nothing to remember.
+    """
+    try:
+        real = os.path.realpath(path)
+        if not with_content:
+            return short_digest(real) if real != path else None
+        status = os.stat(real)
+        is_file = stat.S_ISREG(status.st_mode)
+        return short_digest(real, _content(real, status) if is_file else "no file")
+    except (OSError, ValueError):
+        return None
+
+
+def version_text(status: os.stat_result) -> str:
+    """Stands for a version of a file, without a look into it."""
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def short_digest(*parts: str) -> str:
+    """One text of fixed length for all of `parts`."""
+    text = "\0".join(parts).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(text).hexdigest()[:_LENGTH]
+
+
+def _content(real: str, status: os.stat_result) -> str:
+    if status.st_size > MAX_HASHED_BYTES:
+        return version_text(status)
+    try:
+        content = read_regular(Path(real), MAX_HASHED_BYTES + 1)
+    except PermissionError:
+        return version_text(status)
+    return hashlib.sha256(content).hexdigest()
