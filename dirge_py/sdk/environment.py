@@ -5,6 +5,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import EventForwarder
@@ -29,13 +32,11 @@ from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools, tool_names
+from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
-from pathlib import Path
-from typing import Any, Protocol, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from dirge_py.processes.runner import Runner
     from dirge_py.processes.shells import Shells
     from dirge_py.tools.todo_list import TodoList
-    from dirge_py.tools.web.lazy_service import LazyWebService
     from dirge_py.tools.web.service import WebService
     from dirge_py.types.memory import MemoryUpdate, StoreName
 
@@ -118,7 +117,7 @@ class ToolServices:
     assets: "AssetStore | None" = None
     """Keeps the pictures and documents of results."""
     todo: "TodoList | None" = None
-    web: "WebService | LazyWebService | None" = None
+    web: "WebService | None" = None
     syntax: SyntaxCheck | None = None
     redact: Redact | None = None
     ask: AskPerson | None = None

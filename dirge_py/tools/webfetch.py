@@ -5,17 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.web.service import WebService, quote_untrusted
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 if TYPE_CHECKING:
-    from dirge_py.tools.web.lazy_service import LazyWebService
-    from dirge_py.tools.web.page import WebPage, quote_untrusted
-    from dirge_py.tools.web.service import WebService
-else:
-    quote_untrusted = late("dirge_py.tools.web.page", "quote_untrusted")
+    from dirge_py.tools.web.page import WebPage
 
 
 class WebfetchArgs(ToolArgs):
@@ -66,7 +62,7 @@ class WebfetchTool(Tool[WebfetchArgs]):
 TOOL = WebfetchTool()
 
 
-def _web(ctx: ToolContext) -> "WebService | LazyWebService":
+def _web(ctx: ToolContext) -> WebService:
     if ctx.services.web is None:
         raise ToolFailed("The web cannot be reached from here. Work with what is in the folder.")
     return ctx.services.web

@@ -1,20 +1,15 @@
 """Search the web."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
-from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, ToolServices, rename_keys
+from dirge_py.tools.web.search import SearchHit, WebSearch
+from dirge_py.tools.web.service import quote_untrusted
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
-
-if TYPE_CHECKING:
-    from dirge_py.tools.web.page import quote_untrusted
-    from dirge_py.tools.web.search import SearchHit, WebSearch
-else:
-    quote_untrusted = late("dirge_py.tools.web.page", "quote_untrusted")
 
 
 class WebsearchArgs(ToolArgs):
@@ -63,7 +58,7 @@ class WebsearchTool(Tool[WebsearchArgs]):
 TOOL = WebsearchTool()
 
 
-def _search(ctx: ToolContext) -> "WebSearch":
+def _search(ctx: ToolContext) -> WebSearch:
     problem = TOOL.unavailable(ctx.services)
     web = ctx.services.web
     if web is None or web.search is None:
@@ -71,5 +66,5 @@ def _search(ctx: ToolContext) -> "WebSearch":
     return web.search
 
 
-def _format_hit(number: int, hit: "SearchHit") -> str:
+def _format_hit(number: int, hit: SearchHit) -> str:
     return "\n   ".join(line for line in (f"{number}. {hit.title}", hit.url, hit.snippet) if line)

@@ -1,21 +1,16 @@
 """Web access as an extension; its parts are loaded only where settings may be wrong."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+import re
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
 
 from dirge_py.config.schema import Config, WebTable
-from dirge_py.lib.lazy import late
-from dirge_py.tools.web.lazy_service import LazyWebService
+from dirge_py.tools.web.dns_guard import DnsGuard, is_local_target
+from dirge_py.tools.web.search import BACKENDS, SearchBackend, WebSearch
+from dirge_py.tools.web.service import WebLimits, WebService
+from dirge_py.tools.web.url import ParsedUrl, parse_url
+from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.types.extensions import Extension, ExtensionHost
-
-if TYPE_CHECKING:
-    from dirge_py.extensions.web.service import open_web
-    from dirge_py.tools.web.service import WebService
-else:
-    open_web = late("dirge_py.extensions.web.service", "open_web")
-
-WebAccess: TypeAlias = "WebService | LazyWebService | None"
 
 SEARCH_KEY_VARIABLES = ("BRAVE_API_KEY", "EXA_API_KEY", "TAVILY_API_KEY")
 
@@ -26,7 +21,7 @@ class Web(Extension):
     name = "web"
     summary = "reads pages and searches the web"
 
-    def __init__(self, service: "WebService | LazyWebService") -> None:
+    def __init__(self, service: WebService) -> None:
         self.service = service
         """Fetches pages and searches."""
 
@@ -36,7 +31,7 @@ def make(host: ExtensionHost) -> Web | None:
     return Web(service) if service is not None else None
 
 
-def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebAccess:
+def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService | None:
     """The web of one conversation; None where a rule denies all of it to every call.
 
     `keep_secret` is told the key of the search service.
@@ -49,11 +44,108 @@ def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebAccess:
         for rule in config.permission.rule
     ):
         return None
-    make = partial(open_web, config, keep_secret)
-    return LazyWebService(make) if config.web == WebTable() else make()
+    return open_web(config, keep_secret)
 
 
 def search_key_variables(config: Config) -> list[str]:
     """The environment variables that may hold a search key: they never reach a command."""
     named = [config.web.search_key_env] if config.web.search_key_env else []
     return [*named, *SEARCH_KEY_VARIABLES]
+
+
+def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
+    """The web service.
+
+    `keep_secret` is told the key of the search service and the password of the proxy; "" is none.
+
+    Raises:
+        ConfigError: a setting of `[web]` does not hold.
+    """
+    table = config.web
+    if table.proxy is not None:
+        keep_secret(_proxy_password(table.proxy))
+    reach = _make_guard(table, table.private_hosts, "private_hosts")
+    search, problem = _make_search(table, reach, config.origin.environment, keep_secret)
+    return WebService(
+        reach,
+        limits=WebLimits(timeout_s=table.timeout_s, max_bytes=table.max_bytes),
+        proxy=table.proxy,
+        search=search,
+        search_problem=problem,
+    )
+
+
+def _make_search(
+    table: WebTable,
+    reach: DnsGuard,
+    environment: Mapping[str, str],
+    keep_secret: Callable[[str], None],
+) -> tuple[WebSearch | None, str]:
+    """(the search service, why there is none)."""
+    if table.search is None:
+        return None, "No search service is chosen: set `search` under `[web]`."
+    backend = BACKENDS[table.search]
+    if not (table.search_url or backend.url):
+        return None, f"{backend.name} has no address: set `search_url` under `[web]`."
+    endpoint = _parse_endpoint(table.search_url or backend.url, backend)
+    variable = table.search_key_env or backend.key_env
+    key = environment.get(variable, "").strip() if variable else ""
+    if backend.key_env and not key:
+        return None, f"{backend.name} needs a key: set {variable} in the environment."
+    if key:
+        if not key.isascii() or not key.isprintable():
+            raise ConfigError(f"{variable} holds no key.", hint="It must be one line of ASCII.")
+        keep_secret(key)
+    if table.search_url and (table.proxy is None or is_local_target(endpoint)):
+        # The person named this address, so it may be in their own network. Only for searching.
+        reach = _make_guard(table, [endpoint.place], "search_url")
+    if key and endpoint.scheme == "http" and not _is_loopback(endpoint):
+        raise ConfigError(
+            f"`search_url` {endpoint} would send the key unencrypted.", hint="Use https."
+        )
+    return (
+        WebSearch(
+            backend, endpoint, reach=reach, key=key, proxy=table.proxy, timeout_s=table.timeout_s
+        ),
+        "",
+    )
+
+
+def _parse_endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
+    try:
+        endpoint = parse_url(url)
+        if endpoint.path == "/":
+            endpoint = parse_url(endpoint.url.removesuffix("/") + backend.path)
+    except ToolFailed as error:
+        raise ConfigError(f"`search_url` under `[web]`: {error}") from None
+    return endpoint
+
+
+def _make_guard(table: WebTable, hosts: list[str], key: str) -> DnsGuard:
+    try:
+        return DnsGuard(hosts, is_proxied=table.proxy is not None)
+    except ToolFailed as error:
+        raise ConfigError(
+            f"`{key}` under `[web]`: {error}", hint="Write `host` or `host:port`."
+        ) from None
+
+
+def _proxy_password(proxy: str) -> str:
+    """The password in a proxy's address; empty without one."""
+    try:
+        parts = urlsplit(proxy)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or re.search(r"[\x00-\x20\x7f]", proxy):
+        # It may hold a password, so it is not quoted.
+        raise ConfigError(
+            "`proxy` under `[web]` is no usable address.", hint="Write `http://host:port`."
+        )
+    return parts.password or ""
+
+
+def _is_loopback(endpoint: ParsedUrl) -> bool:
+    if endpoint.address is not None:
+        return endpoint.address.is_loopback
+    return endpoint.host == "localhost" or endpoint.host.endswith(".localhost")

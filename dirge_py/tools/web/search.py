@@ -4,7 +4,6 @@ To add a service, write a class here and add it to `BACKENDS` and its word to th
 """
 
 import asyncio
-import html
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -22,12 +21,10 @@ from dirge_py.types.errors import ToolFailed
 if TYPE_CHECKING:
     from justhtml import JustHTML
 
-    from dirge_py.tools.web.page import read_body
-    from dirge_py.tools.web.transport import GuardedTransport
+    from dirge_py.tools.web.transport import request
 else:
     JustHTML = late("justhtml", "JustHTML")
-    read_body = late("dirge_py.tools.web.page", "read_body")
-    GuardedTransport = late("dirge_py.tools.web.transport", "GuardedTransport")
+    request = late("dirge_py.tools.web.transport", "request")
 
 _MAX_BYTES = 2 * 1024 * 1024
 _TITLE_CHARS, _SNIPPET_CHARS, _SAID_CHARS = 200, 400, 200
@@ -138,12 +135,12 @@ class WebSearch:
         mark = "&" if "?" in self._endpoint.path else "?"
         fields = f"{mark}{urlencode(asked.fields)}" if asked.fields else ""
         target = parse_url(self._endpoint.url + fields)
-        transport = GuardedTransport(self._reach, proxy=self._proxy)
-        async with transport.send(target, asked.outgoing) as response:
-            body, is_whole = await read_body(response, _MAX_BYTES)
-            if not is_whole:
-                raise ToolFailed(f"{self.name} sent more than {_MAX_BYTES} bytes. Ask for less.")
-            return response.status_code, body
+        status, body, is_whole = await request(
+            target, asked.outgoing, self._reach, proxy=self._proxy, max_bytes=_MAX_BYTES
+        )
+        if not is_whole:
+            raise ToolFailed(f"{self.name} sent more than {_MAX_BYTES} bytes. Ask for less.")
+        return status, body
 
     def _refused(self, status: int, body: bytes) -> str:
         said = self._said(body)
@@ -305,6 +302,8 @@ def _hits(results: Sequence[Any], *, snippet: str, is_html: bool = False) -> Seq
 
 
 def _without_tags(text: Any) -> str:
+    import html  # noqa: PLC0415  (only Brave sends HTML)
+
     return html.unescape(_TAG.sub("", str(text)))
 
 

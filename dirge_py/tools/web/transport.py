@@ -1,12 +1,13 @@
-"""One request to an address that was judged, with the name it was judged under.
+"""HTTP requests to checked addresses, and their bodies with a limit on what they decompress to.
 
-The HTTP library is given the address, never the name, so it has nothing to look up. Every request
-has a connection of its own: a kept one belongs to an address, and a second name at that address
-would be answered on the strength of the first one's certificate.
+The HTTP library gets the checked address, never the name, so it looks nothing up. Every request has
+a connection of its own: a reused one belongs to an address, and a second name at that address would
+be accepted with the certificate of the first one.
 """
 
 import ssl
-from collections.abc import AsyncIterator, Sequence
+import zlib
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from itertools import zip_longest
@@ -20,6 +21,12 @@ from dirge_py.types.errors import ToolFailed
 
 _MAX_TRIED = 4
 _SILENCE_S = 10.0
+MAX_RATIO = 100
+"""How many times its size a compressed answer may unpack to."""
+_HARMLESS_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
+_GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_GZIP_BEGINS = b"\x1f\x8b"
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 
 
@@ -146,3 +153,97 @@ def _failure(target: ParsedUrl, error: Exception, *, is_proxied: bool) -> ToolFa
     if isinstance(error, httpx.ConnectError):
         return ToolFailed(f"There is no connection to {target.authority}: {error}.")
     return ToolFailed(f"The connection to {target.host} broke off: {error or 'no answer'}.")
+
+
+async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
+    """(at most `max_bytes` of the body, unpacked; whether that is all).
+
+    Raises:
+        ToolFailed: it cannot be unpacked, or unpacks to too much.
+    """
+    unpacker = Decompressor(response.headers.get("content-encoding", ""))
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        for piece in unpacker.feed(chunk):
+            body += piece[: max_bytes + 1 - len(body)]
+            if len(body) > max_bytes:
+                return bytes(body[:max_bytes]), False
+    return bytes(body), True
+
+
+class Decompressor:
+    """Undoes one `Content-Encoding`, a piece at a time; "" is none.
+
+    Raises:
+        ToolFailed: it is neither gzip nor deflate, or more than one.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        kind = encoding.strip().lower().removeprefix("x-")
+        if kind not in ("", "identity", "gzip", "deflate"):
+            raise ToolFailed(f"The answer is compressed as {encoding[:40]!r}, which is not read.")
+        self._kind = kind
+        self._stream = zlib.decompressobj(_GZIP if kind == "gzip" else _ZLIB)
+        self._is_over = False
+        self._taken = 0
+        self._given = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """What `chunk` unpacks to, in pieces of at most 64 KiB.
+
+        Raises:
+            ToolFailed: it cannot be unpacked, or grows beyond all measure.
+        """
+        if self._kind in ("", "identity"):
+            yield chunk
+            return
+        while not self._is_over:
+            piece, rest = self._step(chunk)
+            # What is still packed does not count yet: it would make room for what is unpacked.
+            self._taken += len(chunk) - len(rest)
+            self._given += len(piece)
+            chunk = rest
+            if not piece and not chunk:
+                return
+            if self._given > max(_HARMLESS_BYTES, MAX_RATIO * self._taken):
+                raise ToolFailed(
+                    f"The answer unpacks to more than {MAX_RATIO} times its size; it was not read."
+                )
+            yield piece
+
+    def _step(self, packed: bytes) -> tuple[bytes, bytes]:
+        """(a piece, what is still packed). Both are empty when more input is needed."""
+        try:
+            piece = self._stream.decompress(packed, _PIECE_BYTES)
+        except zlib.error:
+            # What is called deflate comes with a frame or without; that shows in its first bytes.
+            if self._kind != "deflate" or self._given:
+                raise ToolFailed("The answer is compressed, and damaged.") from None
+            self._kind = "deflate without a frame"
+            self._stream = zlib.decompressobj(_BARE)
+            return self._step(packed)
+        if not self._stream.eof:
+            return piece, self._stream.unconsumed_tail
+        more = self._stream.unused_data
+        if self._kind == "gzip" and more.startswith(_GZIP_BEGINS):
+            self._stream = zlib.decompressobj(_GZIP)
+            return piece, more
+        self._is_over = True
+        return piece, b""
+
+
+async def request(
+    target: ParsedUrl,
+    outgoing: OutgoingRequest,
+    reach: DnsGuard,
+    *,
+    proxy: str | None,
+    max_bytes: int,
+) -> tuple[int, bytes, bool]:
+    """Send one request: (status, at most `max_bytes` of the body, whether that is all of it).
+
+    Raises:
+        ToolFailed: as `GuardedTransport.send` and `read_body`.
+    """
+    async with GuardedTransport(reach, proxy=proxy).send(target, outgoing) as response:
+        return response.status_code, *await read_body(response, max_bytes)

@@ -7,8 +7,6 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Literal, TypeAlias, cast
 from urllib.parse import urljoin
 
-from idna import encode as encode_idna
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ToolFailed
 
@@ -150,9 +148,11 @@ def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
 def _name(text: str, host: str) -> str:
     """The host name as name servers know it."""
     if not host.isascii():
+        from idna import encode  # noqa: PLC0415  (hosts are seldom international)
+
         try:
             # As browsers do: full-width digits and dots become plain ones, and are judged below.
-            host = encode_idna(host, uts46=True, transitional=False).decode("ascii")
+            host = encode(host, uts46=True, transitional=False).decode("ascii")
         except ValueError:
             raise _refusal(text, "its host name is not a valid international name") from None
     host = host.lower().removesuffix(".")

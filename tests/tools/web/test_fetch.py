@@ -7,9 +7,9 @@ import zlib
 import pytest
 
 from dirge_py.tools.web.dns_guard import DnsGuard
-from dirge_py.tools.web.page import Decompressor, FetchResult, fetch, page_from, quote_untrusted
-from dirge_py.tools.web.service import WebLimits, WebService
-from dirge_py.tools.web.transport import GuardedTransport
+from dirge_py.tools.web.page import FetchResult, fetch, page_from
+from dirge_py.tools.web.service import WebLimits, WebService, quote_untrusted
+from dirge_py.tools.web.transport import Decompressor, GuardedTransport
 from dirge_py.tools.web.url import parse_url
 from dirge_py.types.errors import ToolFailed
 from tests.tools.web.site import Reply, Site, moved, serving
