@@ -8,15 +8,18 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
+from typing import TypeVar
 
 from dirge_py.lib.lean_dataclass import dataclass
 
 JOINED_ACROSS = 2
 """Changes with no more unchanged lines between them are one hunk: they seldom make sense apart."""
 
-_MOST_COMPARED = 2_000
-"""Lines of both sides that are compared one by one: it is quadratic. A larger stretch without
-lines to hold on to is a single hunk."""
+_MAX_PAIRS = 250_000
+"""Pairs of lines that are compared, which is quadratic: a larger stretch is cut at unique lines."""
+_MAX_CUTS = 6
+"""How often what was cut is cut again; a stretch that is too large then differs as a whole."""
+L = TypeVar("L", str, bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def diff_hunks(before: str, after: str) -> Change:
     """The hunks between two texts; none when they are the same."""
     old, new = lines_of(before), lines_of(after)
     hunks: list[Hunk] = []
-    for stretch in _differences(old, new):
+    for stretch in find_differences(old, new):
         if hunks and stretch.before_at - hunks[-1].before_end <= JOINED_ACROSS:
             hunks.append(Hunk((*hunks.pop().stretches, stretch)))
         else:
@@ -96,35 +99,71 @@ def lines_of(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Stretch]:
-    """The stretches that differ, in order. Large texts are first cut at lines they share."""
-    old_at = new_at = 0
-    for old_to, new_to in [*_anchors(old, new), (len(old), len(new))]:
-        yield from _compare(old[old_at:old_to], new[new_at:new_to], old_at, new_at)
-        old_at, new_at = old_to, new_to
-
-
-def _compare(
-    old: Sequence[str], new: Sequence[str], old_from: int, new_from: int
+def find_differences(
+    old: Sequence[L], new: Sequence[L], within: Stretch | None = None
 ) -> Iterator[Stretch]:
-    head = common_start(old, new)
-    tail = common_start(old[head:][::-1], new[head:][::-1])
-    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-    old_from, new_from = old_from + head, new_from + head
-    if len(old) + len(new) > _MOST_COMPARED:
-        yield Stretch(old_from, old_from + len(old), new_from, new_from + len(new))
-        return
-    for tag, old_at, old_to, new_at, new_to in SequenceMatcher(None, old, new).get_opcodes():
+    """The stretches of lines that differ, in order, found in bounded time.
+
+    `within` limits the search to one stretch; None means all lines of both.
+    """
+    budget = 4 * _MAX_PAIRS
+    waiting = [(within or Stretch(0, len(old), 0, len(new)), _MAX_CUTS)]
+    while waiting:
+        whole, cuts = waiting.pop()
+        part = _without_equal_ends(old, new, whole)
+        pairs = (part.before_end - part.before_at) * (part.after_end - part.after_at)
+        if part.before_at == part.before_end and part.after_at == part.after_end:
+            continue
+        if pairs <= 1:
+            yield part
+        elif pairs <= min(_MAX_PAIRS, budget):
+            budget -= pairs
+            yield from _compare(old, new, part)
+        elif cuts and (pieces := _split_at_unique_lines(old, new, part)) != [part]:
+            waiting += [(piece, cuts - 1) for piece in reversed(pieces)]
+        else:
+            yield part
+
+
+def _without_equal_ends(old: Sequence[L], new: Sequence[L], whole: Stretch) -> Stretch:
+    """The stretch without the lines at its ends that are the same on both sides."""
+    start, end = whole.before_at, whole.before_end
+    new_start, new_end = whole.after_at, whole.after_end
+    while start < end and new_start < new_end and old[start] == new[new_start]:
+        start, new_start = start + 1, new_start + 1
+    while start < end and new_start < new_end and old[end - 1] == new[new_end - 1]:
+        end, new_end = end - 1, new_end - 1
+    return Stretch(start, end, new_start, new_end)
+
+
+def _compare(old: Sequence[L], new: Sequence[L], part: Stretch) -> Iterator[Stretch]:
+    before, after = old[part.before_at : part.before_end], new[part.after_at : part.after_end]
+    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag != "equal":
             yield Stretch(
-                old_from + old_at, old_from + old_to, new_from + new_at, new_from + new_to
+                part.before_at + a, part.before_at + b, part.after_at + c, part.after_at + d
             )
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that stand once on either side, as many as keep their order; none in small texts."""
-    if len(old) + len(new) <= _MOST_COMPARED:
-        return []
+def _split_at_unique_lines(old: Sequence[L], new: Sequence[L], part: Stretch) -> list[Stretch]:
+    """The stretch in pieces, between lines that are unique and the same on both sides."""
+    pieces = []
+    start, new_start = part.before_at, part.after_at
+    before, after = old[part.before_at : part.before_end], new[part.after_at : part.after_end]
+    for at, new_at in _common_unique_lines(before, after):
+        end, new_end = part.before_at + at, part.after_at + new_at
+        if start < end or new_start < new_end:
+            pieces.append(Stretch(start, end, new_start, new_end))
+        start, new_start = end + 1, new_end + 1
+    pieces.append(Stretch(start, part.before_end, new_start, part.after_end))
+    return pieces
+
+
+def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, int]]:
+    """Positions of lines that occur once on either side, as many as keep their order.
+
+    Takes n log n time, however different the texts are.
+    """
     once, once_new = Counter(old), Counter(new)
     where = {line: at for at, line in enumerate(new) if once_new[line] == 1}
     pairs = [(at, where[line]) for at, line in enumerate(old) if once[line] == 1 and line in where]

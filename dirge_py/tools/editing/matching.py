@@ -15,22 +15,11 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Literal
 
+from dirge_py.lib.hunks import Stretch, find_differences
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.document import Replacement
 
 BLANKS = b" \t"
-_MAX_LINE_PAIRS = 250_000
-"""Pairs of lines. Comparing is quadratic; a larger stretch is replaced as one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedRun:
-    """Lines `old_start` to `old_end` become `new_start` to `new_end`; one may be none."""
-
-    old_start: int
-    old_end: int
-    new_start: int
-    new_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +28,7 @@ class LineBlock:
 
     old: Sequence[bytes]
     new: Sequence[bytes]
-    runs: Sequence[ChangedRun]
+    runs: Sequence[Stretch]
     takes_end: bool = False
 
     @classmethod
@@ -48,9 +37,11 @@ class LineBlock:
         ends = old.endswith(b"\n")
         if ends and (new.endswith(b"\n") or not new):
             old_lines, new_lines = old[:-1].split(b"\n"), new[:-1].split(b"\n")
-            return cls(old_lines, new_lines, changed_runs(old_lines, new_lines), not new)
-        old_lines, new_lines = old.removesuffix(b"\n").split(b"\n"), new.split(b"\n")
-        return cls(old_lines, new_lines, changed_runs(old_lines, new_lines), ends)
+            takes_end = not new
+        else:
+            old_lines, new_lines = old.removesuffix(b"\n").split(b"\n"), new.split(b"\n")
+            takes_end = ends
+        return cls(old_lines, new_lines, list(find_differences(old_lines, new_lines)), takes_end)
 
 
 class ViewLines:
@@ -83,24 +74,8 @@ class ViewLines:
             position = haystack.find(needle, position + 1)
 
 
-def changed_runs(old: Sequence[bytes], new: Sequence[bytes]) -> list[ChangedRun]:
-    """The fewest runs of lines that differ, as far as that can be told in bounded time."""
-    head, tail = _common_ends(old, new)
-    old_end, new_end = len(old) - tail, len(new) - tail
-    if head == old_end and head == new_end:
-        return []
-    if (old_end - head) * (new_end - head) > _MAX_LINE_PAIRS:
-        return [ChangedRun(head, old_end, head, new_end)]
-    matcher = difflib.SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
-    return [
-        ChangedRun(head + a, head + b, head + c, head + d)
-        for tag, a, b, c, d in matcher.get_opcodes()
-        if tag != "equal"
-    ]
-
-
 def replacements(
-    standing: Sequence[bytes], block: LineBlock, runs: Sequence[ChangedRun], *, is_open: bool
+    standing: Sequence[bytes], block: LineBlock, runs: Sequence[Stretch], *, is_open: bool
 ) -> tuple[Replacement, ...]:
     """The changes that `runs` make in the lines that stand there, counted from their start.
 
@@ -113,15 +88,15 @@ def replacements(
 
 
 def _replacement(
-    starts: Sequence[int], new: Sequence[bytes], run: ChangedRun, *, is_open: bool
+    starts: Sequence[int], new: Sequence[bytes], run: Stretch, *, is_open: bool
 ) -> Replacement:
     """A line goes with the line end behind it, where there is one, and comes with one."""
-    text = b"\n".join(new[run.new_start : run.new_end])
-    is_last = run.old_end == len(starts) - 1
-    start, end = starts[run.old_start], starts[run.old_end] - 1
-    if run.old_start < run.old_end and run.new_start < run.new_end:
+    text = b"\n".join(new[run.after_at : run.after_end])
+    is_last = run.before_end == len(starts) - 1
+    start, end = starts[run.before_at], starts[run.before_end] - 1
+    if run.before_at < run.before_end and run.after_at < run.after_end:
         return Replacement(start, end, text)
-    if run.old_start < run.old_end:
+    if run.before_at < run.before_end:
         if is_last and is_open:
             return Replacement(start - 1, end, b"")
         return Replacement(start, end + 1, b"")
@@ -146,18 +121,6 @@ def adapt_indentation(
     if len(set(known.values())) < len(known):
         return None
     return [_translate_indent(line, known) for line in new] if known else list(new)
-
-
-def _common_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
-    """How many lines are equal at the head and at the tail."""
-    limit = min(len(old), len(new))
-    head = 0
-    while head < limit and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while head + tail < limit and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head, tail
 
 
 def _indent(line: bytes) -> bytes:
@@ -326,7 +289,7 @@ class AnchoredRegion:
 
     line: int
     count: int
-    runs: Sequence[ChangedRun]
+    runs: Sequence[Stretch]
     pairs: Sequence[tuple[bytes, bytes]]
 
 
@@ -387,18 +350,18 @@ def _match_region(
     return AnchoredRegion(first, len(raw), found, pairs) if len(found) == len(runs) else None
 
 
-def _map_run(run: ChangedRun, where: Sequence[int | None], count: int) -> ChangedRun | None:
+def _map_run(run: Stretch, where: Sequence[int | None], count: int) -> Stretch | None:
     """The run among the lines that stand there; None if it would touch one nobody wrote down."""
-    if run.old_start == run.old_end:
-        before = where[run.old_start - 1] if run.old_start else -1
-        behind = where[run.old_start] if run.old_start < len(where) else count
+    if run.before_at == run.before_end:
+        before = where[run.before_at - 1] if run.before_at else -1
+        behind = where[run.before_at] if run.before_at < len(where) else count
         if before is None or behind != before + 1:
             return None
-        return ChangedRun(behind, behind, run.new_start, run.new_end)
-    first, last = where[run.old_start], where[run.old_end - 1]
-    if first is None or last is None or last - first != run.old_end - 1 - run.old_start:
+        return Stretch(behind, behind, run.after_at, run.after_end)
+    first, last = where[run.before_at], where[run.before_end - 1]
+    if first is None or last is None or last - first != run.before_end - 1 - run.before_at:
         return None
-    return ChangedRun(first, last + 1, run.new_start, run.new_end)
+    return Stretch(first, last + 1, run.after_at, run.after_end)
 
 
 def _line_similarity(one: bytes, other: bytes) -> float:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from dirge_py.files.resolve import absolute, resolve
 from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.hunks import Stretch
 from dirge_py.tools.editing.diff import FileDiff, diff_of_texts
 from dirge_py.tools.editing.document import (
     Replacement,
@@ -29,7 +30,6 @@ from dirge_py.tools.editing.file_changes import PlannedChange
 from dirge_py.tools.editing.matching import (
     EXACT,
     STRATEGIES,
-    ChangedRun,
     LineBlock,
     Strategy,
     TextMatch,
@@ -432,7 +432,7 @@ def _block_of(hunk: PatchHunk) -> LineBlock:
     """The hunk's old and new lines; what it calls context is no part of any run."""
     old: list[bytes] = []
     new: list[bytes] = []
-    runs: list[ChangedRun] = []
+    runs: list[Stretch] = []
     for each in hunk.lines:
         text = normalize_newlines(each.text)
         at, new_at = len(old), len(new)
@@ -440,10 +440,10 @@ def _block_of(hunk: PatchHunk) -> LineBlock:
         new += [text] if each.sign != "-" else []
         if each.sign == " ":
             continue
-        if runs and runs[-1].old_end == at and runs[-1].new_end == new_at:
-            at, new_at = runs[-1].old_start, runs[-1].new_start
+        if runs and runs[-1].before_end == at and runs[-1].after_end == new_at:
+            at, new_at = runs[-1].before_at, runs[-1].after_at
             runs.pop()
-        runs.append(ChangedRun(at, len(old), new_at, len(new)))
+        runs.append(Stretch(at, len(old), new_at, len(new)))
     return LineBlock(old, new, runs)
 
 
