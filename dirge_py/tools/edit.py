@@ -7,19 +7,19 @@ from pydantic import model_validator
 
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
-from dirge_py.tools.editing.edits import (
+from dirge_py.tools.file_edits.file_changes import (
+    AppliedChanges,
+    PlannedChange,
+    apply_changes,
+    preview_changes,
+)
+from dirge_py.tools.file_edits.text_edits import (
     EditPlan,
     TextEdit,
     TextNotFound,
     explain_repeated_miss,
     plan_edits,
     require_known,
-)
-from dirge_py.tools.editing.file_changes import (
-    AppliedChanges,
-    PlannedChange,
-    apply_changes,
-    preview_changes,
 )
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 

@@ -9,9 +9,9 @@ from pydantic import Field
 from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
-from dirge_py.tools.editing.diff import diff_of_texts
-from dirge_py.tools.editing.document import encode_text, require_utf8
-from dirge_py.tools.editing.file_changes import (
+from dirge_py.tools.file_edits.diff import diff_of_texts
+from dirge_py.tools.file_edits.document import encode_text, require_utf8
+from dirge_py.tools.file_edits.file_changes import (
     AppliedChanges,
     PlannedChange,
     apply_changes,

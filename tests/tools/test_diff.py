@@ -4,7 +4,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.tools.editing.diff import MAX_LINES_A_SIDE, diff_of_texts
+from dirge_py.tools.file_edits.diff import MAX_LINES_A_SIDE, diff_of_texts
 
 texts = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d\n"]), max_size=30).map("".join)
 tails = st.sampled_from(["", "end", "end\n"])

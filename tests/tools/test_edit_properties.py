@@ -1,8 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.tools.editing.document import Replacement, TextDocument
-from dirge_py.tools.editing.edits import TextEdit, plan_edits
+from dirge_py.tools.file_edits.document import Replacement, TextDocument
+from dirge_py.tools.file_edits.text_edits import TextEdit, plan_edits
 from dirge_py.types.errors import FileError
 from tests.security.sizes import size
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.tools.editing.patch import PatchHunk, PatchLine, PatchOperation, parse_patch
+from dirge_py.tools.file_edits.patch import PatchHunk, PatchLine, PatchOperation, parse_patch
 from tests.security.sizes import size
 
 PLAIN = """*** Begin Patch

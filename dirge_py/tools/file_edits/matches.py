@@ -17,7 +17,7 @@ from typing import Literal
 
 from dirge_py.lib.hunks import Stretch, find_differences
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.editing.document import Replacement
+from dirge_py.tools.file_edits.document import Replacement
 
 BLANKS = b" \t"
 

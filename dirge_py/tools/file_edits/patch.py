@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.editing.edits import TextEdit
+from dirge_py.tools.file_edits.text_edits import TextEdit
 
 PatchAction = Literal["create", "update", "delete", "rename"]
 LineSign = Literal["+", "-", " "]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.editing.diff import FileDiff, diff_of_replacements, diff_of_texts
-from dirge_py.tools.editing.document import TextDocument, normalize_newlines
-from dirge_py.tools.editing.matching import (
+from dirge_py.tools.file_edits.diff import FileDiff, diff_of_replacements, diff_of_texts
+from dirge_py.tools.file_edits.document import TextDocument, normalize_newlines
+from dirge_py.tools.file_edits.matches import (
     EXACT,
     STRATEGIES,
     Strategy,

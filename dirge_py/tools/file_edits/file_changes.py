@@ -11,7 +11,7 @@ from dirge_py.files.workspace import CallFiles, WriteTarget
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import REDACTED
 from dirge_py.tools.base import ToolContext
-from dirge_py.tools.editing.diff import FileDiff, diff_of_texts
+from dirge_py.tools.file_edits.diff import FileDiff, diff_of_texts
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import FileChange, LoopToolResult, Preview, text_result
 

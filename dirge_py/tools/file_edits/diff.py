@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.lib.hunks import Stretch, find_differences
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.editing.document import Replacement
+from dirge_py.tools.file_edits.document import Replacement
 
 CONTEXT = 3
 MAX_LINES_A_SIDE = 200

@@ -9,14 +9,25 @@ from dirge_py.files.resolve import absolute, resolve
 from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.hunks import Stretch
-from dirge_py.tools.editing.diff import FileDiff, diff_of_texts
-from dirge_py.tools.editing.document import (
+from dirge_py.tools.file_edits.diff import FileDiff, diff_of_texts
+from dirge_py.tools.file_edits.document import (
     Replacement,
     TextDocument,
     encode_text,
     normalize_newlines,
 )
-from dirge_py.tools.editing.edits import (
+from dirge_py.tools.file_edits.file_changes import PlannedChange
+from dirge_py.tools.file_edits.matches import (
+    EXACT,
+    STRATEGIES,
+    LineBlock,
+    Strategy,
+    TextMatch,
+    ViewLines,
+    find_block,
+)
+from dirge_py.tools.file_edits.patch import PatchHunk, PatchOperation
+from dirge_py.tools.file_edits.text_edits import (
     MAX_LINES_SHOWN,
     TextNotFound,
     explain_repeated_miss,
@@ -26,17 +37,6 @@ from dirge_py.tools.editing.edits import (
     plan_edits,
     require_known,
 )
-from dirge_py.tools.editing.file_changes import PlannedChange
-from dirge_py.tools.editing.matching import (
-    EXACT,
-    STRATEGIES,
-    LineBlock,
-    Strategy,
-    TextMatch,
-    ViewLines,
-    find_block,
-)
-from dirge_py.tools.editing.patch import PatchHunk, PatchOperation
 from dirge_py.types.errors import DirgeError, FileError, ToolFailed
 
 _SNIFFED = 8192
