@@ -121,10 +121,10 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
         return preview_changes(_plan_patch(args, files, ctx, is_call=False).files)
 
     async def run(self, args: ApplyPatchArgs, ctx: ToolContext) -> LoopToolResult:
-        plan, landed = await in_thread(ctx.signal, _apply, args, ctx)
-        paths = [each.path for each in landed.files]
-        return landed.result(
-            _report(plan, landed), path=paths[0] if paths else "", paths=tuple(paths)
+        plan, applied = await in_thread(ctx.signal, _apply, args, ctx)
+        paths = [each.path for each in applied.files]
+        return applied.result(
+            _report(plan, applied), path=paths[0] if paths else "", paths=tuple(paths)
         )
 
 
@@ -153,10 +153,10 @@ def _plan_patch(
     return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())
 
 
-def _report(plan: PatchPlan, landed: AppliedChanges) -> str:
+def _report(plan: PatchPlan, applied: AppliedChanges) -> str:
     """A line for each operation; what the person changed is said by its diff alone."""
-    if list(landed.files) != list(plan.files):
-        return f"{len(landed.files)} of {len(plan.files)} files were changed."
+    if list(applied.files) != list(plan.files):
+        return f"{len(applied.files)} of {len(plan.files)} files were changed."
     return "\n".join(f"{line[:1].upper()}{line[1:]}" for line in plan.lines)
 
 

@@ -90,8 +90,8 @@ class EditTool(Tool[EditToolArgs]):
 
     async def run(self, args: EditToolArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        plan, landed = await in_thread(ctx.signal, _apply, args, path, ctx)
-        return landed.result(_report(args, plan, landed), path=path)
+        plan, applied = await in_thread(ctx.signal, _apply, args, path, ctx)
+        return applied.result(_report(args, plan, applied), path=path)
 
 
 def _without_the_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -128,9 +128,9 @@ def _plan_change(args: EditToolArgs, path: str, files: CallFiles) -> tuple[Plann
     return planned, plan
 
 
-def _report(args: EditToolArgs, plan: EditPlan, landed: AppliedChanges) -> str:
-    if any(each.is_chosen for each in landed.files) or not landed.files:
-        return f"{'Changed' if landed.files else 'Did not change'} {args.path}."
+def _report(args: EditToolArgs, plan: EditPlan, applied: AppliedChanges) -> str:
+    if any(each.is_chosen for each in applied.files) or not applied.files:
+        return f"{'Changed' if applied.files else 'Did not change'} {args.path}."
     place = f"line {plan.first_line}" if plan.places == 1 else f"{plan.places} places"
     how = f" Matched with {', '.join(plan.strategies)}." if plan.strategies else ""
     counts = f"+{plan.diff.added} -{plan.diff.removed} lines"

@@ -12,6 +12,7 @@ from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import fair_shares
 from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.file_edits.document import count_lines
 from dirge_py.tools.search.paths import count_noun, printable_name, withheld_note
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -156,8 +157,7 @@ def _lines_of(path: str, size: int, files: CallFiles) -> str:
         return ""
     if b"\0" in content:
         return ""
-    lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
-    return f" ({count_noun(lines, 'line')})"
+    return f" ({count_noun(count_lines(content), 'line')})"
 
 
 TOOL = RepoOverviewTool()

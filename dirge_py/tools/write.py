@@ -10,7 +10,7 @@ from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.tools.file_edits.diff import diff_of_texts
-from dirge_py.tools.file_edits.document import encode_text, require_utf8
+from dirge_py.tools.file_edits.document import count_lines, encode_text, require_utf8
 from dirge_py.tools.file_edits.file_changes import (
     AppliedChanges,
     PlannedChange,
@@ -51,9 +51,9 @@ class WriteTool(Tool[WriteArgs]):
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        landed = await in_thread(ctx.signal, _apply, args, path, ctx)
+        applied = await in_thread(ctx.signal, _apply, args, path, ctx)
         # The model wrote all of it: only what it did not write is news.
-        return landed.result(_report(args, landed), with_diff=bool(landed.notes), path=path)
+        return applied.result(_report(args, applied), with_diff=bool(applied.notes), path=path)
 
 
 def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
@@ -62,12 +62,12 @@ def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
     if before is not None and args.mode == "overwrite":
         ctx.files.check_fresh(args.path, before)
     was_known = before is None or _is_known(before, ctx.files)
-    landed = apply_changes([planned], ctx)
+    applied = apply_changes([planned], ctx)
     if before is not None and not was_known:
         # What stands before the appended text was not seen by the model, and is still no file of
         # which it could replace something.
         ctx.files.ledger.forget(before.real)
-    return landed
+    return applied
 
 
 def _is_known(content: FileContent, files: CallFiles) -> bool:
@@ -91,27 +91,23 @@ def _plan_change(args: WriteArgs, path: str, files: CallFiles) -> PlannedChange:
     return PlannedChange(path=path, shown=args.path, before=before, after=content, diff=diff)
 
 
-def _report(args: WriteArgs, landed: AppliedChanges) -> str:
-    if not landed.files:
+def _report(args: WriteArgs, applied: AppliedChanges) -> str:
+    if not applied.files:
         return f"Did not write {args.path}."
-    file = landed.files[0]
+    file = applied.files[0]
     content, old = file.after or b"", file.old
     if old is None or args.mode == "overwrite":
         return f"{'Created' if old is None else 'Wrote'} {args.path}: {_size_of(content)}."
     if file.is_chosen:
         return f"Changed {args.path}: {_size_of(content)}."
-    joined = old and not old.endswith(b"\n")
-    where = (
-        " The file did not end with a newline, so the new text continues its last line."
-        if joined
-        else ""
-    )
-    return f"Appended to {args.path}: {_size_of(content[len(old) :])}.{where}"
+    text = f"Appended to {args.path}: {_size_of(content[len(old) :])}."
+    if old and not old.endswith(b"\n"):
+        text += " The file did not end with a newline, so the new text continues its last line."
+    return text
 
 
 def _size_of(content: bytes) -> str:
-    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
-    return f"{len(content)} bytes ({lines} lines)"
+    return f"{len(content)} bytes ({count_lines(content)} lines)"
 
 
 TOOL = WriteTool()

@@ -100,6 +100,11 @@ def encode_text(text: str) -> bytes:
         ) from None
 
 
+def count_lines(content: bytes) -> int:
+    """How many lines there are; a last one without a newline counts too."""
+    return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+
+
 def require_utf8(content: bytes, shown: str) -> None:
     if content.startswith(_UTF16_MARKS):
         raise FileError(f"{shown} is UTF-16, not UTF-8; nothing was changed.", hint=_CONVERT)

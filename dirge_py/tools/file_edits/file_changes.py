@@ -1,4 +1,4 @@
-"""What every changing tool does with its plan: show it, follow the person, check it, write it."""
+"""Changes of files that a tool has planned: preview, the person's choices, checks, writing."""
 
 import hashlib
 from collections import Counter
@@ -21,67 +21,68 @@ _PARTLY = "The user did not accept all of it; what follows is what was done."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChange:
-    """What a call makes of one file. `before` None: it is created; `after` None: it is removed.
-
-    `path` is absolute, `shown` as the model wrote it. `moved_from` is the path whose content this
-    was. `is_chosen`: the person wrote `after`, not the model.
-    """
+    """What a call makes of one file."""
 
     path: str
+    """Its absolute path."""
     shown: str
+    """Its path as the model wrote it."""
     before: FileContent | None
+    """The file as it is; None: the call creates it."""
     after: bytes | None
+    """The new content; None: the call removes the file."""
     diff: FileDiff
+    """The difference between the two."""
     moved_from: str | None = None
+    """The absolute path that the content comes from, if the file was renamed."""
     is_chosen: bool = False
+    """Whether the person wrote `after`, not the model."""
 
     @property
     def old(self) -> bytes | None:
+        """The content before the call; None where there is no file."""
         return None if self.before is None else self.before.content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedChanges:
-    """What was written. `notes` are sentences the model must read."""
+    """What was written."""
 
     files: Sequence[PlannedChange]
+    """The files, with what the person made of them."""
     notes: Sequence[str]
-
-    @property
-    def diff(self) -> str:
-        return "\n".join(each.diff.text for each in self.files if each.diff.text)
-
-    @property
-    def _diff_for_model(self) -> str:
-        """The diff without what was in a file that is gone: that is of no more use."""
-        shown = (each for each in self.files if each.after is not None)
-        return "\n".join(each.diff.text for each in shown if each.diff.text)
+    """Sentences that the model must read first."""
 
     def result(self, text: str, *, with_diff: bool = True, **details: Any) -> LoopToolResult:
-        """The result of the call: what the model must know first, `text`, and what was done."""
-        shown = self._diff_for_model if with_diff else ""
-        behind = f"\n\n{shown}" if shown else ""
+        """The result of the call: the notes, `text`, and what was done."""
+        # What was in a file that is gone is of no use to the model.
+        left = [each for each in self.files if each.after is not None]
+        shown = f"\n\n{_join_diffs(left)}" if with_diff else ""
         return text_result(
-            "\n".join([*self.notes, text]) + behind,
+            "\n".join([*self.notes, text]) + shown.rstrip("\n"),
             **details,
-            diff=self.diff,
+            diff=_join_diffs(self.files),
             added=sum(each.diff.added for each in self.files),
             removed=sum(each.diff.removed for each in self.files),
         )
+
+
+def _join_diffs(files: Sequence[PlannedChange]) -> str:
+    return "\n".join(each.diff.text for each in files if each.diff.text)
 
 
 def preview_changes(files: Sequence[PlannedChange]) -> Preview:
     """The diff of all files, for the person who is asked."""
     return Preview(
         kind="diff",
-        text="\n".join(each.diff.text for each in files if each.diff.text),
+        text=_join_diffs(files),
         path=files[0].path if files else "",
         changes=tuple(
             FileChange(
                 path=each.path,
                 before=_text(each.old),
                 after=_text(each.after),
-                before_sha256=_sha256(each.before),
+                before_sha256=(each.before and each.before.identity.sha256) or "",
                 moved_from=each.moved_from or "",
             )
             for each in files
@@ -127,7 +128,7 @@ def _apply_choices(
 ) -> tuple[list[PlannedChange], list[str]]:
     """The files as the person wants them, and a sentence if that is not what the model wanted."""
     wanted: list[PlannedChange] = []
-    said: set[str] = set()
+    notes: set[str] = set()
     for each in files:
         if _loses_its_move(each, files, access):
             continue
@@ -138,11 +139,11 @@ def _apply_choices(
             continue
         source = _source_of(each, files)
         is_part = after is None or _is_part(source.old, each.after, after)
-        said.add(_PARTLY if is_part else _CHANGED)
+        notes.add(_PARTLY if is_part else _CHANGED)
         if after is not None and after != each.old:
             diff = diff_of_texts(source.old, after, path=source.shown, new_path=each.shown)
             wanted.append(replace(each, after=after, diff=diff, is_chosen=True))
-    return wanted, [_CHANGED] if _CHANGED in said else sorted(said)
+    return wanted, [_CHANGED] if _CHANGED in notes else sorted(notes)
 
 
 def _loses_its_move(
@@ -183,18 +184,18 @@ def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
     if all(insisted):
         notes = [f"Written as you insist, though the syntax looks broken: {one}." for one in wrong]
         return notes + ([f"Written as you insist, with `{REDACTED}` in {names}."] if lost else [])
-    said: list[str] = []
+    problems: list[str] = []
     if lost:
-        said.append(
+        problems.append(
             f"This would put `{REDACTED}` into {names}, where the file has a secret that you were "
             "not shown. Nothing was written. Change only the lines around it."
         )
     if wrong:
-        said.append(
-            f"This would break the syntax of {'; '.join(wrong)}. Nothing was written. Mend it."
+        problems.append(
+            f"This would break the syntax of {'; '.join(wrong)}. Nothing was written. Repair it."
         )
     raise ToolFailed(
-        " ".join([*said, "Only if it is right this way, make the same call again."]),
+        " ".join([*problems, "Only if it is right this way, make the same call again."]),
         details={"syntax_error": next(iter(broken))} if broken else {},
     )
 
@@ -206,13 +207,13 @@ def _syntax_faults(
     check = ctx.services.syntax
     if check is None:
         return {}
-    said = {
+    faults = {
         each.path: check(
             each.path, _decode_text(_source_of(each, files).old), _decode_text(each.after)
         )
         for each in written
     }
-    return {path: words for path, words in said.items() if words}
+    return {path: words for path, words in faults.items() if words}
 
 
 def _lost_secrets(
@@ -230,10 +231,6 @@ def _lost_secrets(
         if new.count(REDACTED) > marks and redact(old).count(REDACTED) > marks:
             losing.append(each)
     return losing
-
-
-def _sha256(content: FileContent | None) -> str:
-    return "" if content is None else content.identity.sha256 or ""
 
 
 def _text(content: bytes | None) -> str | None:

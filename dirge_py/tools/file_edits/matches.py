@@ -252,6 +252,10 @@ def _match_at(lines: ViewLines, line: int, end: int, block: LineBlock) -> TextMa
     return TextMatch(line, replacements(standing, block, block.runs, is_open=is_open))
 
 
+def _without_blanks(line: bytes) -> bytes:
+    return line.strip(BLANKS)
+
+
 def _unchanged(line: bytes) -> bytes:
     return line
 
@@ -260,14 +264,10 @@ def _without_trailing_blanks(line: bytes) -> bytes:
     return line.rstrip(BLANKS)
 
 
-def _without_indentation(line: bytes) -> bytes:
-    return line.strip(BLANKS)
-
-
 _NORMALS = {
     EXACT: _unchanged,
     TRAILING: _without_trailing_blanks,
-    INDENTATION: _without_indentation,
+    INDENTATION: _without_blanks,
 }
 
 
@@ -371,7 +371,3 @@ def _line_similarity(one: bytes, other: bytes) -> float:
         None, one.decode(errors="replace"), other.decode(errors="replace"), autojunk=False
     )
     return matcher.ratio()
-
-
-def _without_blanks(line: bytes) -> bytes:
-    return line.strip(BLANKS)

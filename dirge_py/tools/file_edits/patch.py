@@ -7,7 +7,7 @@ one thing can be meant.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.file_edits.text_edits import TextEdit
@@ -26,19 +26,20 @@ class PatchLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchHunk:
-    """Lines that stand together, and what becomes of them.
-
-    `anchors` are lines above them, outermost first. `at_end`: they are the last of the file. `line`
-    is where they stood in the author's mind, from 1.
-    """
+    """Consecutive lines of a file, and their change."""
 
     lines: Sequence[PatchLine]
+    """The context lines, and the lines to remove and to add."""
     anchors: Sequence[str] = ()
+    """Lines above them, such as the header of a function, outermost first."""
     at_end: bool = False
+    """Whether they are the last lines of the file."""
     line: int | None = None
+    """The number of the first line that the author of the patch assumed, from 1."""
 
     @property
     def changes(self) -> bool:
+        """Whether a line is added or removed."""
         return any(each.sign != " " for each in self.lines)
 
 
@@ -101,14 +102,14 @@ def parse_patch(text: str) -> list[PatchOperation]:
 def _body(text: str) -> list[_Line]:
     """The lines from the first marker on, without what was wrapped around the patch."""
     lines = [_Line(n, line) for n, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1)]
-    marked = (n for n, line in enumerate(lines) if _is_begin(line.text.strip()))
-    start = next(marked, None)
-    if start is None:
-        start = next((n for n, line in enumerate(lines) if _HEADER.match(line.text.strip())), None)
-    if start is None:
+    texts = [line.text.strip() for line in lines]
+    begins = (n for n, text in enumerate(texts) if (m := _EDGE.fullmatch(text)) and m[1] == "Begin")
+    headers = (n for n, text in enumerate(texts) if _HEADER.match(text))
+    start = next(begins, None)
+    if start is None and (start := next(headers, None)) is None:
         raise ValueError(f"there is no `*** Begin Patch`. {FORM}")
     wrapping = {"", *(m[1] for line in lines[:start] if (m := _HEREDOC.search(line.text)))}
-    if any(_FENCE.fullmatch(line.text.strip()) for line in lines[:start]):
+    if any(_FENCE.fullmatch(text) for text in texts[:start]):
         wrapping.add("```")
     rest = _dedent(lines[start:])
     while rest and rest[-1].text.strip() in wrapping:
@@ -202,7 +203,7 @@ def _hunks(lines: Sequence[_Line]) -> list[PatchHunk]:
         if text.startswith("@@"):
             if not drafts or drafts[-1].lines or drafts[-1].at_end:
                 drafts.append(_Draft())
-            drafts[-1].take_anchor(text[2:])
+            drafts[-1].add_anchor(text[2:])
         elif text.rstrip() == _END_OF_FILE:
             if drafts:
                 drafts[-1].at_end = True
@@ -220,7 +221,7 @@ class _Draft:
         self.at_end = False
         self.line: int | None = None
 
-    def take_anchor(self, text: str) -> None:
+    def add_anchor(self, text: str) -> None:
         places = _PLACES.fullmatch(text.strip())
         if places:
             self.line = int(places[1])
@@ -234,7 +235,7 @@ class _Draft:
             lines.pop()
         return PatchHunk(
             anchors=tuple(self.anchors),
-            lines=tuple(PatchLine(each.sign, each.text) for each in lines),
+            lines=tuple(lines),
             at_end=self.at_end,
             line=self.line,
         )
@@ -243,18 +244,14 @@ class _Draft:
 def _hunk_line(line: _Line) -> PatchLine:
     if not line.text:
         return _BARE
-    signs: dict[str, LineSign] = {"+": "+", "-": "-", " ": " "}
-    sign = signs.get(line.text[0])
-    # Without a sign it can only be a line that is there: it must stand in the file anyway.
-    return PatchLine(" ", line.text) if sign is None else PatchLine(sign, line.text[1:])
+    for sign in get_args(LineSign):
+        if line.text.startswith(sign):
+            return PatchLine(sign, line.text[1:])
+    # Without a sign it can only be a context line: it must be in the file anyway.
+    return PatchLine(" ", line.text)
 
 
 _BARE = PatchLine(" ", "")
-
-
-def _is_begin(text: str) -> bool:
-    edge = _EDGE.fullmatch(text)
-    return edge is not None and edge[1] == "Begin"
 
 
 def _path(text: str, line: _Line) -> str:

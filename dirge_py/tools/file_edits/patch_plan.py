@@ -13,6 +13,7 @@ from dirge_py.tools.file_edits.diff import FileDiff, diff_of_texts
 from dirge_py.tools.file_edits.document import (
     Replacement,
     TextDocument,
+    count_lines,
     encode_text,
     normalize_newlines,
 )
@@ -28,14 +29,12 @@ from dirge_py.tools.file_edits.matches import (
 )
 from dirge_py.tools.file_edits.patch import PatchHunk, PatchOperation
 from dirge_py.tools.file_edits.text_edits import (
-    MAX_LINES_SHOWN,
     TextNotFound,
     explain_repeated_miss,
-    find_nearest_line,
     line_numbers,
-    number_lines,
     plan_edits,
     require_known,
+    text_not_found,
 )
 from dirge_py.types.errors import DirgeError, FileError, ToolFailed
 
@@ -44,20 +43,26 @@ _SNIFFED = 8192
 
 @dataclass(slots=True, kw_only=True)
 class _PlannedFile:
-    """A file as the operations before have left it. `content` None: it is not there.
-
-    `base` is the version on disk its content comes from, which the model must know to change it.
-    """
+    """A file as the operations so far leave it."""
 
     path: str
+    """Its absolute path."""
     shown: str
+    """Its path as the patch names it."""
     real: str
+    """Its physical path."""
     before: FileContent | None
+    """The file on disk; None where there is none."""
     content: bytes | None
+    """What the operations make of it; None where it does not exist."""
     base: FileContent | None
+    """The version on disk that `content` comes from, which the model must have read."""
     moved_from: "_PlannedFile | None" = None
+    """The file that was renamed to this one."""
     is_moved: bool = False
+    """Whether it was renamed to another one."""
     failed_at: int = 0
+    """The number of the operation that failed on it; 0 if none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +75,14 @@ class PatchPlan:
 
 @dataclass(slots=True)
 class PatchPlanner:
-    """`is_call`: it will be done. Then it counts what found no place, and stale lines are shown."""
+    """Plans the operations of one patch, each on the outcome of the ones before."""
 
     access: CallFiles
+    """The files of the call, or of its preview."""
     cwd: str
+    """The folder that relative paths start from."""
     is_call: bool
+    """Whether the patch will be applied: then failed searches count and stale lines are shown."""
     _files: dict[str, _PlannedFile] = field(default_factory=dict)
 
     def plan(self, operations: Sequence[PatchOperation]) -> PatchPlan:
@@ -87,24 +95,24 @@ class PatchPlanner:
         failures = 0
         for number, operation in enumerate(operations, 1):
             try:
-                lines.append(self._planned(operation))
+                lines.append(self._plan_operation(operation))
             except DirgeError as error:
                 failures += 1
                 lines.append(f"{operation}: FAILED: {error.message} {error.hint}".strip())
-                self._spoil(operation, number)
+                self._mark_failed(operation, number)
         if failures:
             raise _refusal(operations, lines, failures)
         files = [each for file in self._files.values() for each in _final_changes(file)]
         return PatchPlan(files=files, lines=lines)
 
-    def _planned(self, operation: PatchOperation) -> str:
+    def _plan_operation(self, operation: PatchOperation) -> str:
         file = self._file(operation.path)
         match operation.action:
             case "create":
                 if file.content is not None:
                     raise FileError(f"{file.shown} exists already.", hint="Update it instead.")
                 file.content = encode_text(operation.content or "")
-                return f"created {file.shown} ({_lines(file.content)} lines)"
+                return f"created {file.shown} ({count_lines(file.content)} lines)"
             case "update":
                 return self._update(file, operation)
             case "delete":
@@ -115,7 +123,7 @@ class PatchPlanner:
                 return self._move(file, operation.new_path or "")
 
     def _update(self, file: _PlannedFile, operation: PatchOperation) -> str:
-        self._require_there(file)
+        _require_existing(file)
         old = file.content or b""
         if file.base is not None and not self.is_call:
             # Words about what fails go to the model before anybody is asked.
@@ -141,10 +149,10 @@ class PatchPlanner:
             raise FileError(f"This changes nothing in {file.shown}.")
         diff = diff_of_texts(old, file.content, path=file.shown)
         matched = f"; matched with {', '.join(how)}" if how else ""
-        said = f"updated {file.shown} (+{diff.added} -{diff.removed} lines{matched})"
+        summary = f"updated {file.shown} (+{diff.added} -{diff.removed} lines{matched})"
         if operation.new_path is None:
-            return said
-        return f"{said}, {self._move(file, operation.new_path)}"
+            return summary
+        return f"{summary}, {self._move(file, operation.new_path)}"
 
     def _move(self, file: _PlannedFile, new_path: str) -> str:
         self._require_movable(file, file.shown)
@@ -157,17 +165,10 @@ class PatchPlanner:
         file.is_moved = True
         return f"renamed {file.shown} to {target.shown}"
 
-    def _require_there(self, file: _PlannedFile) -> None:
-        if file.content is None:
-            raise FileError(f"{file.shown} does not exist.")
-
     def _require_movable(self, file: _PlannedFile, shown: str) -> None:
-        self._require_there(file)
+        _require_existing(file)
         path = absolute(shown, self.cwd)
-        if (
-            resolve(os.path.dirname(path)).real.rstrip("/") + "/" + os.path.basename(path)
-            != file.real
-        ):
+        if os.path.join(resolve(os.path.dirname(path)).real, os.path.basename(path)) != file.real:
             raise FileError(
                 f"{shown} is a link to {file.real}.", hint="Name that file, or use a command."
             )
@@ -203,7 +204,7 @@ class PatchPlanner:
             raise ToolFailed(f"not tried, because operation {file.failed_at} failed.")
         return file
 
-    def _spoil(self, operation: PatchOperation, number: int) -> None:
+    def _mark_failed(self, operation: PatchOperation, number: int) -> None:
         for path in (operation.path, operation.new_path):
             for file in self._files.values():
                 if path is not None and file.path == absolute(path, self.cwd):
@@ -264,8 +265,9 @@ def _refusal(
     return ToolFailed("\n".join([f"Nothing was changed: {few} cannot be done.", *listed]))
 
 
-def _lines(content: bytes) -> int:
-    return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+def _require_existing(file: _PlannedFile) -> None:
+    if file.content is None:
+        raise FileError(f"{file.shown} does not exist.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +285,10 @@ def apply_hunks(
 ) -> tuple[bytes, list[Strategy]]:
     """The new content, and the forgiving strategies that were needed.
 
-    Every hunk is looked for in the file as it is, behind the one before it.
+    Every hunk is searched in the file as it is, after the one before it.
 
     Raises:
-        Missed: a hunk has not the one place it needs.
+        TextNotFound: a hunk has not the one place it needs.
         FileError: the file is no text.
     """
     document = TextDocument.parse(content, path)
@@ -323,7 +325,8 @@ class _HunkPlacer:
             return self._insertion(after)
         strategy, found = find_block(self._lines, self._block, STRATEGIES)
         if not found:
-            raise self._not_found()
+            old = b"\n".join(self._block.old)
+            raise text_not_found(f"{self._name} was not found", self._view, old)
         chosen = self._choose(found, after)
         start = self._lines.start(chosen.line)
         changes = [each.moved(start) for each in chosen.changes]
@@ -332,7 +335,7 @@ class _HunkPlacer:
     def _choose(self, found: Sequence[TextMatch], after: int) -> TextMatch:
         if len(found) == 1:
             return found[0]
-        for few in self._narrowed(found, after):
+        for few in self._candidates(found, after):
             if len(few) == 1:
                 return few[0]
         starts = [self._lines.start(each.line) for each in found]
@@ -344,8 +347,8 @@ class _HunkPlacer:
             line=found[0].line,
         )
 
-    def _narrowed(self, found: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
-        """What is left of the places by each thing that the hunk says of its own."""
+    def _candidates(self, found: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
+        """What is left of the places by each thing that the hunk says about its place."""
         count = len(self._block.old)
         ahead = [each for each in found if each.line >= after]
         if self._hunk.at_end:
@@ -364,7 +367,7 @@ class _HunkPlacer:
         """The lines behind each chain of anchors, from `after` on; none if one is not there."""
         behind: list[int] = []
         for number, anchor in enumerate(self._hunk.anchors):
-            places = self._like(
+            places = self._lines_like(
                 _normalize_line(normalize_newlines(anchor)), min(behind, default=after)
             )
             if number == 0:
@@ -376,7 +379,7 @@ class _HunkPlacer:
                 return []
         return behind
 
-    def _like(self, anchor: bytes, start: int) -> list[int]:
+    def _lines_like(self, anchor: bytes, start: int) -> list[int]:
         """The lines that are the anchor, else begin with it, else hold it."""
         lines = [_normalize_line(line) for line in self._lines.lines[start:]]
         tests: Sequence[Callable[[bytes], bool]] = (
@@ -412,20 +415,6 @@ class _HunkPlacer:
         end = len(self._view)
         text = b"\n" + text if lines[-1] else text + b"\n"
         return _PlacedHunk(line, line, [Replacement(end, end, text)], EXACT)
-
-    def _not_found(self) -> TextNotFound:
-        old = b"\n".join(self._block.old)
-        line = find_nearest_line(self._view, old)
-        hint = "Nothing in the file resembles it."
-        if line is not None:
-            end = line + min(len(self._block.old), MAX_LINES_SHOWN)
-            hint = f"The nearest lines are:\n{number_lines(self._view, line, end)}"
-        return TextNotFound(
-            f"{self._name} was not found (tried: {', '.join(STRATEGIES)}); nothing was changed.",
-            hint=hint,
-            view=self._view,
-            line=line,
-        )
 
 
 def _block_of(hunk: PatchHunk) -> LineBlock:

@@ -33,39 +33,45 @@ class TextNotFound(FileError):
         self.line = line
 
 
-MAX_LINES_NAMED = 20
-MAX_LINES_SHOWN = 12
+_MAX_LINES_NAMED = 20
+_MAX_LINES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEdit:
-    """`old` becomes `new`. `name` is how errors call it: empty where it is the only one."""
+    """A text of a file to be replaced."""
 
     old: str
+    """The text as it is in the file."""
     new: str
+    """The text that takes its place."""
     replace_all: bool = False
+    """Replace it wherever it occurs; otherwise it must occur once."""
     name: str = ""
+    """How errors call this edit, such as `edits[0]`; "" for the only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPlan:
-    """The new bytes of the file, how the places were found, and the difference.
-
-    `first_line` is that of the first edit. `strategies` are the forgiving ones that were needed.
-    """
+    """What edits make of a file."""
 
     content: bytes
+    """The new bytes of the file."""
     strategies: Sequence[Strategy]
+    """The forgiving strategies that were needed to find the texts."""
     places: int
+    """How many places are changed."""
     first_line: int
+    """The number of the first line of the first edit."""
     diff: FileDiff
+    """The difference to the file as it was."""
 
 
 def plan_edits(content: bytes, edits: Sequence[TextEdit], *, path: str) -> EditPlan:
-    """What `edits` make of `content`, each of what the one before has made.
+    """What `edits` make of `content`, each applied to the outcome of the one before.
 
     Raises:
-        Missed: a text is not found, or found more than once.
+        TextNotFound: a text is not found, or found more than once.
         FileError: one changes nothing, or the file is no text.
     """
     plans: list[EditPlan] = []
@@ -98,7 +104,7 @@ def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
         raise FileError(f"{prefix}old_text and new_text are the same; nothing was changed.")
     matches = find_text(document.view, old, new)
     if matches is None:
-        raise _not_found(document.view, old, path, prefix)
+        raise text_not_found(f"{prefix}old_text was not found in {path}", document.view, old)
     _require_one(document.view, matches, old, path=path, edit=edit)
     changed = document.replaced(matches.replacements())
     first = next(matches.replacements()).start
@@ -145,7 +151,7 @@ def line_numbers(view: bytes, starts: Sequence[int]) -> str:
     """The numbers of the lines at these positions of `view`, the first of them."""
     lines: list[int] = []
     line, position = 1, 0
-    for start in starts[:MAX_LINES_NAMED]:
+    for start in starts[:_MAX_LINES_NAMED]:
         line += view.count(b"\n", position, start)
         position = start
         lines.append(line)
@@ -153,22 +159,22 @@ def line_numbers(view: bytes, starts: Sequence[int]) -> str:
     return ", ".join(map(str, lines)) + (f" … and {more} more" if more else "")
 
 
-def _not_found(view: bytes, old: bytes, path: str, prefix: str) -> TextNotFound:
-    line = find_nearest_line(view, old)
+def text_not_found(problem: str, view: bytes, old: bytes) -> TextNotFound:
+    """The error for a text that no strategy found, with the lines that resemble it most."""
+    line = _find_nearest_line(view, old)
     hint = "Nothing in the file resembles it."
     if line is not None:
-        count = min(old.strip(b"\n").count(b"\n") + 1, MAX_LINES_SHOWN)
-        hint = f"The nearest lines are:\n{number_lines(view, line, line + count)}"
+        count = min(old.strip(b"\n").count(b"\n") + 1, _MAX_LINES_SHOWN)
+        hint = f"The nearest lines are:\n{_number_lines(view, line, line + count)}"
     return TextNotFound(
-        f"{prefix}old_text was not found in {path} (tried: {', '.join(STRATEGIES)}); "
-        "nothing was changed.",
+        f"{problem} (tried: {', '.join(STRATEGIES)}); nothing was changed.",
         hint=hint,
         view=view,
         line=line,
     )
 
 
-MAX_LINES_REVEALED = 60
+_MAX_LINES_REVEALED = 60
 _CONTEXT = 3
 Spans = Sequence[tuple[int, int]]
 """Stretches of lines, from 0, each without its end."""
@@ -177,10 +183,10 @@ Spans = Sequence[tuple[int, int]]
 def require_known(
     files: CallFiles, shown: str, content: FileContent, places: Callable[[], Spans]
 ) -> None:
-    """Return if the model knows this version of the file.
+    """Return if the model has read this version of the file.
 
-    If it knows another, and `places` says which lines it would change in this one, the refusal
-    shows these, and they count as read.
+    If it has read another one, and `places` returns the lines that it would change in this one, the
+    refusal shows these lines, and the file counts as read.
 
     Raises:
         FileError: it was not read, or has changed since.
@@ -202,11 +208,11 @@ def require_known(
 
 
 def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileError:
-    """What to answer the `times`-th change in a row that found no place in the file."""
+    """The answer to the `times`-th change in a row whose text was not found in the file."""
     if times < 2:
         return miss
-    start = 0 if miss.line is None else max(0, miss.line - MAX_LINES_REVEALED // 3)
-    lines = number_lines(miss.view, start, start + MAX_LINES_REVEALED)
+    start = 0 if miss.line is None else max(0, miss.line - _MAX_LINES_REVEALED // 3)
+    lines = _number_lines(miss.view, start, start + _MAX_LINES_REVEALED)
     now = f"{shown} now reads, from line {start + 1}:\n{lines}\n"
     if times == 2:
         advice = "Copy what is to be replaced from these lines, or `read` the part you mean."
@@ -221,13 +227,12 @@ def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileErr
 def _lines_around(view: bytes, spans: Spans) -> str:
     """The lines of these stretches with some around them, as `read` shows them."""
     pieces: list[str] = []
-    shown = left = 0
-    left = MAX_LINES_REVEALED
+    shown, left = 0, _MAX_LINES_REVEALED
     for start, end in spans:
         start, end = max(shown, start - _CONTEXT), min(end + _CONTEXT, start + left)
         if left <= 0 or end <= start:
             continue
-        pieces.append(number_lines(view, start, end))
+        pieces.append(_number_lines(view, start, end))
         shown, left = end, left - (end - start)
     return "\n…\n".join(pieces)
 
@@ -237,7 +242,7 @@ _MIN_LINE_SIMILARITY = 0.6
 _MAX_LINE_CHARS = 200
 
 
-def find_nearest_line(view: bytes, old: bytes) -> int | None:
+def _find_nearest_line(view: bytes, old: bytes) -> int | None:
     """The first line (from 0) of what most resembles `old`; None if nothing does."""
     lines = view.split(b"\n")
     wanted = [line.strip() for line in old.strip(b"\n").split(b"\n")]
@@ -245,7 +250,7 @@ def find_nearest_line(view: bytes, old: bytes) -> int | None:
     return _by_similarity(lines, wanted) if start is None else start
 
 
-def number_lines(view: bytes, start: int, end: int) -> str:
+def _number_lines(view: bytes, start: int, end: int) -> str:
     """The lines of `view` from `start` (from 0) to before `end`, as `read` shows them."""
     lines = view.split(b"\n")
     if lines[-1] == b"":
