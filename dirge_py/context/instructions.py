@@ -15,8 +15,8 @@ from dirge_py.context.project_files import (
     folders_down_to,
     format_project_files,
 )
-from dirge_py.files.list_files import is_work_of_others
 from dirge_py.files.resolve import is_beneath
+from dirge_py.files.walk import is_work_of_others
 from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message, ToolResultMessage, user_text

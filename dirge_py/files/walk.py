@@ -1,19 +1,89 @@
-"""The files below a folder, as a search sees them: no links followed, ignored ones left out."""
+"""The files below a folder: as a search sees them, and those that belong to a project.
+
+Both follow no links and leave out what `.gitignore` files leave out.
+"""
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from dirge_py.files.ignore_rules import (
-    IGNORE_FILE_LIMIT,
-    IgnoreRules,
-    ignored_by,
-    parse_ignore_file,
-)
 from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
+from dirge_py.files.safe_read import read_regular
 from dirge_py.types.errors import FileError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORE_FILE_LIMIT = 1 << 20
+"""Bytes of an ignore file that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules of one ignore file."""
+
+    base: str
+    """The folder that their patterns are relative to, a physical path."""
+    spec: "GitIgnoreSpec"
+    """The patterns, as pathspec parsed them."""
+
+
+def parse_ignore_file(base: str, content: bytes) -> IgnoreRules:
+    """The rules of the ignore file of the folder `base`; invalid lines are left out."""
+    lines = content.decode(errors="replace").split("\n")
+    try:
+        return IgnoreRules(base, _spec_of(line.rstrip("\r") for line in lines))
+    except ValueError:
+        return IgnoreRules(base, _spec_of(filter(_is_valid, lines)))
+
+
+def ignored_by(rules: Sequence[IgnoreRules], real: str, *, is_folder: bool) -> bool:
+    """Whether the last rule that matches this physical path leaves it out."""
+    for each in reversed(rules):
+        path = real[len(each.base.rstrip("/")) + 1 :] + ("/" if is_folder else "")
+        is_ignored = each.spec.check_file(path).include
+        if is_ignored is not None:
+            return is_ignored
+    return False
+
+
+def _rules_within(
+    real: str,
+    names: Set[str],
+    inherited: Sequence[IgnoreRules],
+    read: Callable[[str], bytes],
+) -> Sequence[IgnoreRules]:
+    """The rules that hold in a folder with these names; a repository inside another starts afresh.
+
+    `read` returns the beginning of a file in it; it raises OSError or FileError if it can't.
+    """
+    rules = [] if ".git" in names else list(inherited)
+    for name in (".git/info/exclude", ".gitignore"):
+        if name.partition("/")[0] in names:
+            with suppress(OSError, FileError):
+                rules.append(parse_ignore_file(real, read(name)))
+    return rules
+
+
+def _is_valid(line: str) -> bool:
+    try:
+        _spec_of([line])
+    except ValueError:
+        return False
+    return True
+
+
+def _spec_of(lines: Iterable[str]) -> "GitIgnoreSpec":
+    # pathspec takes 35 ms to import, and most folders have no ignore file.
+    spec: type[GitIgnoreSpec] = import_module("pathspec").GitIgnoreSpec
+    return spec.from_lines(lines)
+
 
 ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
 
@@ -119,12 +189,15 @@ def _look_into(
     roots: WorkspaceRoots, search: FileSearch, folder: _Folder, descriptor: int
 ) -> tuple[list[FoundFile], list[_Folder]]:
     real = _join(search.root, folder.path)
-    found, inner = [], []
+    found: list[FoundFile] = []
+    inner: list[_Folder] = []
     with os.scandir(descriptor) as scanned:
         entries = sorted(scanned, key=lambda entry: entry.name)
-        rules = _rules_within(real, {entry.name for entry in entries}, descriptor, folder.rules)
+        names = {entry.name for entry in entries}
+        rules = _rules_within(real, names, folder.rules, partial(_read_below, descriptor))
         for entry in entries:
-            if _is_skipped(entry.name, search):
+            is_hidden = entry.name.startswith(".") and not search.include_hidden
+            if is_hidden or entry.name in ALWAYS_SKIPPED:
                 continue
             path = _join(folder.path, entry.name)
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -137,32 +210,10 @@ def _look_into(
             elif roots.withheld(_join(real, entry.name)):
                 search.withheld += 1
             else:
-                found += _with_status(path, entry)
+                with suppress(OSError):  # It may be gone since the folder was listed.
+                    status = entry.stat(follow_symlinks=False)
+                    found.append(FoundFile(path, status.st_size, status.st_mtime_ns))
     return found, inner
-
-
-def _with_status(path: str, entry: os.DirEntry[str]) -> list[FoundFile]:
-    try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError:  # gone since the folder was listed
-        return []
-    return [FoundFile(path, status.st_size, status.st_mtime_ns)]
-
-
-def _is_skipped(name: str, search: FileSearch) -> bool:
-    return name in ALWAYS_SKIPPED or (name.startswith(".") and not search.include_hidden)
-
-
-def _rules_within(
-    real: str, names: Set[str], descriptor: int, inherited: Sequence[IgnoreRules]
-) -> Sequence[IgnoreRules]:
-    """The rules that hold in a folder; a repository inside another starts afresh."""
-    rules = [] if ".git" in names else list(inherited)
-    if ".git" in names:
-        rules += _rules_from(descriptor, ".git/info/exclude", real)
-    if ".gitignore" in names:
-        rules += _rules_from(descriptor, ".gitignore", real)
-    return rules
 
 
 def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
@@ -183,20 +234,17 @@ def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
         except OSError:
             continue
         try:
-            rules = _rules_within(folder, set(os.listdir(descriptor)), descriptor, rules)
+            names = set(os.listdir(descriptor))
+            rules = _rules_within(folder, names, rules, partial(_read_below, descriptor))
         finally:
             os.close(descriptor)
     return [] if ignored_by(rules, root, is_folder=True) else rules
 
 
-def _rules_from(folder: int, relative: str, base: str) -> list[IgnoreRules]:
-    try:
-        descriptor, _ = open_regular(folder, relative, relative)
-    except FileError:
-        return []
+def _read_below(folder: int, name: str) -> bytes:
+    descriptor, _ = open_regular(folder, name, name)
     with os.fdopen(descriptor, "rb") as stream:
-        content = stream.read(IGNORE_FILE_LIMIT)
-    return [parse_ignore_file(base, content)]
+        return stream.read(IGNORE_FILE_LIMIT)
 
 
 def _join(folder: str, name: str) -> str:
@@ -210,3 +258,143 @@ def _entry(folder: int, name: str) -> DirectoryEntry:
     except OSError:
         return DirectoryEntry(name=name, kind="missing", size=0)
     return DirectoryEntry(name=name, kind=kind_of(status.st_mode), size=status.st_size, link=link)
+
+
+_DEPENDENCIES = frozenset(
+    (
+        "node_modules", "bower_components", "jspm_packages", ".venv", "venv", "vendor", ".bundle",
+        "Pods", "Carthage", "deps", "_opam", "__pypackages__", ".pixi", ".yarn",
+    )
+)  # fmt: skip
+_NEVER_OURS = frozenset(("node_modules", "bower_components", "jspm_packages", "__pypackages__"))
+_OTHERS = _NEVER_OURS | {
+    ".venv", "venv", "vendor", "site-packages", "dist-packages", "Pods", "Carthage", ".tox", ".nox",
+    ".bundle", ".yarn", ".pixi",
+}  # fmt: skip
+"""Folders of these names hold other people's code, ignored or not."""
+
+
+_ARTIFACT_FOLDERS = frozenset(
+    (
+        "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox",
+        ".nyc_output", ".gradle", ".cache", "htmlcov",
+    )
+)  # fmt: skip
+_ARTIFACT_ENDINGS = (".pyc", ".pyo", ".o", ".obj", ".class", ".gcda", ".gcno")
+_ARTIFACT_NAMES = (".coverage", "coverage.xml")
+
+
+@dataclass(slots=True)
+class FileListing:
+    """The contents of a project's folder; all paths are relative to it."""
+
+    paths: list[str] = field(default_factory=list)
+    """Files and links that are not ignored."""
+    dependencies: list[str] = field(default_factory=list)
+    """Folders of installed dependencies; nothing in them is listed."""
+    closed: list[str] = field(default_factory=list)
+    """Folders that could not be read."""
+
+
+def is_dependency_folder(path: str) -> bool:
+    """Whether an ignored folder of this name holds what was installed and is not made here."""
+    return os.path.basename(path.rstrip("/")) in _DEPENDENCIES or _is_environment(path)
+
+
+def is_work_of_others(folder: str, *, base: str, top: str) -> bool:
+    """Whether `folder` is in dependencies, in what git ignores, or in another repository.
+
+    Only folders below `base` count: whoever works in such a folder means it. All are physical
+    paths, `base` at or below `top`, the top of the work tree, and `folder` below `base`.
+    """
+    here = top.rstrip("/")
+    rules = _rules_within(here, _git_names(here), (), partial(_read_at, here))
+    for step in os.path.relpath(folder, top).split("/"):
+        here = f"{here}/{step}"
+        is_below = here.startswith(f"{base.rstrip('/')}/")
+        if is_below and (step in _OTHERS or _is_environment(here)):
+            return True
+        names = _git_names(here)
+        is_ignored = ignored_by(rules, here, is_folder=True)
+        if is_below and (is_ignored or ".git" in names):
+            return True
+        inherited = () if is_ignored else rules
+        rules = _rules_within(here, names, inherited, partial(_read_at, here))
+    return False
+
+
+def _git_names(folder: str) -> Set[str]:
+    """The entries of a folder that say something to git."""
+    names = (".git", ".gitignore")
+    return {name for name in names if os.path.lexists(os.path.join(folder, name))}
+
+
+def list_unignored(
+    root: str,
+    *,
+    below: str = "",
+    most: int,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> FileListing:
+    """List what is below `root`/`below`, paths relative to `root`, without following links. Blocks.
+
+    Stands in for `git ls-files` where git can't be asked. Links and hidden files count, too;
+    folders of installed dependencies are listed apart, and not looked into. Ends at `most` paths,
+    or once it is stopped.
+    """
+    listing = FileListing()
+    waiting: list[tuple[str, Sequence[IgnoreRules]]] = [(below.rstrip("/"), ())]
+    while waiting and len(listing.paths) < most and not is_stopped():
+        folder, rules = waiting.pop()
+        waiting += reversed(_list_folder(root, folder, rules, listing))
+    return listing
+
+
+def _list_folder(
+    root: str, folder: str, inherited: Sequence[IgnoreRules], listing: FileListing
+) -> list[tuple[str, Sequence[IgnoreRules]]]:
+    real = os.path.join(root, folder).rstrip("/")
+    inner: list[tuple[str, Sequence[IgnoreRules]]] = []
+    try:
+        with os.scandir(real) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
+    except OSError:
+        listing.closed.append(folder)
+        return []
+    names = {entry.name for entry in entries}
+    rules = _rules_within(real, names, inherited, partial(_read_at, real))
+    for entry in entries:
+        if entry.name == ".git":
+            continue
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        is_ignored = ignored_by(rules, f"{real}/{entry.name}", is_folder=is_folder)
+        never_ours = _NEVER_OURS if not is_ignored else _DEPENDENCIES
+        if is_folder and (entry.name in never_ours or _is_environment(entry.path)):
+            listing.dependencies.append(path)
+        elif is_folder and not is_ignored:
+            inner.append((path, rules))
+        elif not is_ignored:
+            listing.paths.append(path)
+    return inner
+
+
+def _is_environment(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
+
+
+def _read_at(real: str, name: str) -> bytes:
+    return read_regular(Path(real, name), IGNORE_FILE_LIMIT, follow=False)
+
+
+def is_build_artifact(path: str) -> bool:
+    """Whether a file with this relative path has the name of one that builds and tests make.
+
+    A run of the tests rewrites it, which says nothing about the files that people and models write.
+    """
+    folders, _, name = path.rpartition("/")
+    return (
+        name.endswith(_ARTIFACT_ENDINGS)
+        or name.startswith(_ARTIFACT_NAMES)
+        or not _ARTIFACT_FOLDERS.isdisjoint(folders.split("/"))
+    )

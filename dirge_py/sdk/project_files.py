@@ -6,14 +6,11 @@ import re
 import threading
 from collections.abc import Callable, Sequence, Set
 from dataclasses import field
-from pathlib import Path
-from typing import TypeVar
-
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.git import GitFolders, make_index_folder
-from dirge_py.files.list_files import is_build_artifact, is_dependency_folder, list_unignored
 from dirge_py.files.resolve import is_beneath
+from dirge_py.files.walk import is_build_artifact, is_dependency_folder, list_unignored
 from dirge_py.files.working_copy import CopyFolder, place_for_copies
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git.files import UnreadableRepository
@@ -24,6 +21,9 @@ from dirge_py.session.ids import project_root
 from dirge_py.session.snapshots.git import Git, GitFailed, find_git, private_git
 from dirge_py.session.snapshots.ignore_rules import ignore_options, personal_excludes, project_git
 from dirge_py.types.errors import FileError
+from pathlib import Path
+from typing import TypeVar
+
 
 MOST_FILES = 100_000
 _LIST_S = 60.0

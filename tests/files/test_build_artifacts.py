@@ -2,7 +2,7 @@
 
 import pytest
 
-from dirge_py.files.list_files import is_build_artifact
+from dirge_py.files.walk import is_build_artifact
 
 
 @pytest.mark.parametrize(
