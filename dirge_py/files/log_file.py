@@ -1,7 +1,7 @@
 """The log: what happened when, with ids, one JSON object per line. Off unless asked for.
 
-It keeps ids, names, sizes and durations of events, not conversations, and takes what the program
-notes about itself with `logging`, which never reaches the screen.
+It records ids, names, sizes and durations of events, not conversations, and what the program itself
+logs with `logging`, which never reaches the screen.
 """
 
 import json
@@ -46,7 +46,7 @@ Record: TypeAlias = dict[str, Any]
 class LogFile:
     """Writes events and other records. Never raises: a log must not stop the work it describes.
 
-    The first failure is told once through `note`, and writing ends there. The file is opened at
+    The first failure is reported once through `note`, and ends the writing. The file is opened at
     the first record, readable by its owner alone; `note` then says where it is.
     """
 
@@ -72,7 +72,7 @@ class LogFile:
         self._is_broken = False
 
     def sink(self, event: LoopEvent) -> None:
-        """Write what `event` says about runs, turns, model calls and tools; pieces of text not."""
+        """Write what `event` says about runs, turns, model calls and tools, but no text deltas."""
         try:
             record = self._recording.of(event)
         except Exception as error:  # an event of a shape we do not know
@@ -86,9 +86,10 @@ class LogFile:
         self._write({"kind": kind, **self._recording.ids(), **fields})
 
     def close(self) -> None:
-        self._let_go()
+        """Close the file; a later record opens it again."""
+        self._close_file()
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         if self._fd is not None:
             fd, self._fd = self._fd, None
             with suppress(OSError):
@@ -100,10 +101,13 @@ class LogFile:
         try:
             line = self._line(record)
             if self._fd is not None and self._size + len(line) > self._max_bytes:
-                self._rotate()
-            if self._fd is None:
-                self._open()
-            self._append(line)
+                self._close_file()
+                self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+            fd = self._open() if self._fd is None else self._fd
+            # One write per line, so that two programs may share a file.
+            if os.write(fd, line) < len(line):
+                raise OSError("the disk is full")
+            self._size += len(line)
         except Exception as error:
             self._give_up(getattr(error, "strerror", None) or str(error))
 
@@ -125,29 +129,18 @@ class LogFile:
         text = self._redact(str(value)[:_REDACTED_BEFORE_CUT])
         return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
 
-    def _open(self) -> None:
+    def _open(self) -> int:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._fd = os.open(self.path, flags, 0o600)
-        self._size = os.fstat(self._fd).st_size
+        self._fd = fd = os.open(self.path, flags, 0o600)
+        self._size = os.fstat(fd).st_size
         self._note(f"Logging to {self.path}")
-
-    def _rotate(self) -> None:
-        self._let_go()
-        self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-
-    def _append(self, line: bytes) -> None:
-        if self._fd is None:
-            return
-        # One write per line, so that two programs may share a file.
-        if os.write(self._fd, line) < len(line):
-            raise OSError("the disk is full")
-        self._size += len(line)
+        return fd
 
     def _give_up(self, reason: str) -> None:
         if not self._is_broken:
             self._is_broken = True
-            self._let_go()
+            self._close_file()
             self._note(f"The log {self.path} cannot be written: {reason}. Logging ended.")
 
 
@@ -157,7 +150,7 @@ def _print_on_stderr(text: str) -> None:
 
 
 class Log(LogFile):
-    """A log file that also takes what is noted with `logging`, from INFO on, until it is closed."""
+    """A log file that also records the messages of `logging`, from INFO on, until it is closed."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -243,7 +236,28 @@ class LogRecordBuilder:
                 return _model_call(message) | self._duration("message")
             case UsageReported():
                 return _usage(event)
-        return _tool_fields(event) or _notice_fields(event)
+            case ToolExecutionStart():
+                return _call(event) | {"args": event.args}
+            case ToolExecutionEnd():
+                return _call(event) | {
+                    "outcome": event.result.details.get("outcome"),
+                    "is_error": event.is_error,
+                    "duration_ms": event.duration_ms,
+                    "characters": len(event.result.text),
+                }
+            case PermissionAsked():
+                return _call(event) | {"claims": event.claims, "reason": event.reason}
+            case PermissionAnswered():
+                return _call(event) | {
+                    "effect": event.effect,
+                    "policy": event.policy,
+                    "reason": event.reason,
+                }
+            case RetryNotice():
+                return {"attempt": event.attempt, "delay_ms": event.delay_ms, "error": event.error}
+            case SystemNotice():
+                return {"content": event.content}
+        return None
 
     def _begin(self, what: str) -> None:
         self._began[what] = self._clock()
@@ -289,38 +303,7 @@ def _usage(event: UsageReported) -> Record:
     }
 
 
-def _tool_fields(event: LoopEvent) -> Record | None:
-    match event:
-        case ToolExecutionStart():
-            return _call(event) | {"args": event.args}
-        case ToolExecutionEnd():
-            return _call(event) | {
-                "outcome": event.result.details.get("outcome"),
-                "is_error": event.is_error,
-                "duration_ms": event.duration_ms,
-                "characters": len(event.result.text),
-            }
-        case PermissionAsked():
-            return _call(event) | {"claims": event.claims, "reason": event.reason}
-        case PermissionAnswered():
-            return _call(event) | {
-                "effect": event.effect,
-                "policy": event.policy,
-                "reason": event.reason,
-            }
-    return None
-
-
 def _call(
     event: ToolExecutionStart | ToolExecutionEnd | PermissionAsked | PermissionAnswered,
 ) -> Record:
     return {"call": event.tool_call_id, "tool": event.tool_name}
-
-
-def _notice_fields(event: LoopEvent) -> Record | None:
-    match event:
-        case RetryNotice():
-            return {"attempt": event.attempt, "delay_ms": event.delay_ms, "error": event.error}
-        case SystemNotice():
-            return {"content": event.content}
-    return None

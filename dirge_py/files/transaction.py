@@ -1,9 +1,9 @@
-"""Several files changed together: all of them, or none.
+"""Changing several files together: all of them, or none.
 
-First every new content is on disk beside its place and every old one has a second name; only then
-one rename follows the other. What breaks off in between is taken back, by a journal that is on disk
-before the first file is touched, and gone when the last one is done. One that is still there, and
-that no process holds, belongs to a change that was cut short.
+First every new content is written to disk beside its place and every old one gets a second name;
+only then the renames follow. A change that is cut short is undone by a journal, which is on disk
+before the first file changes and is removed after the last one. A journal that is still there, and
+that no process has locked, belongs to a change that was cut short.
 """
 
 import contextlib
@@ -41,18 +41,18 @@ _INTACT = "Nothing was changed."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStep:
-    """What shall stand at one place."""
+    """The change of one file."""
 
     place: FileLocation
-    """The place."""
+    """Where the file is."""
     real: str
     """Its physical path."""
     content: bytes | None
-    """The content that shall stand there; None: nothing."""
+    """Its new content; None removes it."""
     before: str | None
-    """Digest of what stands there now; None: nothing."""
+    """Digest of its content now; None where there is no file."""
     check: Callable[[], None]
-    """Called directly before the step becomes visible; what it raises takes everything back."""
+    """Called directly before the step becomes visible; an exception undoes everything."""
     moved_from: FileLocation | None = None
     """Where a new file takes its owner, attributes and mode from."""
 
@@ -71,21 +71,21 @@ def run_transaction(
     journal = (
         RollbackJournal.open(journals, entries) if journals is not None and len(steps) > 1 else None
     )
-    work = _Work(steps, entries)
+    pending = _Steps(steps, entries)
     keep = True
     try:
-        statuses = work.do()
+        statuses = pending.run()
         if journal is not None:
             journal.finish()
         keep = False
     except BaseException as error:
-        left = work.take_back()
+        left = pending.undo()
         keep = bool(left)
         if isinstance(error, FileError | OSError):
             raise _failure(error, left) from error
         raise
     finally:
-        is_clear = work.clear_up()
+        is_clear = pending.remove_leftovers()
         if journal is not None:
             # Once it is done, the next start only clears up behind it.
             journal.close(keep=keep or not is_clear)
@@ -219,19 +219,19 @@ def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[s
         return []
     notices: list[str] = []
     for name in names:
-        with contextlib.suppress(OSError), _held(folder / name) as lines:
+        with contextlib.suppress(OSError), _locked(folder / name) as lines:
             entries = _entries(lines)
             if entries and not any(concerns(entry.real) for entry in entries):
                 continue
-            left = _finish(entries, is_done=lines[1:] == [_DONE])
-            if not left.is_stuck:
+            new_notices, is_stuck = _finish(entries, is_done=lines[1:] == [_DONE])
+            if not is_stuck:
                 (folder / name).unlink()
-            notices += left.notices
+            notices += new_notices
     return notices
 
 
 @contextlib.contextmanager
-def _held(path: Path) -> Iterator[list[bytes]]:
+def _locked(path: Path) -> Iterator[list[bytes]]:
     """The lines of a journal that no other process works on; OSError if one does."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -249,14 +249,8 @@ def _entries(lines: Sequence[bytes]) -> list[RollbackEntry]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    notices: list[str]
-    is_stuck: bool
-
-
-def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> _Left:
-    """Take the change back, or clear up behind it if it was done."""
+def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> tuple[list[str], bool]:
+    """Undo the change, or remove its backups if it was done: (notices, whether some are left)."""
     restored, notices, is_stuck = [], [], False
     for entry in reversed(entries):
         folder, name = os.path.split(entry.real)
@@ -266,7 +260,7 @@ def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> _Left:
                 place.unlink(entry.temporary)
                 if not is_done and _digest_at(place) != entry.before:
                     if not undo_change(place, entry):
-                        notices.append(changed_since(entry))
+                        notices.append(_changed_since(entry))
                         continue
                     restored.append(entry.real)
                 place.unlink(entry.backup)
@@ -279,17 +273,14 @@ def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> _Left:
         more = len(restored) - _MOST_NAMED
         files = f"{named} and {more} more" if more > 0 else named
         notices.insert(0, f"A change of several files was cut short; these are as before: {files}.")
-    return _Left(notices, is_stuck)
+    return notices, is_stuck
 
 
-def changed_since(entry: RollbackEntry) -> str:
-    """What to say of a file that is neither as it was before nor as the change left it."""
-    old = "" if entry.before is None else f" Its old content is in {_beside(entry)}."
+def _changed_since(entry: RollbackEntry) -> str:
+    """The notice about a file that is neither as before the change nor as the change left it."""
+    backup = os.path.join(os.path.dirname(entry.real), entry.backup)
+    old = "" if entry.before is None else f" Its old content is in {backup}."
     return f"{entry.real} was changed while a change was cut short, and was left alone.{old}"
-
-
-def _beside(entry: RollbackEntry) -> str:
-    return f"{os.path.dirname(entry.real).rstrip('/')}/{entry.backup}"
 
 
 @contextlib.contextmanager
@@ -313,14 +304,16 @@ def _sync_path(folder: Path) -> None:
         os.close(descriptor)
 
 
-class _Work:
+class _Steps:
+    """The steps of one transaction while they are carried out."""
+
     def __init__(self, steps: Sequence[TransactionStep], entries: Sequence[RollbackEntry]) -> None:
         self._pairs = list(zip(steps, entries, strict=True))
         self._done = 0
         self._kept: set[str] = set()
         """Backups that are the only copy of something."""
 
-    def do(self) -> list[os.stat_result | None]:
+    def run(self) -> list[os.stat_result | None]:
         in_place = [_stage(step, entry) for step, entry in self._pairs]
         for folder in {step.place.folder for step, _ in self._pairs}:
             sync_folder(folder)
@@ -332,14 +325,14 @@ class _Work:
                 sync_folder(step.place.folder)
         return statuses
 
-    def take_back(self) -> list[str]:
+    def undo(self) -> list[str]:
         """Undo what became visible; returns a sentence for each file where that went wrong."""
         left: list[str] = []
         for step, entry in reversed(self._pairs[: self._done]):
             try:
                 if undo_change(step.place, entry):
                     continue
-                left.append(changed_since(entry))
+                left.append(_changed_since(entry))
             except (FileError, OSError) as error:
                 reason = reason_of(error) if isinstance(error, OSError) else error.message
                 left.append(f"{step.place.shown} could not be put back: {reason}.")
@@ -347,7 +340,7 @@ class _Work:
         self._done = 0
         return left
 
-    def clear_up(self) -> bool:
+    def remove_leftovers(self) -> bool:
         """Remove what is not needed any more; False if some of it could not be."""
         is_clear = True
         for step, entry in self._pairs:

@@ -1,12 +1,4 @@
-"""Which version of which file: how a later change of it is noticed.
-
-What has been read in which version, and how changes went that were tried.
-
-Nobody changes a file whose content they do not know, and the same mistake is not answered the same
-for ever.
-
-How a change of a file is noticed: stamps, values cached by stamp, fingerprints of content.
-"""
+"""Versions of files: identities and fingerprints, how a change is noticed, what has been read."""
 
 import hashlib
 import os
