@@ -8,7 +8,7 @@ from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.search.lines import find_ripgrep, search_names
-from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
+from dirge_py.tools.search.paths import count_noun, list_found, withheld_note
 from dirge_py.tools.search.pattern import portable_pattern
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -48,7 +48,12 @@ class FindFilesTool(PathTool[FindFilesArgs]):
             signal=ctx.signal,
             ripgrep=self._find_ripgrep(ctx.files.roots),
         )
-        text = _report(args, [paths[position] for position in found], len(paths))
+        if found:
+            shown = [paths[position] for position in found[:MAX_SHOWN]]
+            text = list_found(count_noun(len(found), "file"), args.path, shown, len(found))
+        else:
+            searched = count_noun(len(paths), "file")
+            text = f"No file name matches {args.pattern} (of {searched})."
         return text_result(text + withheld_note(search), path=path)
 
 
@@ -58,20 +63,6 @@ def _paths(args: FindFilesArgs, path: str, files: CallFiles, search: FileSearch)
         raise FileError(f"{args.path} is not a folder.", hint="Give the folder to search.")
     search.root = located.real
     return sorted(found.path for found in files.walk(search))
-
-
-def _report(args: FindFilesArgs, found: Sequence[str], searched: int) -> str:
-    if not found:
-        return f"No file name matches {args.pattern} (of {count_noun(searched, 'file')})."
-    more = len(found) - MAX_SHOWN
-    title = count_noun(len(found), "file")
-    lines = [
-        f"{title} ({MAX_SHOWN} shown):" if more > 0 else f"{title}:",
-        *(path_below(args.path, each) for each in found[:MAX_SHOWN]),
-    ]
-    if more > 0:
-        lines.append(f"… {more} more; narrow the pattern or the path.")
-    return "\n".join(lines)
 
 
 TOOL = FindFilesTool()

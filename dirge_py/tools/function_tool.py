@@ -4,8 +4,8 @@
     async def fetch(url: Annotated[str, "Where from."], limit: int = 1000) -> str:
         \"\"\"Fetch a page as text.\"\"\"
 
-The docstring is what the model reads, annotations make the schema, and `op` says what a call would
-do, for whoever judges it.
+The docstring is what the model reads, annotations make the schema, and `op` says what a call
+does, for the permission check.
 """
 
 import inspect
@@ -63,34 +63,43 @@ Available: TypeAlias = Callable[[], bool | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions:
-    """How a function is offered as a tool; see `tool` for what each is for."""
+    """How a function is offered as a tool; `tool` describes the options in detail."""
 
     op: Operation = "other"
+    """What a call does, for the permission check."""
     resource: str | None = None
+    """The parameter that holds what it is done to; None: the tool's name."""
     name: str | None = None
+    """The tool's name; None: the function's."""
     description: str | None = None
+    """What the model reads; None: the docstring."""
     mode: ToolExecutionMode | None = None
+    """Whether calls of a batch run one after another."""
     timeout_s: float | None = None
+    """Its own time limit; None: the usual one, 0: none."""
     hints: Hints = NO_HINTS
+    """What calls are like."""
     available: Available | None = None
+    """Says before each model call whether the tool can be used."""
     around: Sequence[Interceptor] = ()
+    """Interceptors of its calls, the outermost first."""
 
 
 class FunctionTool(Tool[Any], Generic[P, R]):
     """A function as a tool; calling it calls the function."""
 
-    def __init__(self, function: Callable[P, R], manner: ToolOptions | None = None) -> None:
-        manner = manner or ToolOptions()
-        name = manner.name or str(getattr(function, "__name__", ""))
+    def __init__(self, function: Callable[P, R], options: ToolOptions | None = None) -> None:
+        options = options or ToolOptions()
+        name = options.name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
         hints = _hints(function, name)
         self._function = function
         self._context_name = _context_name(function, hints)
-        self._op: Operation = manner.op
-        self._resource = resource = manner.resource
-        self._description = manner.description or inspect.cleandoc(function.__doc__ or "")
-        self._available = manner.available
+        self._op: Operation = options.op
+        self._resource = resource = options.resource
+        self._description = options.description or inspect.cleandoc(function.__doc__ or "")
+        self._available = options.available
         args = _arguments(function, name, hints, self._context_name)
         if resource is not None and resource not in args.model_fields:
             raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
@@ -99,10 +108,10 @@ class FunctionTool(Tool[Any], Generic[P, R]):
             name=name,
             label=name.replace("_", " ").capitalize(),
             args=args,
-            mode=manner.mode,
-            timeout_s=manner.timeout_s,
-            hints=manner.hints,
-            around=tuple(manner.around),
+            mode=options.mode,
+            timeout_s=options.timeout_s,
+            hints=options.hints,
+            around=tuple(options.around),
         )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -113,15 +122,15 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         return self._description or self.label
 
     async def run(self, args: BaseModel, ctx: ToolContext) -> LoopToolResult | str:
-        given = {name: getattr(args, name) for name in type(args).model_fields}
+        arguments = {name: getattr(args, name) for name in type(args).model_fields}
         if self._context_name is not None:
-            given[self._context_name] = ctx
+            arguments[self._context_name] = ctx
         function: Callable[..., Any] = self._function
         if inspect.iscoroutinefunction(function):
-            return _as_result(await function(**given))
+            return _as_result(await function(**arguments))
 
         def work() -> Any:
-            return function(**given)
+            return function(**arguments)
 
         # In a thread, because nobody knows how long it takes.
         value = await in_thread(ctx.signal, work)
@@ -166,7 +175,7 @@ def tool(
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
-def tool(function: Callable[..., Any] | None = None, /, **manner: Any) -> Any:
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a typed function, async or not.
 
     A call claims `op` on the tool's name, so that the rule `op:name` speaks of it; with `resource`,
@@ -188,7 +197,7 @@ def tool(function: Callable[..., Any] | None = None, /, **manner: Any) -> Any:
     """
 
     def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        return FunctionTool(function, ToolOptions(**manner))
+        return FunctionTool(function, ToolOptions(**options))
 
     return made if function is None else made(function)
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
+from dirge_py.tools.search.paths import count_noun, list_found, withheld_note
 from dirge_py.tools.search.pattern import mentions_hidden, path_matcher
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -46,15 +46,9 @@ def _find(args: GlobArgs, path: str, files: CallFiles, is_aborted: Callable[[], 
     if not found:
         return f"No files match {args.pattern}.{withheld_note(search)}"
     newest = heapq.nsmallest(MAX_SHOWN, found, key=lambda each: (-each.mtime_ns, each.path))
-    more = len(found) - len(newest)
     title = f"{count_noun(len(found), 'file')}, newest first"
-    lines = [
-        (f"{title} ({MAX_SHOWN} shown):" if more else f"{title}:"),
-        *(path_below(args.path, each.path) for each in newest),
-    ]
-    if more:
-        lines.append(f"… {more} more; narrow the pattern or the path.")
-    return "\n".join(lines) + withheld_note(search)
+    listed = list_found(title, args.path, [each.path for each in newest], len(found))
+    return listed + withheld_note(search)
 
 
 TOOL = GlobTool()

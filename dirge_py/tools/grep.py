@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread, rename_keys
 from dirge_py.tools.search.lines import (
     LINE_LIMIT,
@@ -72,39 +74,39 @@ class GrepTool(PathTool[GrepArgs]):
             ripgrep=self._find_ripgrep(ctx.files.roots),
         )
         text = _report(found, len(places.paths), places.shown)
-        text += _large_note(places.large) + withheld_note(places.search)
-        return text_result(text, path=path)
+        if places.large:
+            first, *rest = places.large
+            others = f" and {len(rest)} more" if rest else ""
+            text += f"\n(Over 10 MiB, not searched: {first}{others}; give such a file as the path.)"
+        return text_result(text + withheld_note(places.search), path=path)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Places:
-    """The files to search: `paths` below `search.root`; `shown` names one for the model.
+    """The files to search."""
 
-    `large` ones are left out; they count from the root too. `has_large`: one was asked for by name.
-    """
-
-    def __init__(
-        self,
-        search: FileSearch,
-        paths: Sequence[str],
-        shown: Callable[[str], str],
-        large: Sequence[str] = (),
-        *,
-        has_large: bool = False,
-    ) -> None:
-        self.search = search
-        self.paths = paths
-        self.shown = shown
-        self.has_large = has_large
-        self.large = [shown(path) for path in large]
+    search: FileSearch
+    """What was walked over; its `root` is the folder that paths are relative to."""
+    paths: Sequence[str]
+    """The files to search."""
+    shown: Callable[[str], str]
+    """How such a path is called in the result."""
+    large: Sequence[str] = ()
+    """Files that are left out because of their size, as the result calls them."""
+    has_large: bool = False
+    """Whether a large file was asked for by name."""
 
 
 def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[], bool]) -> _Places:
     located = files.locate(path)
     if located.kind == "file":
         folder, name = os.path.split(located.real)
-        is_large = os.path.getsize(located.real) > FILE_LIMIT
-        shown = FileSearch(root=folder), [f"./{name}"], lambda _: args.path
-        return _Places(*shown, has_large=is_large)
+        return _Places(
+            search=FileSearch(root=folder),
+            paths=[f"./{name}"],
+            shown=lambda _: args.path,
+            has_large=os.path.getsize(located.real) > FILE_LIMIT,
+        )
     if located.kind != "dir":
         raise FileError(f"{args.path} does not exist.", hint="Use `glob` to find the path.")
     search = FileSearch(
@@ -119,22 +121,20 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
         # `./` keeps a name that begins with a dash from being an option.
         (found if each.size <= FILE_LIMIT else large).append(f"./{each.path}")
     return _Places(
-        search, sorted(found), lambda path: path_below(args.path, path[2:]), sorted(large)
+        search=search,
+        paths=sorted(found),
+        shown=lambda path: path_below(args.path, path[2:]),
+        large=[path_below(args.path, path[2:]) for path in sorted(large)],
     )
-
-
-def _large_note(large: Sequence[str]) -> str:
-    if not large:
-        return ""
-    others = f" and {len(large) - 1} more" if len(large) > 1 else ""
-    return f"\n(Over 10 MiB, not searched: {large[0]}{others}; give such a file as the path.)"
 
 
 def _report(found: LineMatches, searched: int, shown: Callable[[str], str]) -> str:
     matches = found.count
     if not matches:
         return f"No matches found (searched {count_noun(searched, 'file')})."
-    kept = _within_limits(found.lines)
+    sizes = accumulate(len(line.text) for line in found.lines)
+    fitting = sum(size <= MAX_CHARACTERS for size in sizes)
+    kept = found.lines[: max(1, fitting)]
     header = (
         f"{count_noun(matches, 'match')} ({count_noun(len(kept), 'output line')}, "
         f"searched {count_noun(searched, 'file')}):"
@@ -146,17 +146,6 @@ def _report(found: LineMatches, searched: int, shown: Callable[[str], str]) -> s
     if missing:
         body.append(f"… {missing} more; narrow the pattern, the path or the include.")
     return "\n".join(body)
-
-
-def _within_limits(lines: Sequence[MatchedLine]) -> list[MatchedLine]:
-    kept: list[MatchedLine] = []
-    size = 0
-    for line in lines:
-        size += len(line.text)
-        if kept and size > MAX_CHARACTERS:
-            break
-        kept.append(line)
-    return kept
 
 
 def _render_matches(lines: Sequence[MatchedLine], shown: Callable[[str], str]) -> Iterator[str]:

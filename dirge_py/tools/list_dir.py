@@ -7,7 +7,13 @@ from pydantic import Field
 from dirge_py.files.walk import DirectoryEntry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.search.paths import count_noun, human_size, printable_name, withheld_count
+from dirge_py.tools.search.paths import (
+    count_noun,
+    folder_error,
+    human_size,
+    printable_name,
+    withheld_count,
+)
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
 
@@ -36,8 +42,7 @@ def _list(
 ) -> str:
     located = files.locate(path)
     if located.kind != "dir":
-        problem = "does not exist" if located.kind == "missing" else "is not a folder; use `read`"
-        raise FileError(f"{args.path} {problem}.")
+        raise folder_error(args.path, located.kind)
     listed = files.entries(path)
     entries = [e for e in listed if e.kind != "file" or not is_withheld(f"{located.real}/{e.name}")]
     entries.sort(key=lambda entry: entry.kind != "dir")

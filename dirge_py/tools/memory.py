@@ -6,7 +6,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from dirge_py.lib.text import clean
-from dirge_py.tools.base import MemoryStore as Stores
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.memory import MemoryUpdate
@@ -48,7 +47,9 @@ class MemoryTool(Tool[MemoryArgs]):
         return Preview(kind="text", text=f"{heading}:\n{args.content}")
 
     async def run(self, args: MemoryArgs, ctx: ToolContext) -> LoopToolResult:
-        stores = _stores(ctx)
+        stores = ctx.services.memory
+        if stores is None:
+            raise ToolFailed("Nothing is remembered beyond this session. Work without it.")
         if args.action == "view":
             text = clean(await stores.read(args.store)).strip()
             return text_result(text or f"{_FILES[args.store]} is empty.", store=args.store)
@@ -62,9 +63,3 @@ class MemoryTool(Tool[MemoryArgs]):
 
 
 TOOL = MemoryTool()
-
-
-def _stores(ctx: ToolContext) -> Stores:
-    if ctx.services.memory is None:
-        raise ToolFailed("Nothing is remembered beyond this session. Work without it.")
-    return ctx.services.memory

@@ -79,7 +79,7 @@ class QuestionTool(SessionTool[QuestionArgs]):
                 answered=False,
             )
         lines = [
-            f"{_number_prefix(number, len(questions))}{question.question}\n"
+            (f"{number}. " if len(questions) > 1 else "   ") + f"{question.question}\n"
             f"   {_describe_answer(answer)}"
             for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1)
         ]
@@ -120,11 +120,11 @@ def _prepare_question(question: Any) -> Any:
 
 
 def _make_question(args: AskedArgs) -> Question:
-    """As it is put; labels that occur twice are one option, without options words are needed."""
-    given = args.options or ()
-    if len(given) > _MAX_OPTIONS:
-        raise ToolFailed(f"{len(given)} options are too many: offer at most {_MAX_OPTIONS}.")
-    options = {each.label: each.description or "" for each in given}
+    """The question to ask. Equal labels are one option; without options it is an open question."""
+    offered = args.options or ()
+    if len(offered) > _MAX_OPTIONS:
+        raise ToolFailed(f"{len(offered)} options are too many: offer at most {_MAX_OPTIONS}.")
+    options = {each.label: each.description or "" for each in offered}
     return Question(
         question=args.question,
         header=(args.header or "")[:_HEADER_CHARS],
@@ -135,10 +135,6 @@ def _make_question(args: AskedArgs) -> Question:
         is_multiple=bool(args.multi_select),
         is_open=args.custom is not False or not options,
     )
-
-
-def _number_prefix(number: int, total: int) -> str:
-    return f"{number}. " if total > 1 else "   "
 
 
 def _describe_answer(answer: QuestionAnswer) -> str:

@@ -13,7 +13,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import fair_shares
 from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.file_edits.document import count_lines
-from dirge_py.tools.search.paths import count_noun, printable_name, withheld_note
+from dirge_py.tools.search.paths import count_noun, folder_error, printable_name, withheld_note
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
 
@@ -116,8 +116,7 @@ class RepoOverviewTool(PathTool[RepoOverviewArgs]):
 def _overview(args: RepoOverviewArgs, path: str, files: CallFiles, search: FileSearch) -> str:
     located = files.locate(path)
     if located.kind != "dir":
-        problem = "does not exist" if located.kind == "missing" else "is not a folder; use `read`"
-        raise FileError(f"{args.path} {problem}.")
+        raise folder_error(args.path, located.kind)
     search.root = located.real
     sizes = {found.path: found.size for found in files.walk(search)}
     outline = build_outline(list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES)

@@ -1,6 +1,6 @@
-"""JSON Schemas of tools: of an argument model, and values checked against a schema.
+"""JSON Schemas of tools: made from argument models, and used to check values.
 
-Both kinds of check end in words for the model about its mistake.
+What doesn't fit is described in words for the model.
 """
 
 import re
@@ -48,7 +48,8 @@ def invalid_arguments(
     problems = [
         ArgumentProblem(
             path=_argument_path(each["loc"], arguments),
-            kind=_kind(each["type"]),
+            kind=_KINDS.get(each["type"])
+            or ("type" if each["type"].endswith(("_type", "_parsing")) else "other"),
             message=each["msg"],
         )
         for each in error.errors(include_url=False, include_context=False)
@@ -56,31 +57,12 @@ def invalid_arguments(
     return InvalidArguments(describe_mistakes(error, tool, schema), problems)
 
 
-def booleans_for_numbers(arguments: Any, schema: Schema) -> list[ArgumentProblem]:
-    """Every `true` or `false` where a number belongs: pydantic would take it for 1 or 0."""
-    return list(_find_misplaced(arguments, schema, schema, ()))
-
-
-def undeclared_properties(arguments: Any, schema: Schema) -> list[ArgumentProblem]:
-    """Every property beside those that an object is declared with.
-
-    An embedder's models let unknown ones pass unless told otherwise, and lose them.
-    """
-    return list(_find_undeclared(arguments, schema, schema, ()))
-
-
 def describe_mistakes(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
     """What is wrong with the arguments, one line per mistake, and what was expected."""
-    known = list(schema.get("properties", {}))
+    known, required = list(schema.get("properties", {})), schema.get("required", [])
     lines = [f"- {_mistake(each, known)}" for each in error.errors(include_url=False)]
-    expected = ", ".join(_signature(schema))
+    expected = ", ".join(name if name in required else f"{name} (optional)" for name in known)
     return "\n".join([f"The arguments of `{tool}` do not fit:", *lines, f"Expected: {expected}."])
-
-
-def _kind(name: str) -> Literal["missing", "type", "enum", "extra", "other"]:
-    if name in _KINDS:
-        return _KINDS[name]
-    return "type" if name.endswith(("_type", "_parsing")) else "other"
 
 
 def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> Path:
@@ -101,7 +83,10 @@ def _is_there(arguments: Any, step: str | int) -> bool:
     return isinstance(arguments, Mapping) and step in arguments
 
 
-def _find_misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[ArgumentProblem]:
+def booleans_for_numbers(
+    value: Any, schema: Any, root: Schema, path: Path = ()
+) -> Iterator[ArgumentProblem]:
+    """Every `true` or `false` where a number belongs: pydantic would take it for 1 or 0."""
     if isinstance(value, bool):
         types = types_at(schema, root)
         if "boolean" not in types and "integer" in types:
@@ -109,19 +94,27 @@ def _find_misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterat
     elif isinstance(value, Mapping):
         for name, each in value.items():
             if isinstance(each, bool | Mapping | list):
-                yield from _find_misplaced(each, child(schema, name, root), root, (*path, name))
+                yield from booleans_for_numbers(
+                    each, child(schema, name, root), root, (*path, name)
+                )
     elif isinstance(value, list):
         for place, each in enumerate(value):
             if isinstance(each, bool | Mapping | list):
-                yield from _find_misplaced(each, child(schema, place, root), root, (*path, place))
+                yield from booleans_for_numbers(
+                    each, child(schema, place, root), root, (*path, place)
+                )
 
 
-def _find_undeclared(
-    value: Any, schema: Any, root: Schema, path: Path
+def undeclared_properties(
+    value: Any, schema: Any, root: Schema, path: Path = ()
 ) -> Iterator[ArgumentProblem]:
+    """Every property that the objects are not declared with.
+
+    An embedder's models accept unknown properties by default, and drop them.
+    """
     if isinstance(value, list):
         for place, each in enumerate(value):
-            yield from _find_undeclared(each, child(schema, place, root), root, (*path, place))
+            yield from undeclared_properties(each, child(schema, place, root), root, (*path, place))
         return
     known = properties_of(schema, root)
     if not isinstance(value, Mapping) or not known:
@@ -131,7 +124,7 @@ def _find_undeclared(
     )
     for name, each in value.items():
         if name in known:
-            yield from _find_undeclared(each, child(schema, name, root), root, (*path, name))
+            yield from undeclared_properties(each, child(schema, name, root), root, (*path, name))
         elif not is_open:
             yield ArgumentProblem(path=(*path, name), kind="extra", message="no such property")
 
@@ -143,7 +136,10 @@ def _slim(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     slim: dict[str, Any] = {
-        key: _slim_properties(value) if key == "properties" else _slim(value)
+        # A property may be called `title`: its name must stay.
+        key: {name: _slim(each) for name, each in value.items()}
+        if key == "properties"
+        else _slim(value)
         for key, value in node.items()
         if key != "title" and not (key == "default" and value is None)
     }
@@ -154,11 +150,6 @@ def _slim(node: Any) -> Any:
     return slim
 
 
-def _slim_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    # A property may be called `title`: its name is not ours to drop.
-    return {name: _slim(value) for name, value in properties.items()}
-
-
 def _mistake(error: Any, known: list[str]) -> str:
     place = ".".join(str(step) for step in error["loc"]) or "arguments"
     if error["type"] == "missing":
@@ -166,20 +157,9 @@ def _mistake(error: Any, known: list[str]) -> str:
     if error["type"] == "extra_forbidden":
         near = nearest(place, known)
         return f"`{place}` is unknown." + (f" Did you mean `{near}`?" if near else "")
-    message = error["msg"]
-    return f"`{place}`: {message[:1].lower()}{message[1:]} (got {_short(error['input'])})."
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-def _signature(schema: Mapping[str, Any]) -> list[str]:
-    required = schema.get("required", [])
-    return [
-        name if name in required else f"{name} (optional)" for name in schema.get("properties", {})
-    ]
+    message, value = error["msg"], repr(error["input"])
+    shown = value if len(value) <= 60 else f"{value[:57]}…"
+    return f"`{place}`: {message[:1].lower()}{message[1:]} (got {shown})."
 
 
 _KEYWORD_KINDS = {"type": "type", "enum": "enum", "const": "enum"}
@@ -216,7 +196,7 @@ def validate_schema(
 
 
 def value_problems(schema: Mapping[str, Any], value: Any) -> Sequence[str]:
-    """What is wrong with any value, one line each with its place; the schema is a valid one."""
+    """What is wrong with a value, one line each with its place. The schema must be valid."""
     try:
         errors = list(_compiled(schema).iter_errors(value))
         return [_describe_problem(each) for error in errors for each in _problems_of(error)]
@@ -225,7 +205,7 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> Sequence[str]:
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str:
-    """Why nothing can be checked after this schema, or "".
+    """Why no value can be checked against this schema, or "".
 
     Every `$ref` must lead somewhere within it.
     """
@@ -236,21 +216,19 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
         lost = _lost_reference(schema)
         if lost:
             return f"its $ref {lost!r} leads nowhere; nothing is fetched"
-        # One that refers to itself without end is found out by any value.
+        # A schema that refers to itself without end fails with any value.
         list(validator.iter_errors(None))
         list(validator.iter_errors({}))
     except RecursionError:
         return "it is nested too deeply, or refers to itself without end"
     except Exception as error:
         place = getattr(error, "json_path", "$")
-        return _describe_schema_error(error) + (f" (at {place})" if place != "$" else "")
+        # A `type` is one word or a list of words; whoever wrote a word meant that form.
+        forms = [each for each in getattr(error, "context", ()) if each.validator == "enum"]
+        return _first_line(forms[0] if forms else error) + (
+            f" (at {place})" if place != "$" else ""
+        )
     return ""
-
-
-def _describe_schema_error(error: Exception) -> str:
-    """What is wrong with a schema. Of the two forms a `type` has, who wrote one means that."""
-    forms = [each for each in getattr(error, "context", ()) if each.validator == "enum"]
-    return _first_line(forms[0] if forms else error)
 
 
 def _lost_reference(schema: Mapping[str, Any]) -> str:

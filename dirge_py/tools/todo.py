@@ -1,4 +1,4 @@
-"""Keep a list of what is to be done."""
+"""Keep a todo list."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.search.paths import count_noun
 from dirge_py.tools.todo_list import TodoItem, TodoStatus
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -98,7 +99,7 @@ def _merge_items(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
         )
     for item in given:
         old = merged.get(item.id)
-        merged[item.id] = _item(item) if old is None else _change_item(old, item)
+        merged[item.id] = _item(item, old)
     if len(merged) > MOST_ITEMS:
         raise ToolFailed(
             f"That would be {len(merged)} items, and {MOST_ITEMS} are the most. Nothing was "
@@ -108,18 +109,14 @@ def _merge_items(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
 
 
 def _check_ids(given: Sequence[TodoItemArgs]) -> None:
-    repeated = [
-        item_id for item_id, times in Counter(item.id for item in given).items() if times > 1
-    ]
+    ids = Counter(item.id for item in given)
+    repeated = [item_id for item_id, times in ids.items() if times > 1]
     if repeated:
         raise ToolFailed(f"Ids that come twice: {_list_ids(repeated)}. Nothing was changed.")
 
 
-def _item(given: TodoItemArgs) -> TodoItem:
-    return TodoItem(id=given.id, text=_text_of(given), status=given.status or "pending")
-
-
-def _change_item(old: TodoItem, given: TodoItemArgs) -> TodoItem:
+def _item(given: TodoItemArgs, old: TodoItem | None = None) -> TodoItem:
+    old = old or TodoItem(id=given.id, text="")
     return TodoItem(id=old.id, text=_text_of(given) or old.text, status=given.status or old.status)
 
 
@@ -132,16 +129,12 @@ def _report(items: Sequence[TodoItem]) -> str:
         return "The todo list is empty."
     counts = Counter(item.status for item in items)
     words = {"done": "done", "in_progress": "in progress", "pending": "pending"}
-    told = [f"{counts[status]} {words[status]}" for status in _MARKS if counts[status]]
-    lines = [f"{_count(len(items))}: {', '.join(told)}."]
+    parts = [f"{counts[status]} {words[status]}" for status in _MARKS if counts[status]]
+    lines = [f"{count_noun(len(items), 'item')}: {', '.join(parts)}."]
     lines += [f"{_MARKS[item.status]} {item.id}: {item.text}" for item in items]
     if counts["in_progress"] > 1:
         lines.append("More than one is in progress: finish or set back all but one.")
     return "\n".join(lines)
-
-
-def _count(number: int) -> str:
-    return "1 item" if number == 1 else f"{number} items"
 
 
 def _list_ids(ids: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import (
+    ArgumentProblem,
     Claim,
     InvalidArguments,
     LoopTool,
@@ -39,7 +40,7 @@ from dirge_py.types.tools import (
 
 
 class BoundTool:
-    """A tool with its services: implements `calls.LoopTool` and `calls.Previews`."""
+    """A tool with its services: implements `LoopTool` and `Previews` of `types.tools`."""
 
     def __init__(self, tool: Tool[Any], services: ToolServices, cwd: str) -> None:
         self.tool = tool
@@ -77,7 +78,7 @@ class BoundTool:
         return self.tool.prepare(arguments)
 
     def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        return self.tool.claims(self._parse(arguments), self._outside_a_call())
+        return self.tool.claims(self._parse(arguments), self._context())
 
     def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
         """The claims of a call of which only a part is given; ValueError if that part is wrong."""
@@ -90,7 +91,7 @@ class BoundTool:
             if _first_required(self) not in arguments:
                 raise ValueError(describe_mistakes(error, self.name, self.parameters)) from None
             model = self.tool.args.model_construct(None, **arguments)
-        return self.tool.claims(model, self._outside_a_call())
+        return self.tool.claims(model, self._context())
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
         """What a call would change. Reads files: call it from a thread where that matters.
@@ -98,7 +99,7 @@ class BoundTool:
         Raises:
             DirgeError: the change cannot be made, for the reason that the call itself would give.
         """
-        return self.tool.preview(self._parse(arguments), self._outside_a_call())
+        return self.tool.preview(self._parse(arguments), self._context())
 
     async def execute(
         self,
@@ -107,19 +108,9 @@ class BoundTool:
         signal: AbortSignal,
         on_update: OnUpdate,
     ) -> LoopToolResult:
-        ctx = ToolContext(
-            cwd=self._cwd,
-            services=self._services,
-            call_id=call_id,
-            signal=signal,
-            on_update=on_update,
-        )
-
-        async def innermost() -> LoopToolResult:
-            return await self._run(arguments, ctx)
-
+        ctx = self._context(call_id, signal, on_update)
         call = ToolCall(id=call_id, name=self.name, arguments=arguments, tool=self)
-        proceed: Proceed = innermost
+        proceed: Proceed = partial(self._run, arguments, ctx)
         for around in reversed(self.tool.around):
             proceed = partial(around, call, proceed)
         try:
@@ -144,32 +135,37 @@ class BoundTool:
             model = self._parse(arguments)
         except ValidationError as error:
             raise invalid_arguments(error, self.name, self.parameters, arguments) from None
-        misplaced = booleans_for_numbers(arguments, self.parameters)
-        if misplaced:
-            places = ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in misplaced)
-            text = f"The arguments of `{self.name}` do not fit: {places} must be a number."
+        schema = self.parameters
+        if misplaced := list(booleans_for_numbers(arguments, schema, schema)):
+            text = (
+                f"The arguments of `{self.name}` do not fit: {_places(misplaced)} must be a number."
+            )
             raise InvalidArguments(text, misplaced)
-        unknown = undeclared_properties(arguments, self.parameters)
-        if unknown:
-            places = ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in unknown)
-            raise InvalidArguments(f"`{self.name}` has no property {places}.", unknown)
+        if unknown := list(undeclared_properties(arguments, schema, schema)):
+            raise InvalidArguments(f"`{self.name}` has no property {_places(unknown)}.", unknown)
         return model.model_dump(exclude_unset=True)
 
     def _parse(self, arguments: Any) -> BaseModel:
         return self.tool.args.model_validate(arguments)
 
-    def _outside_a_call(self) -> ToolContext:
+    def _context(
+        self,
+        call_id: str = "",
+        signal: AbortSignal | None = None,
+        on_update: OnUpdate = lambda partial: None,
+    ) -> ToolContext:
+        """The context of a call; without a call id, the one for claims and previews."""
         return ToolContext(
             cwd=self._cwd,
             services=self._services,
-            call_id="",
-            signal=AbortSignal(),
-            on_update=lambda partial: None,
+            call_id=call_id,
+            signal=signal or AbortSignal(),
+            on_update=on_update,
         )
 
 
 class Toolbox:
-    """The tools of one conversation, in the order given; those lacking a service are left out."""
+    """The tools of one conversation, in the given order, without those whose services are absent."""
 
     def __init__(self, tools: Iterable[Tool[Any]], services: ToolServices, cwd: str) -> None:
         self._bound = {
@@ -187,33 +183,34 @@ class Toolbox:
         return tuple(self._bound.values())
 
     def validate(self, tool: LoopTool, arguments: Any) -> Mapping[str, Any]:
-        """A `calls.ToolValidator`. A tool that is not ours is held to the schema it brings."""
+        """A `ToolValidator`. Arguments of other tools are checked against their own schema."""
         if isinstance(tool, BoundTool):
             return tool.validate(arguments)
         return validate_schema(tool.parameters, arguments, tool=tool.name)
 
-    def claims(self, name: str, given: str | Mapping[str, Any]) -> Sequence[Claim]:
-        """What a call would do. A string fills the tool's first required field.
+    def claims(self, name: str, arguments: str | Mapping[str, Any]) -> Sequence[Claim]:
+        """The claims of a call. A string fills the tool's first required field.
 
-        What else the tool requires may be missing: what a call touches is said by what it names.
+        Other required fields may be missing, if the claims don't depend on them.
 
         Raises:
             UsageError: there is no such tool, or the input does not fit it.
         """
-        tool = self._tool(name)
-        if isinstance(given, str):
-            given = {_first_required(tool): given}
+        tool = self._bound.get(name)
+        if tool is None:
+            near = nearest(name, self._bound)
+            hint = f"Did you mean `{near}`?" if near else f"Tools: {', '.join(self._bound)}."
+            raise UsageError(f"There is no tool `{name}`.", hint=hint)
+        if isinstance(arguments, str):
+            arguments = {_first_required(tool): arguments}
         try:
-            return tool.claims_of_part(tool.prepare_arguments(dict(given)))
+            return tool.claims_of_part(tool.prepare_arguments(dict(arguments)))
         except ValueError as error:
             raise UsageError(str(error)) from None
 
-    def _tool(self, name: str) -> BoundTool:
-        if name in self._bound:
-            return self._bound[name]
-        near = nearest(name, self._bound)
-        hint = f"Did you mean `{near}`?" if near else f"Tools: {', '.join(self._bound)}."
-        raise UsageError(f"There is no tool `{name}`.", hint=hint)
+
+def _places(problems: Sequence[ArgumentProblem]) -> str:
+    return ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in problems)
 
 
 def _as_result(error: DirgeError) -> LoopToolResult:

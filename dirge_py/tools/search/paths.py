@@ -1,8 +1,10 @@
 """How found files, their number and their size are written for the model."""
 
 import os
+from collections.abc import Sequence
 
 from dirge_py.files.walk import FileSearch
+from dirge_py.types.errors import FileError
 
 
 def path_below(asked: str, path: str) -> str:
@@ -10,6 +12,22 @@ def path_below(asked: str, path: str) -> str:
     path = printable_name(path)
     folder = asked.rstrip("/")
     return path if folder in ("", ".") and not asked.startswith("/") else f"{folder}/{path}"
+
+
+def folder_error(path: str, kind: str) -> FileError:
+    """The error for a `path` that should be a folder, and is of another kind or missing."""
+    problem = "does not exist" if kind == "missing" else "is not a folder; use `read`"
+    return FileError(f"{path} {problem}.")
+
+
+def list_found(title: str, asked: str, shown: Sequence[str], total: int) -> str:
+    """The found paths below the folder `asked`, with the title and how many more there are."""
+    more = total - len(shown)
+    lines = [f"{title} ({len(shown)} shown):" if more else f"{title}:"]
+    lines += [path_below(asked, path) for path in shown]
+    if more:
+        lines.append(f"… {more} more; narrow the pattern or the path.")
+    return "\n".join(lines)
 
 
 def printable_name(name: str) -> str:
