@@ -24,7 +24,7 @@ from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.limits import Limits, Meter
+from dirge_py.guards.limits import Limits
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.lib.version import __version__

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, Rule
@@ -14,8 +16,6 @@ from dirge_py.types.events import LoopEvent
 from dirge_py.types.hooks import BeforeToolCallResult, CallDecision, Context, TurnInfo
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopTool, ToolCall
-from typing import Any
-
 
 from .conftest import Project
 

@@ -3,13 +3,13 @@ import random
 import re
 import stat
 import subprocess
-from dirge_py.files import versions
-from dirge_py.permission.git.files import UnreadableRepository, acting_setting, parse_settings
-from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 from pathlib import Path
 
 import pytest
 
+from dirge_py.files import versions
+from dirge_py.permission.git.files import UnreadableRepository, acting_setting, parse_settings
+from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 
 from .conftest import QUIET_GIT, Project
 

@@ -12,12 +12,23 @@ this machine.
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+
 from dirge_py.files.versions import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, upwards
-from dirge_py.permission.git.files import ActingSetting, Index, Tracked, UNREADABLE, UnreadableRepository, acting_setting, hardening, parse_settings, read_index, read_text
+from dirge_py.permission.git.files import (
+    UNREADABLE,
+    ActingSetting,
+    Index,
+    Tracked,
+    UnreadableRepository,
+    acting_setting,
+    hardening,
+    parse_settings,
+    read_index,
+    read_text,
+)
 from dirge_py.permission.protected import why_secret
-
 
 GIT_HARDENING: Mapping[str, str] = hardening()
 """Environment for git commands that nobody was asked about: it beats the repository's settings."""

@@ -1,6 +1,11 @@
 import contextlib
 import copy
 from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig, StopRun
 from dirge_py.agent_loop.argument_repair import repair_arguments
 from dirge_py.files.workspace import Workspace
@@ -12,13 +17,21 @@ from dirge_py.types.events import RepairStats, ToolExecutionStart
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import text_result
-from hypothesis import given, settings, strategies as st
-from tests.agent_loop.arguments.kit import CHECKED, Claiming, INTEGER, STRICT, STRING, Unsure, asking, by_schema, mended, prepared, shaped
+from tests.agent_loop.arguments.kit import (
+    CHECKED,
+    INTEGER,
+    STRICT,
+    STRING,
+    Claiming,
+    Unsure,
+    asking,
+    by_schema,
+    mended,
+    prepared,
+    shaped,
+)
 from tests.agent_loop.kit import Tool, ran
 from tests.security.sizes import size
-
-import pytest
-
 
 LIST = {"type": "array", "items": STRING}
 EDIT = shaped(["path"], path=STRING, line=INTEGER)

@@ -4,18 +4,18 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.extensions.plugins import discovery
 from dirge_py.extensions.plugins.calling import as_plugin, split_stdout
 from dirge_py.extensions.plugins.discovery import find_files, find_installed
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.tools.toolbox import tool_names
-from importlib import metadata
-from pathlib import Path
-from tests.extensions.plugins.desk import Desk, SHORT_S
-from typing import Any
-
-import pytest
-
+from tests.extensions.plugins.desk import SHORT_S, Desk
 
 
 def loaded(desk: Desk, **options: Any) -> PluginHost:

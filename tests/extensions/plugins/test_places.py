@@ -4,18 +4,18 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dirge_py.config.load import load
-from dirge_py.config.schema import Config
-from dirge_py.extensions.plugins.extension import load_plugins, wanted_tools
-from dirge_py.extensions.plugins.host import PluginHost
-from dirge_py.tools.toolbox import tool_names
-from dirge_py.types.extensions import RunContext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dirge_py.config.load import load
+from dirge_py.config.schema import Config
+from dirge_py.extensions.plugins.extension import load_plugins, wanted_tools
+from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.tools.toolbox import tool_names
+from dirge_py.types.extensions import RunContext
 
 NOTHING = "def register(dirge): pass\n"
 TOOL = '''
