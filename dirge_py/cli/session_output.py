@@ -12,8 +12,9 @@ from dirge_py.lib.text import clean, format_count, one_line
 from dirge_py.lib.text_width import cell_width, cut
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.ids import short_names
-from dirge_py.session.index.results import IndexedSession, SearchMatch
+from dirge_py.session.index.session_index import SearchMatch
 from dirge_py.session.record import Record
+from dirge_py.session.store import SessionSummary
 from dirge_py.session.tree import RewindPoint, build_tree, rewind_points
 from dirge_py.types.messages import Usage
 
@@ -22,12 +23,12 @@ _LEAST_TITLE = 20
 _PROMPT_CELLS = 100
 
 
-def list_as_json(found: Iterable[IndexedSession]) -> str:
+def list_as_json(found: Iterable[SessionSummary]) -> str:
     return _json({"sessions": [_session(one) for one in found]})
 
 
 def list_as_text(
-    found: Sequence[IndexedSession], names: Mapping[tuple[str, str], str], *, everywhere: bool
+    found: Sequence[SessionSummary], names: Mapping[tuple[str, str], str], *, everywhere: bool
 ) -> str:
     """One line per session. Titles are cut to the width of a terminal, and only there."""
     heads = ["id", "last used", "messages", "cost", "model", "title"]
@@ -49,7 +50,7 @@ def list_as_text(
     return _table(heads, rows, right={2, 3})
 
 
-def names_of(found: Sequence[IndexedSession]) -> Mapping[tuple[str, str], str]:
+def names_of(found: Sequence[SessionSummary]) -> Mapping[tuple[str, str], str]:
     """What is enough to name each session in its project."""
     names = {}
     for project in {one.project for one in found}:
@@ -171,7 +172,7 @@ def _imported_from(records: Sequence[Record]) -> str:
     return " ".join(str(origin[name]) for name in ("program", "session_id") if origin.get(name))
 
 
-def _session(one: IndexedSession) -> Mapping[str, Any]:
+def _session(one: SessionSummary) -> Mapping[str, Any]:
     return {
         "project": one.project,
         "id": one.id,

@@ -56,6 +56,15 @@ def timestamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
+def parse_timestamp(text: Any) -> datetime | None:
+    """The moment of an ISO 8601 time, in UTC where it names no zone; None for what is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def encode(record: Record) -> bytes:
     """The record's line, with its line end. Never raises, whatever `data` holds.
 

@@ -159,6 +159,23 @@ def segment_numbers(first: Path) -> list[int]:
     return sorted({*([1] if os.path.lexists(first) else []), *_later_numbers(folder_of(first))})
 
 
+def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
+    """The segments of each session in the folder of a project, in the order they were written."""
+    try:
+        names = set(os.listdir(folder))
+    except OSError:
+        return {}
+    firsts = {
+        name.removesuffix(".jsonl"): folder / name for name in names if name.endswith(".jsonl")
+    }
+    return {
+        session_id: [segment_path(first, number) for number in segment_numbers(first)]
+        if session_id in names
+        else [first]
+        for session_id, first in firsts.items()
+    }
+
+
 def read_segments(first: Path) -> SessionFiles:
     """All that is intact, from the first segment to the last; no lock is taken.
 

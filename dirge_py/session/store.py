@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -21,12 +21,17 @@ from dirge_py.session.disk import READ_FLAGS, make_folder
 from dirge_py.session.history import LoadedSession, replay, title_of
 from dirge_py.session.ids import check_session_id, new_session_id, project_id
 from dirge_py.session.journal import Clock, Journal, WriterLock, read_journal, writer_of
-from dirge_py.session.record import Record, decode
+from dirge_py.session.record import Record, decode, parse_timestamp
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
-from dirge_py.session.segments import SegmentLimits, folder_of, segment_numbers, segment_path
+from dirge_py.session.segments import (
+    SegmentLimits,
+    folder_of,
+    segment_numbers,
+    sessions_in_folder,
+)
 from dirge_py.session.tree import records_to_fork
 from dirge_py.types.errors import SessionBusy, SessionError
-from dirge_py.types.messages import UserMessage
+from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 
 # Header, choices and title come first and are short; the last run's end is short too.
@@ -41,30 +46,42 @@ _RUN_END = re.compile(rb'^\{"v":\d+,"seq":\d+,"ts":"[^"]+","type":"run_end",.*$'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSummary:
-    """One line of a list of sessions. `title` is the first prompt, `messages` a count."""
+    """One session of a list."""
 
+    project: str
+    """The folder of its project."""
     id: str
+    """The session."""
     title: str
+    """Its name, or its first prompt."""
     started: datetime
+    """When it was begun."""
     updated: datetime
+    """When its last record was written."""
     messages: int
+    """How many messages it has, of all branches."""
     cwd: str
+    """The folder it was begun in."""
     model: str
+    """The model used last."""
+    usage: Usage | None = None
+    """The tokens of all branches; None where nobody counted them."""
+    cost_usd: float | None = None
+    """The cost of all branches; None as soon as a service did not tell one price."""
+
+
+def newest_first(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
+    """The sessions, the last used first."""
+    return sorted(sessions, key=lambda session: (session.updated, session.id), reverse=True)
 
 
 def list_sessions(folder: Path) -> list[SessionSummary]:
     """The sessions of one project folder, the last used first. What cannot be read is left out."""
-    try:
-        with os.scandir(folder) as entries:
-            names = {entry.name for entry in entries}
-    except OSError:
-        return []
-    summaries = []
-    for name in names:
-        session_id = name.removesuffix(".jsonl")
-        if session_id != name and (found := _summarise(folder / name, session_id in names)):
-            summaries.append(found)
-    return sorted(summaries, key=lambda summary: (summary.updated, summary.id), reverse=True)
+    found = (
+        _summarise(folder.name, session_id, paths)
+        for session_id, paths in sessions_in_folder(folder).items()
+    )
+    return newest_first(summary for summary in found if summary is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,36 +94,35 @@ class _FileEnds:
     changed: datetime
 
 
-def _summarise(first: Path, has_folder: bool) -> SessionSummary | None:
-    paths = [segment_path(first, n) for n in segment_numbers(first)] if has_folder else [first]
+def _summarise(project: str, session_id: str, paths: Sequence[Path]) -> SessionSummary | None:
     try:
-        looks = [_read_ends(path) for path in dict.fromkeys((paths[0], *paths[-2:]))]
-        tail = looks[-1].tail
-        if len(looks) > 1 and looks[-1].size <= _TAIL_BYTES:
-            tail = looks[-2].tail + tail
-        end = _last_run_end(tail)
-        if end is not None:
-            count = end[1]
-        elif len(paths) == 1 and looks[0].size <= _TAIL_BYTES:
+        ends = [_read_ends(path) for path in dict.fromkeys((paths[0], *paths[-2:]))]
+        last, tail = ends[-1], ends[-1].tail
+        if len(ends) > 1 and last.size <= _TAIL_BYTES:
+            tail = ends[-2].tail + tail
+        run_end = _last_run_end(tail)
+        if run_end is not None:
+            count = run_end[1]
+        elif len(paths) == 1 and last.size <= _TAIL_BYTES:
             count = tail.count(_MESSAGE)
         else:
             # Only a session that was killed in a long run has no end of a run near its end.
             count = sum(map(_count_messages, paths))
     except OSError:
         return None
-    if not looks[-1].size:
+    if not last.size:
         return None
-    found = _read_head(looks[0].head)
+    head = _read_head(ends[0].head)
     stamps = _STAMP.findall(tail)
-    changed = looks[-1].changed
     return SessionSummary(
-        id=first.name.removesuffix(".jsonl"),
-        title=found.get("title", ""),
-        started=_parse_time(found.get("created", "")) or changed,
-        updated=(_parse_time(stamps[-1].decode()) if stamps else None) or changed,
+        project=project,
+        id=session_id,
+        title=head.get("title", ""),
+        started=parse_timestamp(head.get("created")) or last.changed,
+        updated=(parse_timestamp(stamps[-1].decode()) if stamps else None) or last.changed,
         messages=count,
-        cwd=found.get("cwd", ""),
-        model=(end[0] if end else "") or found.get("model", ""),
+        cwd=head.get("cwd", ""),
+        model=(run_end[0] if run_end else "") or head.get("model", ""),
     )
 
 
@@ -141,8 +157,9 @@ def _last_run_end(tail: bytes) -> tuple[str, int] | None:
 
 
 def _read_head(head: bytes) -> dict[str, str]:
+    """What the records up to the first message say, as far as they are whole within `head`."""
     found: dict[str, str] = {}
-    for record in _records_before_talk(head):
+    for record in filter(None, map(decode, head.split(b"\n"))):
         match record.type, record.data:
             case "session", {"created": str(created), "cwd": str(cwd)}:
                 found |= {"created": created, "cwd": cwd}
@@ -154,24 +171,8 @@ def _read_head(head: bytes) -> dict[str, str]:
                 message = decode_message(data)
                 if isinstance(message, UserMessage):
                     found.setdefault("title", title_of(message))
+                break
     return found
-
-
-def _records_before_talk(head: bytes) -> Iterator[Record]:
-    """The records up to the first message, as far as they are whole within `head`."""
-    for line in head.split(b"\n"):
-        record = decode(line)
-        if record is not None:
-            yield record
-            if record.type == "message":
-                return
-
-
-def _parse_time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 _SHOWN_CANDIDATES = 5
@@ -358,11 +359,8 @@ class Store:
 
     def list(self, *, everywhere: bool = False) -> list[SessionSummary]:
         """What there is, last used first: of this project, or `everywhere`."""
-        if not everywhere:
-            return list_sessions(self.folder)
-        folders = (self._state_dir / "sessions").glob("*/")
-        found = [summary for folder in folders for summary in list_sessions(folder)]
-        return sorted(found, key=lambda summary: (summary.updated, summary.id), reverse=True)
+        folders = self.folder.parent.glob("*/") if everywhere else [self.folder]
+        return newest_first(summary for folder in folders for summary in list_sessions(folder))
 
     def asset_dir(self, session_id: str) -> Path:
         """The folder of the session's pictures; it exists afterwards."""

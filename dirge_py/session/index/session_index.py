@@ -1,50 +1,392 @@
-"""The index of all sessions: which there are, what was said in them, what they cost."""
+"""The searchable index of all sessions: an SQLite database, and only a cache of the journals.
 
-from collections.abc import Callable, Sequence
+The database is opened only as it was left. SQLite itself notices few kinds of damage, so a checksum
+of the whole file lies beside it. A file that does not match is deleted, not repaired: the journals
+hold everything.
+"""
+
+import contextlib
+import json
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dirge_py.lib.file_lock import hold_lock
-from dirge_py.session.index import database
-from dirge_py.session.index.database import IndexTables
-from dirge_py.session.index.results import (
-    MATCHES_PER_SESSION,
-    IndexedSession,
-    SearchMatch,
-    SearchQuery,
-    newest_first,
-    read_query,
-    search_match,
-    session_from_summary,
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.index.sources import (
+    FileMarks,
+    SessionTotals,
+    are_unchanged,
+    decode_marks,
+    encode_marks,
+    read_appended,
+    read_whole,
+    searchable_texts,
+    sessions_in,
 )
-from dirge_py.session.index.sources import read_whole, searchable_texts, sessions_in
-from dirge_py.session.store import list_sessions
+from dirge_py.session.record import Record
+from dirge_py.session.store import SessionSummary, list_sessions, newest_first
+from dirge_py.types.errors import UsageError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+MATCHES_PER_SESSION = 3
+"""How many places of one session a search shows."""
+MATCH_BEGIN, MATCH_END = "\x02", "\x03"
+"""Around a match in a snippet; no stored text holds them."""
+_WORD = re.compile(r"[^\W_]+")
+_CHARS_BEFORE_MATCH = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchMatch:
+    """One place where all the words occur."""
+
+    project: str
+    """The folder of its project."""
+    session_id: str
+    """The session."""
+    seq: int
+    """The number of the record."""
+    at: str
+    """When the record was written (ISO 8601)."""
+    kind: str
+    """What it is: prompt, answer, call, result, title or summary."""
+    snippet: str
+    """The words around the match, on one line."""
+    matches: tuple[tuple[int, int], ...] = ()
+    """The spans of the matches in `snippet`."""
+
+
+def search_match(
+    project: str, session_id: str, *, seq: int, at: str, kind: str, marked: str
+) -> SearchMatch:
+    """The match whose snippet is `marked`: with a sign before and behind each match in it."""
+    snippet, matches, begin = "", [], 0
+    for piece in re.split(f"([{MATCH_BEGIN}{MATCH_END}])", marked):
+        if piece == MATCH_BEGIN:
+            begin = len(snippet)
+        elif piece == MATCH_END:
+            matches.append((begin, len(snippet)))
+        else:
+            snippet += piece
+    return SearchMatch(
+        project=project,
+        session_id=session_id,
+        seq=seq,
+        at=at,
+        kind=kind,
+        snippet=snippet,
+        matches=tuple(matches),
+    )
+
+
+class SearchQuery:
+    """Words that must all occur in one text, each as the beginning of a word there.
+
+    Parts of a word between punctuation must follow each other: `a.b` is a, b.
+
+    Raises:
+        UsageError: the words hold neither letters nor digits.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        phrases = [_WORD.findall(part) for word in words for part in word.split()]
+        phrases = [phrase for phrase in phrases if phrase]
+        if not phrases:
+            raise UsageError(
+                "there is nothing to search for.", hint="Give words with letters in them."
+            )
+        self.fts5 = " AND ".join('"' + " ".join(phrase) + '" *' for phrase in phrases)
+        """The query as SQLite's full-text search reads it."""
+        self._patterns = [
+            re.compile(
+                r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, phrase)) + r"[^\W_]*", re.IGNORECASE
+            )
+            for phrase in phrases
+        ]
+
+    def matches(self, text: str) -> bool:
+        """Whether all the words occur in the text."""
+        return all(pattern.search(text) for pattern in self._patterns)
+
+    def snippet(self, text: str) -> str:
+        """A piece of the text around the first match, with signs around each match."""
+        spans = sorted(match.span() for p in self._patterns for match in p.finditer(text))
+        first = spans[0][0] if spans else 0
+        start = max(0, first - _CHARS_BEFORE_MATCH)
+        end = min(len(text), first + 2 * _CHARS_BEFORE_MATCH)
+        shown, at = ["…" if start else ""], start
+        for begin, stop in spans:
+            if at <= begin and stop <= end:
+                shown += [text[at:begin], MATCH_BEGIN, text[begin:stop], MATCH_END]
+                at = stop
+        return "".join([*shown, text[at:end], "…" if end < len(text) else ""])
+
+
+INDEX_NAME = "index.sqlite"
+_VERSION = 2
+_SUFFIXES = ("", "-wal", "-shm", "-journal", ".sum")
+_CHUNK_BYTES = 1 << 20
+_TABLES = """
+CREATE TABLE sessions (
+    key INTEGER PRIMARY KEY, project TEXT NOT NULL, id TEXT NOT NULL, updated TEXT NOT NULL,
+    files TEXT NOT NULL, tally TEXT NOT NULL, UNIQUE (project, id));
+CREATE TABLE texts (
+    key INTEGER PRIMARY KEY, session INTEGER NOT NULL, seq INTEGER NOT NULL, at TEXT NOT NULL,
+    kind TEXT NOT NULL, text TEXT NOT NULL);
+CREATE INDEX texts_of_session ON texts (session);
+"""
+_WORDS = """
+CREATE VIRTUAL TABLE words USING fts5 (
+    text, content = 'texts', content_rowid = 'key', tokenize = 'unicode61 remove_diacritics 2');
+"""
+_SNIPPET_WORDS = 24
+
+
+class StaleIndex(Exception):
+    """The file is not as it was left, or of another version."""
+
+
+def _sqlite() -> Any:
+    """The module `sqlite3`; only a search needs it, and a Python may be built without it."""
+    return import_module("sqlite3")
+
+
+def _index_errors() -> tuple[type[Exception], ...]:
+    """What says that the index cannot be trusted; everything else is a bug or the disk's."""
+    return (StaleIndex, _sqlite().Error, ValueError, TypeError, LookupError)
+
+
+@contextlib.contextmanager
+def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
+    """A connection that is written back, and its checksum stored, when the block ends well.
+
+    Raises:
+        StaleIndex: what is there cannot be used; see `remove_database`.
+        OSError: the folder cannot be written.
+        ImportError: this Python has no SQLite.
+    """
+    sqlite = _sqlite()
+    is_new = not path.exists()
+    if not is_new and _checksum_of(path) != _stored_checksum(path):
+        raise StaleIndex
+    # Made here, so that it is closed to others from its first byte.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    connection: sqlite3.Connection = sqlite.connect(path, isolation_level=None)
+    try:
+        # Another mode is noted in the file, as earlier versions did.
+        has_changed = is_new or connection.execute("PRAGMA journal_mode").fetchone() != ("delete",)
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if is_new:
+            connection.executescript(_TABLES)
+            with contextlib.suppress(sqlite.OperationalError):  # SQLite was built without FTS5
+                connection.executescript(_WORDS)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+        elif connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+            raise StaleIndex
+        before = connection.total_changes
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
+        has_changed = has_changed or connection.total_changes != before
+    finally:
+        connection.close()
+    if has_changed:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(f"{path}.sum", flags, 0o600), "wb") as file:
+            file.write(_checksum_of(path))
+
+
+def remove_database(path: Path) -> None:
+    """Delete the index. Raises OSError."""
+    for suffix in _SUFFIXES:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _checksum_of(path: Path) -> bytes:
+    total = size = 0
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(_CHUNK_BYTES):
+            total, size = zlib.crc32(piece, total), size + len(piece)
+    return b"%d %08x\n" % (size, total)
+
+
+def _stored_checksum(path: Path) -> bytes | None:
+    try:
+        return Path(f"{path}.sum").read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+class IndexTables:
+    """The index within one transaction."""
+
+    def __init__(self, connection: "sqlite3.Connection") -> None:
+        self._execute = connection.execute
+        self._insert = connection.executemany
+        self._has_words = bool(
+            self._execute("SELECT 1 FROM sqlite_master WHERE name = 'words'").fetchone()
+        )
+
+    def update_project(self, project: str, folder: Path) -> None:
+        """Bring one project up to date with the journals in `folder`, reading only what is new."""
+        now = sessions_in(folder)
+        known = {
+            session_id: (key, decode_marks(files), tally)
+            for key, session_id, files, tally in self._execute(
+                "SELECT key, id, files, tally FROM sessions WHERE project = ?", (project,)
+            ).fetchall()
+        }
+        for session_id in known.keys() - now.keys():
+            self._delete(known[session_id][0])
+        for session_id, marks in now.items():
+            key, before, stored = known.get(session_id, (None, (), ""))
+            if key is not None and are_unchanged(before, marks):
+                continue
+            totals = SessionTotals.from_json(json.loads(stored)) if stored else SessionTotals()
+            try:
+                added = read_appended(folder, before, marks, last_seq=totals.last_seq)
+                whole = read_whole(folder, marks) if added is None else None
+            except OSError:
+                continue  # gone meanwhile, or not for us: then it is not listed either
+            if whole is not None:
+                if key is not None:
+                    self._delete(key)
+                key, totals, added = None, SessionTotals(), (whole[0].records, whole[1])
+            if added is not None:
+                self._add(key, project, session_id, totals, *added)
+
+    def sessions(self, projects: Sequence[str]) -> list[SessionSummary]:
+        """The sessions of these projects, in no order."""
+        rows = self._execute(
+            f"SELECT project, id, files, tally FROM sessions WHERE {_among(projects)}", projects
+        )
+        return [
+            SessionTotals.from_json(json.loads(tally)).summary(
+                project, session_id, decode_marks(files)
+            )
+            for project, session_id, files, tally in rows
+        ]
+
+    def search(
+        self, query: SearchQuery, projects: Sequence[str], limit: int
+    ) -> list[SearchMatch] | None:
+        """The newest places in each of the `limit` sessions that were used last.
+
+        None where SQLite has no full-text search.
+        """
+        if not self._has_words:
+            return None
+        places: Counter[int] = Counter()
+        answer = []
+        for key, session, project, session_id, seq, at, kind in self._execute(
+            "SELECT texts.key, texts.session, project, id, seq, at, kind FROM texts"
+            " JOIN sessions ON sessions.key = texts.session"
+            " JOIN words ON words.rowid = texts.key"
+            f" WHERE words MATCH ? AND {_among(projects)}"
+            " ORDER BY updated DESC, id DESC, project, seq DESC, texts.key DESC",
+            (query.fts5, *projects),
+        ).fetchall():
+            if session not in places and len(places) == limit:
+                break
+            places[session] += 1
+            if places[session] <= MATCHES_PER_SESSION:
+                (marked,) = self._execute(
+                    "SELECT snippet(words, 0, ?, ?, '…', ?) FROM words"
+                    " WHERE words MATCH ? AND rowid = ?",
+                    (MATCH_BEGIN, MATCH_END, _SNIPPET_WORDS, query.fts5, key),
+                ).fetchone()
+                answer.append(
+                    search_match(project, session_id, seq=seq, at=at, kind=kind, marked=str(marked))
+                )
+        return answer
+
+    def _delete(self, key: int) -> None:
+        if self._has_words:
+            # FTS5 deletes by the very texts it has.
+            self._execute(
+                "INSERT INTO words (words, rowid, text)"
+                " SELECT 'delete', key, text FROM texts WHERE session = ?",
+                (key,),
+            )
+        self._execute("DELETE FROM texts WHERE session = ?", (key,))
+        self._execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+    def _add(
+        self,
+        key: int | None,
+        project: str,
+        session_id: str,
+        totals: SessionTotals,
+        records: Sequence[Record],
+        marks: FileMarks,
+    ) -> None:
+        """Write what `records` add to the session of this key (None: to a new one)."""
+        for record in records:
+            totals.add(record)
+        updated = totals.summary(project, session_id, marks).updated.isoformat()
+        row = (updated, encode_marks(marks), totals.as_json())
+        if key is None:
+            key = self._execute(
+                "INSERT INTO sessions (updated, files, tally, project, id) VALUES (?, ?, ?, ?, ?)",
+                (*row, project, session_id),
+            ).lastrowid
+        else:
+            self._execute(
+                "UPDATE sessions SET updated = ?, files = ?, tally = ? WHERE key = ?", (*row, key)
+            )
+        (last,) = self._execute("SELECT coalesce(max(key), 0) FROM texts").fetchone()
+        texts = [
+            (key, record.seq, record.ts, *text)
+            for record in records
+            for text in searchable_texts(record)
+        ]
+        rows = [(number, *text) for number, text in zip(count(last + 1), texts, strict=False)]
+        self._insert(
+            "INSERT INTO texts (key, session, seq, at, kind, text) VALUES (?, ?, ?, ?, ?, ?)", rows
+        )
+        if self._has_words:
+            words: Iterable[tuple[Any, ...]] = ((row[0], row[-1]) for row in rows)
+            self._insert("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+
+
+def _among(projects: Sequence[str]) -> str:
+    return f"project IN ({', '.join('?' * len(projects))})"
+
 
 Answer = TypeVar("Answer")
-Ask = Callable[[IndexTables], Answer]
 _LOCK_TIMEOUT_S = 10.0
-"""How long the others are waited for: nobody keeps the index for longer than one answer takes."""
+"""How long the others are waited for: nobody holds the index for longer than one answer takes."""
 
 
 class SessionIndex:
     """The index of all projects in `state_dir`, asked for one of them or for all.
 
-    Each answer first takes in what the journals have got since; only that is read. One process at a
-    time does so. Whatever is wrong with the index, it is thrown away and made again; where that
-    cannot be done, the answers come from the journals themselves, and costs stay unknown.
+    Each answer first reads what was added to the journals since, one process at a time. Whatever is
+    wrong with the index, it is thrown away and made again; where that cannot be done, the answers
+    come from the journals themselves, and costs stay unknown.
     """
 
     def __init__(self, state_dir: Path, project: str) -> None:
         self._folder = state_dir / "sessions"
-        self._path = state_dir / database.NAME
+        self._path = state_dir / INDEX_NAME
         self._lock = state_dir / "index.lock"
         self._project = project
 
-    def sessions(self, *, everywhere: bool = False) -> list[IndexedSession]:
+    def sessions(self, *, everywhere: bool = False) -> list[SessionSummary]:
         """The sessions of this project, or `everywhere`, the last used first."""
         projects = self._projects(everywhere=everywhere)
-        answer = self._ask(projects, lambda content: content.sessions(projects))
-        return newest_first(self._listed(projects) if answer is None else answer)
+        found = self._query(projects, lambda tables: tables.sessions(projects))
+        return self._listed(projects) if found is None else newest_first(found)
 
     def search(
         self, words: Sequence[str], *, everywhere: bool = False, limit: int = 20
@@ -57,90 +399,78 @@ class SessionIndex:
         Raises:
             UsageError: the words hold neither letters nor digits.
         """
-        query = read_query(words)
+        query = SearchQuery(words)
         projects = self._projects(everywhere=everywhere)
-        answer = self._ask(projects, lambda content: content.search(query, projects, limit))
-        return self._scanned(query, projects, limit) if answer is None else answer
+        found = self._query(projects, lambda tables: tables.search(query, projects, limit))
+        if found is not None:
+            return found
+        found = []
+        for session in self._listed(projects):
+            matches = self._matches_in_journal(query, session)
+            found += matches
+            limit -= bool(matches)
+            if limit == 0:
+                break
+        return found
 
     def rebuild(self) -> int | None:
         """Make it anew, for all projects; how many sessions it has, None if it cannot be made."""
         projects = self._projects(everywhere=True)
-        try:
-            with hold_lock(self._lock, _LOCK_TIMEOUT_S):
-                database.remove_database(self._path)
-                return self._answer(projects, lambda content: len(content.sessions(projects)))
-        except (OSError, ImportError):
-            return None
-        except database.index_errors():
-            return None
+        return self._query(projects, lambda tables: len(tables.sessions(projects)), anew=True)
 
     def _projects(self, *, everywhere: bool) -> Sequence[str]:
         if not everywhere:
             return [self._project]
         return sorted(path.name for path in self._folder.glob("*/"))
 
-    def _ask(self, projects: Sequence[str], ask: Ask[Answer]) -> Answer | None:
+    def _query(
+        self, projects: Sequence[str], ask: Callable[[IndexTables], Answer], *, anew: bool = False
+    ) -> Answer | None:
         """The answer, at the second try from a new index; None where there can be none."""
-        if not any((self._folder / project).is_dir() for project in projects):
+        if not anew and not any((self._folder / project).is_dir() for project in projects):
             return None
         try:
             with hold_lock(self._lock, _LOCK_TIMEOUT_S):
-                try:
-                    return self._answer(projects, ask)
-                except database.index_errors():
-                    database.remove_database(self._path)
-                    return self._answer(projects, ask)
+                if not anew:
+                    with contextlib.suppress(*_index_errors()):
+                        return self._answer(projects, ask)
+                remove_database(self._path)
+                return self._answer(projects, ask)
         except (OSError, ImportError):
             return None
-        except database.index_errors():
+        except _index_errors():
             return None
 
-    def _answer(self, projects: Sequence[str], ask: Ask[Answer]) -> Answer:
-        with database.open_database(self._path) as connection:
-            content = IndexTables(connection)
+    def _answer(self, projects: Sequence[str], ask: Callable[[IndexTables], Answer]) -> Answer:
+        with open_database(self._path) as connection:
+            tables = IndexTables(connection)
             for project in projects:
-                content.take_in(project, self._folder / project)
-            return ask(content)
+                tables.update_project(project, self._folder / project)
+            return ask(tables)
 
-    def _listed(self, projects: Sequence[str]) -> list[IndexedSession]:
-        return [
-            session_from_summary(project, summary)
-            for project in projects
-            for summary in list_sessions(self._folder / project)
-        ]
+    def _listed(self, projects: Sequence[str]) -> list[SessionSummary]:
+        return newest_first(
+            summary for project in projects for summary in list_sessions(self._folder / project)
+        )
 
-    def _scanned(
-        self, query: SearchQuery, projects: Sequence[str], limit: int
-    ) -> list[SearchMatch]:
-        answer: list[SearchMatch] = []
-        for one in newest_first(self._listed(projects)):
-            places = self._places(query, one)
-            answer += places
-            limit -= bool(places)
-            if limit == 0:
-                break
-        return answer
-
-    def _places(self, query: SearchQuery, one: IndexedSession) -> list[SearchMatch]:
-        folder = self._folder / one.project
-        marks = sessions_in(folder).get(one.id)
-        if marks is None:
-            return []
+    def _matches_in_journal(self, query: SearchQuery, session: SessionSummary) -> list[SearchMatch]:
+        folder = self._folder / session.project
+        marks = sessions_in(folder).get(session.id)
         try:
-            scan, _ = read_whole(folder, marks)
+            records = read_whole(folder, marks)[0].records if marks else []
         except OSError:
             return []
-        places = [
+        matches = [
             search_match(
-                one.project,
-                one.id,
+                session.project,
+                session.id,
                 seq=record.seq,
                 at=record.ts,
                 kind=kind,
-                marked=query.cut(text),
+                marked=query.snippet(text),
             )
-            for record in scan.records
+            for record in records
             for kind, text in searchable_texts(record)
-            if query.fits(text)
+            if query.matches(text)
         ]
-        return places[::-1][:MATCHES_PER_SESSION]
+        return matches[::-1][:MATCHES_PER_SESSION]

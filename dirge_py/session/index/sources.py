@@ -1,11 +1,13 @@
 """The journals of a project as the index reads them: only what is new, summed record by record."""
 
+import io
 import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from dataclasses import dataclass as mutable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,16 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
 from dirge_py.session.disk import READ_FLAGS
 from dirge_py.session.history import SessionSpending, title_of
-from dirge_py.session.record import Record, decode, json_text, text_member
+from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
 from dirge_py.session.segments import (
     Scan,
     folder_of,
     restore_large_texts,
     scan,
-    segment_numbers,
-    segment_path,
+    sessions_in_folder,
 )
+from dirge_py.session.store import SessionSummary
 from dirge_py.types.messages import Usage, UserMessage
-
-_ENDING = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,44 +53,28 @@ def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
 def sessions_in(folder: Path) -> dict[str, FileMarks]:
     """The files of each session in the folder of a project, in the order they were written.
 
-    The first is `<id>.jsonl`, those that follow it are `<id>/0002.jsonl` and so on. Empty sessions
-    and what is no regular file are left out.
+    Empty sessions and what is no regular file are left out.
     """
-    try:
-        with os.scandir(folder) as entries:
-            here = list(entries)
-    except OSError:
-        return {}
-    firsts = {
-        entry.name.removesuffix(_ENDING): entry for entry in here if entry.name.endswith(_ENDING)
-    }
-    folders = {entry.name: entry for entry in here if entry.name in firsts}
     found = {}
-    for session_id, first in firsts.items():
-        marks = [mark for mark in (_mark_file(first, first.name),) if mark is not None]
-        if marks and session_id in folders:
-            marks += _segments(folders[session_id])
-        if any(mark.size for mark in marks):
-            found[session_id] = tuple(marks)
+    for session_id, paths in sessions_in_folder(folder).items():
+        marks = [_mark_file(path, folder) for path in paths]
+        if marks[0] is not None and any(mark.size for mark in marks if mark):
+            found[session_id] = tuple(filter(None, marks))
     return found
 
 
-def _segments(folder: "os.DirEntry[str]") -> list[FileMark]:
-    first = Path(f"{folder.path}{_ENDING}")
-    later = [segment_path(first, number) for number in segment_numbers(first) if number > 1]
-    marks = [_mark_file(path, f"{folder.name}/{path.name}") for path in later]
-    return [mark for mark in marks if mark is not None]
-
-
-def _mark_file(file: "os.DirEntry[str] | Path", name: str) -> FileMark | None:
+def _mark_file(path: Path, folder: Path) -> FileMark | None:
     try:
-        status = file.stat(follow_symlinks=False)
+        status = path.lstat()
     except OSError:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
     return FileMark(
-        name=name, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns
+        name=str(path.relative_to(folder)),
+        inode=status.st_ino,
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
     )
 
 
@@ -100,10 +84,12 @@ def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
     Raises:
         OSError: one of them cannot be read.
     """
-    pieces = [_bytes_from(folder / mark.name, 0) for mark in marks]
-    lines = (line for piece in pieces for line in _split_lines(piece))
-    return restore_large_texts(scan(lines), _own_folder(folder, marks)), tuple(
-        _read_to(mark, piece.rfind(b"\n") + 1) for mark, piece in zip(marks, pieces, strict=True)
+    contents = [_bytes_from(folder / mark.name, 0) for mark in marks]
+    # Not `splitlines`: damaged bytes may hold a carriage return.
+    lines = (line for content in contents for line in io.BytesIO(content))
+    return restore_large_texts(scan(lines), folder_of(folder / marks[0].name)), tuple(
+        replace(mark, read=content.rfind(b"\n") + 1)
+        for mark, content in zip(marks, contents, strict=True)
     )
 
 
@@ -115,23 +101,23 @@ def read_appended(
     Raises:
         OSError: one of them cannot be read.
     """
-    if not _has_only_grown(before, now):
+    if not _have_only_grown(before, now):
         return None
     marks = list(before[:-1])
     records: list[Record] = []
     for number in range(len(before) - 1, len(now)):
         start = before[number].read if number < len(before) else 0
-        piece = _bytes_from(folder / now[number].name, start)
-        whole = piece[: piece.rfind(b"\n") + 1]
-        for line in whole.split(b"\n")[:-1]:
+        content = _bytes_from(folder / now[number].name, start)
+        end = content.rfind(b"\n") + 1
+        for line in content[:end].split(b"\n")[:-1]:
             record = decode(line)
             if record is None or record.seq <= last_seq:
                 return None
             last_seq = record.seq
             records.append(record)
-        marks.append(_read_to(now[number], start + len(whole)))
-    whole_texts = restore_large_texts(Scan(records=records, damage=[]), _own_folder(folder, now))
-    return whole_texts.records, tuple(marks)
+        marks.append(replace(now[number], read=start + end))
+    own_folder = folder_of(folder / now[0].name)
+    return restore_large_texts(Scan(records=records, damage=[]), own_folder).records, tuple(marks)
 
 
 def encode_marks(marks: FileMarks) -> str:
@@ -147,42 +133,21 @@ def decode_marks(text: str) -> FileMarks:
     )
 
 
-def _has_only_grown(before: FileMarks, now: FileMarks) -> bool:
-    if not before or len(now) < len(before):
+def _have_only_grown(before: FileMarks, now: FileMarks) -> bool:
+    if not before or not are_unchanged(before[:-1], now[: len(before) - 1]):
         return False
-    if not are_unchanged(before[:-1], now[: len(before) - 1]):
-        return False
-    last, same = before[-1], now[len(before) - 1]
-    return (last.name, last.inode) == (same.name, same.inode) and same.size >= last.read
-
-
-def _own_folder(folder: Path, marks: FileMarks) -> Path:
-    return folder_of(folder / marks[0].name)
-
-
-def _read_to(mark: FileMark, end: int) -> FileMark:
-    return FileMark(
-        name=mark.name, inode=mark.inode, size=mark.size, mtime_ns=mark.mtime_ns, read=end
+    last, same = before[-1], now[len(before) - 1] if len(now) >= len(before) else None
+    return (
+        same is not None
+        and (last.name, last.inode) == (same.name, same.inode)
+        and same.size >= last.read
     )
 
 
 def _bytes_from(path: Path, start: int) -> bytes:
-    fd = os.open(path, READ_FLAGS)
-    try:
-        os.lseek(fd, start, os.SEEK_SET)
-        with open(fd, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(fd)
-
-
-def _split_lines(piece: bytes) -> Iterator[bytes]:
-    """Each with its line end. Not `splitlines`: damaged bytes may hold a carriage return."""
-    start = 0
-    while start < len(piece):
-        end = piece.find(b"\n", start) + 1 or len(piece)
-        yield piece[start:end]
-        start = end
+    with open(os.open(path, READ_FLAGS), "rb") as file:
+        file.seek(start)
+        return file.read()
 
 
 _LONGEST_WORDS = 200_000
@@ -206,7 +171,7 @@ class SessionTotals:
     spending: SessionSpending = field(default_factory=SessionSpending)
     last_seq: int = 0
 
-    def take(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         """Count one more record. Never raises, whatever the record holds."""
         self.last_seq = record.seq
         self.updated = record.ts
@@ -223,7 +188,26 @@ class SessionTotals:
                 self.model = text_member(data, "model") or self.model
             case "message":
                 self.messages += 1
-                self._take_prompt(data)
+                if data.get("role") == "user" and self.first_prompt is None:
+                    message = decode_message(data)
+                    if isinstance(message, UserMessage) and message.origin == "user":
+                        self.first_prompt = title_of(message)
+
+    def summary(self, project: str, session_id: str, marks: FileMarks) -> SessionSummary:
+        """What the records come to. Times they do not tell are those of the files."""
+        changed = datetime.fromtimestamp(max(mark.mtime_ns for mark in marks) / 1e9, UTC)
+        return SessionSummary(
+            project=project,
+            id=session_id,
+            title=self.title or self.first_prompt or "",
+            started=parse_timestamp(self.created) or changed,
+            updated=parse_timestamp(self.updated) or changed,
+            messages=self.messages,
+            cwd=self.cwd,
+            model=self.model,
+            usage=self.spending.whole_usage,
+            cost_usd=self.spending.whole_cost_usd,
+        )
 
     def as_json(self) -> str:
         return json_text(asdict(self))
@@ -234,12 +218,6 @@ class SessionTotals:
         spent = value["spending"]
         usages = {name: Usage(**spent[name]) for name in ("usage", "unpriced")}
         return cls(**{**value, "spending": SessionSpending(**{**spent, **usages})})
-
-    def _take_prompt(self, data: Mapping[str, Any]) -> None:
-        if data.get("role") == "user" and self.first_prompt is None:
-            message = decode_message(data)
-            if isinstance(message, UserMessage) and message.origin == "user":
-                self.first_prompt = title_of(message)
 
 
 def searchable_texts(record: Record) -> Iterator[tuple[str, str]]:
@@ -258,30 +236,26 @@ def searchable_texts(record: Record) -> Iterator[tuple[str, str]]:
             yield "summary", _one_line(summary[:_LONGEST_WORDS])
 
 
+_KIND_OF_ROLE = {"user": "prompt", "assistant": "answer", "toolResult": "result", "tool": "result"}
+
+
 def _texts_of_message(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    role, content = data.get("role"), data.get("content")
-    kind = {"user": "prompt", "assistant": "answer", "toolResult": "result", "tool": "result"}.get(
-        role if isinstance(role, str) else ""
-    )
+    kind, content = _KIND_OF_ROLE.get(text_member(data, "role")), data.get("content")
     if kind is None:
         return
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    said = [
-        text_member(b, "text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"
-    ]
-    words = "\n".join(filter(None, said))
+    blocks = [block for block in blocks if isinstance(block, dict)]
+    texts = [text_member(block, "text") for block in blocks if block.get("type") == "text"]
+    words = "\n".join(filter(None, texts))
     if words:
         yield kind, _one_line(words[: _LONGEST_RESULT if kind == "result" else _LONGEST_WORDS])
     for block in blocks:
-        if isinstance(block, dict) and block.get("type") == "toolCall":
-            yield "call", _one_line(_call_text(block)[:_LONGEST_CALL])
-
-
-def _call_text(block: Mapping[str, Any]) -> str:
-    arguments = block.get("arguments")
-    values = arguments.values() if isinstance(arguments, dict) else [arguments]
-    said = [value if isinstance(value, str) else json_text(value) for value in values]
-    return " ".join([text_member(block, "name"), *said])
+        if block.get("type") == "toolCall":
+            arguments = block.get("arguments")
+            values = arguments.values() if isinstance(arguments, dict) else [arguments]
+            said = [value if isinstance(value, str) else json_text(value) for value in values]
+            call = " ".join([text_member(block, "name"), *said])
+            yield "call", _one_line(call[:_LONGEST_CALL])
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.session.history import SessionSpending
-from dirge_py.session.index import database
+from dirge_py.session.index import session_index
 from dirge_py.session.index.session_index import SessionIndex
 from dirge_py.session.index.sources import SessionTotals
 from dirge_py.session.journal import read_journal
@@ -105,7 +105,7 @@ def test_quotes_and_operators_are_only_words(filled):
 def test_a_session_that_goes_on_is_read_only_where_it_is_new(store, filled, monkeypatch):
     filled.sessions()
     wholly_read = []
-    monkeypatch.setattr(database, "read_whole", lambda *args: wholly_read.append(args))
+    monkeypatch.setattr(session_index, "read_whole", lambda *args: wholly_read.append(args))
     record(store, "one", exchange("what about gamma", "Nothing."))
 
     found = filled.search(["gamma"])
@@ -216,7 +216,7 @@ def test_damage_anywhere_changes_no_answer(filled, tmp_path):
 
 def test_an_index_of_another_version_is_made_anew(filled, tmp_path, monkeypatch):
     expected = answers(filled)
-    monkeypatch.setattr(database, "_VERSION", 99)
+    monkeypatch.setattr(session_index, "_VERSION", 99)
 
     assert answers(filled) == expected
 
@@ -236,8 +236,8 @@ def test_rubbish_a_folder_or_a_stale_log_in_its_place_do_not_matter(filled, tmp_
 
 def test_without_fts5_the_same_places_are_found(filled, monkeypatch, tmp_path):
     expected = answers(filled)
-    database.remove_database(tmp_path / "state/index.sqlite")
-    monkeypatch.setattr(database, "_WORDS", "CREATE VIRTUAL TABLE words USING absent (text);")
+    session_index.remove_database(tmp_path / "state/index.sqlite")
+    monkeypatch.setattr(session_index, "_WORDS", "CREATE VIRTUAL TABLE words USING absent (text);")
 
     assert answers(filled) == expected
 
@@ -348,16 +348,6 @@ def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory,
 )
 def test_a_tally_comes_back_as_it_was_written(tally):
     assert SessionTotals.from_json(json.loads(tally.as_json())) == tally
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [("/mnt/home/x", True), ("/mnt/homework/x", False), ("/mnt/home/local/x", False), ("/", False)],
-)
-def test_a_network_file_system_is_known_by_its_mount(path, expected):
-    mounts = "/dev/sda / ext4 rw 0 0\nhost:/h /mnt/home nfs4 rw 0 0\ntmp /mnt/home/local tmpfs rw\n"
-
-    assert database.is_over_the_network(path, mounts) is expected
 
 
 def test_the_journals_are_never_touched(store, filled):
