@@ -1,8 +1,12 @@
-"""A lock file that processes wait for, in turn and not for ever."""
+"""Lock files: one that processes wait for in turn, and one held for long that names its holder.
+
+The kernel frees a lock when its process ends, however that happens.
+"""
 
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -12,9 +16,18 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _STEP_S = 0.01
 
 
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file unless somebody else holds it. Raises OSError: it cannot be locked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
-def hold_lock(path: Path, patience_s: float) -> Iterator[None]:
-    """Hold the lock file at `path`, made if it is missing; the kernel frees it, however we end.
+def hold_lock(path: Path, patience_s: float) -> Iterator[int]:
+    """Hold the lock file at `path`, made if it is missing; gives its descriptor.
 
     It is tried again and again, as a wait in the kernel would have no end.
 
@@ -22,19 +35,109 @@ def hold_lock(path: Path, patience_s: float) -> Iterator[None]:
         OSError: it cannot be made or locked, or is held by others for longer than `patience_s`.
     """
     descriptor = os.open(path, _FLAGS, 0o600)
+    deadline = time.monotonic() + patience_s
     try:
-        _take(descriptor, time.monotonic() + patience_s)
-        yield
+        while not try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                raise OSError(errno.EBUSY, "another process holds it")
+            time.sleep(_STEP_S)
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, deadline: float) -> None:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+class LockHeld(Exception):
+    """Another process, or another part of this one, holds the lock; `pid` is None if unknown."""
+
+    def __init__(self, pid: int | None) -> None:
+        super().__init__(f"process {pid}" if pid else "another process")
+        self.pid = pid
+
+
+class FileLock:
+    """A held lock file, removed at its release.
+
+    Its content only tells others who holds it: process id, boot id, start of the process.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def acquire(cls, path: Path) -> "FileLock":
+        """Take the lock at once or not at all.
+
+        Raises:
+            LockHeld: it is held already.
+            OSError: it cannot be opened, or its file system has no locks (see `filename`).
+        """
+        while True:
+            descriptor = os.open(path, _FLAGS, 0o600)
+            try:
+                if not try_lock(descriptor):
+                    raise LockHeld(_holder(descriptor))
+                # A holder removes the file before it lets go. Whoever opened it just before that
+                # has now locked a file without a name, and must not trust it to keep anybody out.
+                if _is_still_at(path, descriptor):
+                    break
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(_identity(os.getpid())).encode(), 0)
+        return cls(path, descriptor)
+
+    def release(self) -> None:
+        """Let the next one in. A second call changes nothing."""
+        if self._descriptor is None:
             return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise OSError(errno.EBUSY, "another process holds it") from None
-        time.sleep(_STEP_S)
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        os.close(self._descriptor)
+        self._descriptor = None
+
+
+def lock_holder(path: Path) -> int | None:
+    """The process that holds the `FileLock` at `path`, as far as it can be told; locks nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_still_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _holder(descriptor: int) -> int | None:
+    """The process that wrote its name into the lock, if it is the one that still runs."""
+    try:
+        written = json.loads(os.pread(descriptor, 4096, 0))
+        pid = int(written["pid"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return pid if written == _identity(pid) else None
+
+
+def _identity(pid: int) -> dict[str, object]:
+    """Process ids are used again; together with boot and start time they are unique.
+
+    Where /proc is missing both are empty.
+    """
+    boot_id = started = ""
+    with contextlib.suppress(OSError):
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        # Field 22; the second one may itself hold spaces and brackets.
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+        started = status.rpartition(b")")[2].split()[19].decode()
+    return {"pid": pid, "boot_id": boot_id, "started": started}

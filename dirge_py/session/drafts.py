@@ -17,8 +17,8 @@ from dirge_py.files.atomic import write_all
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message, encode_message
-from dirge_py.session.disk import APPEND_FLAGS, READ_FLAGS, make_folders, open_regular
 from dirge_py.session.recorder import Recorder
+from dirge_py.session.segments import APPEND_FLAGS, READ_FLAGS, make_folders, open_regular
 from dirge_py.types.errors import DirgeError, SessionError
 from dirge_py.types.messages import UserMessage
 

@@ -6,9 +6,7 @@ nothing. A repair rewrites nothing: it sets damaged bytes aside and reports what
 
 import contextlib
 import errno
-import fcntl
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,149 +15,52 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.files.atomic import write_all
+from dirge_py.lib.file_lock import FileLock, LockHeld
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.disk import (
-    APPEND_FLAGS,
-    append_durably,
-    make_folder,
-    open_regular,
-    sync_folder,
-)
 from dirge_py.session.record import VERSION, Record, encode, new_record_id, timestamp
 from dirge_py.session.segments import (
+    APPEND_FLAGS,
     Scan,
     SegmentLimits,
     SessionFiles,
     folder_of,
+    make_folders,
+    open_regular,
     read_segments,
     segment_numbers,
     segment_path,
     store_large_texts,
+    sync_folder,
 )
 from dirge_py.types.errors import SessionBusy, SessionError
 
-_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
+def lock_session(first: Path) -> FileLock:
+    """The writer's lock of the session with this first segment, taken at once or not at all.
 
-class WriterLock:
-    """A held `flock` on a file of its own; the kernel frees it when the process ends, however.
-
-    The file's content only tells others who holds it: process id, boot id, start of the process.
+    Raises:
+        SessionBusy: another process (or another part of this one) holds it.
+        SessionError: the folder cannot be written, or its file system has no locks.
     """
-
-    def __init__(self, path: Path, fd: int) -> None:
-        self._path = path
-        self._fd: int | None = fd
-
-    @classmethod
-    def acquire(cls, path: Path) -> "WriterLock":
-        """Take the lock at once or not at all.
-
-        Raises:
-            SessionBusy: another process (or another part of this one) holds it.
-            SessionError: the folder cannot be written, or its file system has no locks.
-        """
-        while True:
-            fd = _open_locked(path)
-            # A holder removes the file before it lets go. Whoever opened it just before that has
-            # now locked a file without a name, and must not be trusted to keep anybody out.
-            if _is_still_at(path, fd):
-                break
-            os.close(fd)
-        with contextlib.suppress(OSError):
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, json.dumps(_identity(os.getpid())).encode(), 0)
-        return cls(path, fd)
-
-    def release(self) -> None:
-        """Let the next writer in. A second call changes nothing."""
-        if self._fd is None:
-            return
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-        os.close(self._fd)
-        self._fd = None
-
-
-def writer_of(path: Path) -> int | None:
-    """The process that holds the lock at `path`, as far as it can be told; nothing is locked."""
+    path = first.with_suffix(".lock")
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        return _holder(fd)
-    finally:
-        os.close(fd)
-
-
-def _open_locked(path: Path) -> int:
-    try:
-        fd = os.open(path, _OPEN_FLAGS, 0o600)
-    except OSError as error:
-        raise SessionError(
-            f"The session's lock {str(path)!r} cannot be opened: {error.strerror}.",
-            hint="Make the state folder writable, set DIRGE_STATE_DIR, or use `--no-session`.",
-        ) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = _holder(fd)
-        os.close(fd)
-        who = f"process {holder}" if holder else "another process"
+        return FileLock.acquire(path)
+    except LockHeld as held:
         raise SessionBusy(
-            f"Session {path.stem} is busy: it is in use by {who}.",
+            f"Session {path.stem} is busy: it is in use by {held}.",
             session_id=path.stem,
             hint="Use `--fork-session` to branch off, or close the other one first.",
-        ) from error
+        ) from held
     except OSError as error:
-        os.close(fd)
+        if error.filename is not None:
+            raise SessionError(
+                f"The session's lock {str(path)!r} cannot be opened: {error.strerror}.",
+                hint="Make the state folder writable, set DIRGE_STATE_DIR, or use `--no-session`.",
+            ) from error
         raise SessionError(
             f"The file system of {str(path.parent)!r} cannot lock files: {error.strerror}.",
             hint="Set DIRGE_STATE_DIR to a folder on a local disk.",
         ) from error
-    return fd
-
-
-def _is_still_at(path: Path, fd: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
-    except FileNotFoundError:
-        return False
-
-
-def _holder(fd: int) -> int | None:
-    """The process that wrote its name into the lock, if it is the one that still runs."""
-    try:
-        written = json.loads(os.pread(fd, 4096, 0))
-        pid = int(written["pid"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return pid if written == _identity(pid) else None
-
-
-def _identity(pid: int) -> dict[str, object]:
-    """Process ids are used again; together with boot and start time they are unique.
-
-    Where /proc is missing both are empty.
-    """
-    return {"pid": pid, "boot_id": _boot_id(), "started": _start_ticks(pid)}
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
-
-
-def _start_ticks(pid: int) -> str:
-    """Field 22 of /proc/PID/stat; the second field may itself hold spaces and brackets."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return ""
-    return stat.rpartition(b")")[2].split()[19].decode()
 
 
 class SegmentFile:
@@ -191,7 +92,12 @@ class SegmentFile:
         Raises:
             OSError: nothing was written.
         """
-        fd = self._created() if self._fd is None else self._fd
+        if self._fd is None:
+            if self.number > 1:
+                make_folders(self.path.parent)
+            self._fd = os.open(self.path, APPEND_FLAGS | os.O_CREAT, 0o600)
+            sync_folder(self.path.parent)
+        fd = self._fd
         before = os.fstat(fd)
         if before.st_nlink == 0:
             raise OSError(errno.ESTALE, "its file was deleted")
@@ -209,18 +115,18 @@ class SegmentFile:
         self.size = before.st_size + len(payload)
 
     def sync(self) -> None:
-        """Have on the disk what was written. Raises OSError."""
+        """Put what was written on the disk. Raises OSError."""
         if self._fd is not None:
             os.fsync(self._fd)
 
     def cut(self, size: int) -> None:
-        """Take off what comes behind the first `size` bytes. Raises OSError."""
+        """Remove what comes after the first `size` bytes. Raises OSError."""
         if self._fd is not None:
             os.ftruncate(self._fd, size)
             self.size = size
 
     def close(self) -> None:
-        """Let go of it; an empty one is removed."""
+        """Close the file; an empty one is removed."""
         if self._fd is None:
             return
         with contextlib.suppress(OSError):
@@ -229,14 +135,6 @@ class SegmentFile:
                 self.path.unlink()
         os.close(self._fd)
         self._fd = None
-
-    def _created(self) -> int:
-        folder = self.path.parent
-        if self.number > 1:
-            make_folder(folder)
-        self._fd = os.open(self.path, APPEND_FLAGS | os.O_CREAT, 0o600)
-        sync_folder(folder)
-        return self._fd
 
 
 Clock = Callable[[], float]
@@ -267,7 +165,7 @@ class Journal:
     def __init__(
         self,
         path: Path,
-        lock: WriterLock,
+        lock: FileLock,
         *,
         header: Mapping[str, Any],
         clock: Clock,
@@ -304,7 +202,7 @@ class Journal:
             SessionBusy: another process writes it.
             SessionError: it cannot be opened or read.
         """
-        lock = WriterLock.acquire(_beside(path, ".lock"))
+        lock = lock_session(path)
         journal = cls(path, lock, header=header or {}, clock=clock, limits=limits)
         try:
             journal._open_existing()
@@ -372,10 +270,13 @@ class Journal:
         return read_journal(self.path).records if self._leaf else []
 
     def close(self) -> None:
-        """Let go of files and lock. A session that never got a record leaves nothing behind."""
+        """Close files and lock. A session that never got a record leaves nothing behind."""
         self._file.close()
         if self.is_new:
-            self._remove_empty_folders()
+            folder = folder_of(self.path)
+            for empty in (*(folder / name for name in ("output", "assets", "blobs")), folder):
+                with contextlib.suppress(OSError):
+                    empty.rmdir()
         self._refusal = SessionError(f"Session {self.id} is closed.")
         self._lock.release()
 
@@ -383,7 +284,11 @@ class Journal:
         """Number the record and write it, behind what has to come first in its file."""
         if self._refusal:
             raise self._refusal
-        file = self._next_file()
+        file = self._file
+        is_full = file.records >= self._limits.records or file.size >= self._limits.size
+        if is_full and file.records:
+            number = file.number + 1
+            file = SegmentFile(segment_path(self.path, number), number=number)
         first = self._first_record_of(file)
         if first is not None:
             was_tip = record.parent in (None, self._leaf)
@@ -401,15 +306,6 @@ class Journal:
         self._leaf = record.id
         self._found = None
         return record
-
-    def _next_file(self) -> SegmentFile:
-        """The file the next record goes into."""
-        file = self._file
-        is_full = file.records >= self._limits.records or file.size >= self._limits.size
-        if not (is_full and file.records):
-            return file
-        number = file.number + 1
-        return SegmentFile(segment_path(self.path, number), number=number)
 
     def _first_record_of(self, file: SegmentFile) -> Record | None:
         """What has to stand before everything else in a file that holds nothing yet."""
@@ -473,12 +369,15 @@ class Journal:
 
     def _set_aside(self, found: SessionFiles) -> None:
         """Copy damaged bytes to `<id>.damaged` unless they are there; then cut a torn end off."""
-        kept = _beside(self.path, ".damaged")
+        kept = self.path.with_suffix(".damaged")
         try:
             known = set(kept.read_bytes().split(b"\n")) if kept.exists() else set()
             fresh = [piece for piece in found.scan.damage if piece not in known]
             if fresh:
-                append_durably(kept, b"".join(piece + b"\n" for piece in fresh))
+                with open(os.open(kept, APPEND_FLAGS | os.O_CREAT, 0o600), "wb") as file:
+                    file.write(b"".join(piece + b"\n" for piece in fresh))
+                    file.flush()
+                    os.fsync(file.fileno())
                 amount = sum(map(len, fresh))
                 self.notices.append(
                     f"{amount} damaged bytes of session {self.id} were left out; "
@@ -493,36 +392,29 @@ class Journal:
                 f"Session {self.id} is damaged and cannot be mended now: {error.strerror}."
             )
 
-    def _remove_empty_folders(self) -> None:
-        folder = self.path.with_name(self.id)
-        for empty in (*(folder / name for name in ("output", "assets", "blobs")), folder):
-            with contextlib.suppress(OSError):
-                empty.rmdir()
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name.removesuffix(".jsonl") + suffix)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairReport:
-    """The state of a session after a repair.
-
-    `torn_bytes` were an unfinished end, cut off by now; `damaged_bytes` lie before that and stay.
-    Both are kept in the file `kept`. `orphans` count records whose place in the tree was lost,
-    `lost_outputs` large results whose file is gone or is not what it was. `notices` are the
-    journal's own words.
-    """
+    """The state of a session after a repair."""
 
     records: int
+    """How many records are intact."""
     kept: Path
+    """The file with the bytes that are no record."""
     torn_bytes: int = 0
+    """The size of an unfinished end, cut off by now."""
     damaged_bytes: int = 0
+    """The size of what is damaged before that; it stays."""
     missing_segments: Sequence[int] = ()
+    """The numbers of segments without a file."""
     orphans: int = 0
+    """How many records have lost their place in the tree."""
     lost_outputs: int = 0
+    """How many large results have no file, or another content than they had."""
     is_newer: bool = False
+    """A newer dirge wrote it, so nothing was repaired."""
     notices: Sequence[str] = ()
+    """What the journal said when it was opened."""
 
     @property
     def is_sound(self) -> bool:
@@ -543,36 +435,28 @@ def repair_session(first: Path) -> RepairReport:
         SessionError: it is not there, or cannot be read.
     """
     found = read_segments(first)
-    torn = _torn_bytes(first, found)
+    last = max(found.parts)
+    torn_at = found.parts[last].torn_at
+    torn = 0 if torn_at is None else segment_path(first, last).stat().st_size - torn_at
     journal = Journal.open(first)
     notices = list(journal.notices)
     journal.close()
+    known: set[str | None] = {None}
+    orphans = 0
+    for record in found.scan.records:
+        orphans += record.parent not in known
+        known.add(record.id)
     return RepairReport(
         records=len(found.scan.records),
         kept=first.with_suffix(".damaged"),
         torn_bytes=torn,
         damaged_bytes=sum(map(len, found.scan.damage)) - torn,
         missing_segments=found.missing,
-        orphans=_orphans(found.scan.records),
+        orphans=orphans,
         lost_outputs=_lost_outputs(found, folder_of(first) / "blobs"),
         is_newer=found.scan.is_newer,
         notices=notices,
     )
-
-
-def _torn_bytes(first: Path, found: SessionFiles) -> int:
-    last = max(found.parts)
-    torn_at = found.parts[last].torn_at
-    return segment_path(first, last).stat().st_size - torn_at if torn_at is not None else 0
-
-
-def _orphans(records: Sequence[Record]) -> int:
-    known: set[str] = set()
-    lost = 0
-    for record in records:
-        lost += record.parent is not None and record.parent not in known
-        known.add(record.id)
-    return lost
 
 
 def _lost_outputs(found: SessionFiles, folder: Path) -> int:
@@ -584,11 +468,12 @@ def _lost_outputs(found: SessionFiles, folder: Path) -> int:
         for blob in record.data["blobs"]
         if isinstance(blob, Mapping)
     }
-    return sum(isinstance(name, str) and not _is_there(folder, name) for name in names)
-
-
-def _is_there(folder: Path, name: str) -> bool:
-    try:
-        return hashlib.sha256((folder / Path(name).name).read_bytes()).hexdigest() == name
-    except OSError:
-        return False
+    lost = 0
+    for name in names:
+        if isinstance(name, str):
+            try:
+                content = (folder / Path(name).name).read_bytes()
+                lost += hashlib.sha256(content).hexdigest() != name
+            except OSError:
+                lost += 1
+    return lost

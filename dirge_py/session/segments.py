@@ -18,6 +18,7 @@ import gc
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +26,52 @@ from typing import Any
 
 from dirge_py.files.atomic import write_all
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.disk import READ_FLAGS, make_folder, open_regular, sync_folder
 from dirge_py.session.record import VERSION, Record, decode, encode
 from dirge_py.types.errors import SessionError
+
+READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor of a regular file.
+
+    Raises:
+        SessionError: it cannot be opened, or is a link, folder, pipe or the like.
+    """
+    try:
+        fd = os.open(path, flags)
+    except OSError as error:
+        raise SessionError(
+            f"The session file {str(path)!r} cannot be opened: {error.strerror}.",
+            hint="`dirge -r` lists the sessions there are.",
+        ) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise SessionError(f"{str(path)!r} is no regular file.", hint="Move it away.")
+    return fd
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing, each closed to others.
+
+    Their names survive a power cut.
+    """
+    for missing in reversed([at for at in (folder, *folder.parents) if not at.exists()]):
+        with contextlib.suppress(FileExistsError):
+            missing.mkdir(mode=0o700)
+            sync_folder(missing.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new file's name survive a power cut; some file systems cannot, and need not."""
+    with contextlib.suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
 
 _RECORD_BEGIN = re.compile(rb'\{"v":\d+,"seq":')
 _RECORD_END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
@@ -333,8 +377,7 @@ def _write_blob(folder: Path, digest: str, content: bytes) -> None:
     with contextlib.suppress(OSError):
         if _blob_content(path) == content:
             return
-    for missing in (folder.parent, folder):
-        make_folder(missing)
+    make_folders(folder)
     unfinished = path.with_suffix(".part")
     fd = os.open(unfinished, _WRITE_FLAGS, 0o600)
     try:

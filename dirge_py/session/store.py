@@ -15,17 +15,19 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dirge_py.lib.file_lock import lock_holder
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
-from dirge_py.session.disk import READ_FLAGS, make_folder
 from dirge_py.session.history import LoadedSession, replay, title_of
 from dirge_py.session.ids import check_session_id, new_session_id, project_id
-from dirge_py.session.journal import Clock, Journal, WriterLock, read_journal, writer_of
+from dirge_py.session.journal import Clock, Journal, lock_session, read_journal
 from dirge_py.session.record import Record, decode, parse_timestamp
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
 from dirge_py.session.segments import (
+    READ_FLAGS,
     SegmentLimits,
     folder_of,
+    make_folders,
     segment_numbers,
     sessions_in_folder,
 )
@@ -253,7 +255,7 @@ class Store:
             SessionError: there is none, or several fit.
         """
         session_id = self.find(name)
-        writer = writer_of(self._path(session_id).with_suffix(".lock"))
+        writer = lock_holder(self._path(session_id).with_suffix(".lock"))
         why = f"because process {writer} writes it" if writer else "as it was opened to look at"
         return f"Session {session_id} is read-only {why}; `--fork-session` or /sessions goes on."
 
@@ -429,9 +431,7 @@ class Store:
     def _make_folder(self, folder: Path) -> Path:
         """`folder` and what is missing above it, each closed to others."""
         try:
-            missing = [at for at in (folder, *folder.parents) if not at.exists()]
-            for at in reversed(missing):
-                make_folder(at)
+            make_folders(folder)
         except OSError as error:
             raise SessionError(
                 f"The state folder {str(folder)!r} cannot be made: {error.strerror}.",
@@ -486,7 +486,7 @@ class Trash:
             SessionBusy: another process writes it.
             SessionError: it is not there, or cannot be moved.
         """
-        lock = WriterLock.acquire(store.folder / f"{check_session_id(session_id)}.lock")
+        lock = lock_session(store.folder / f"{check_session_id(session_id)}.jsonl")
         try:
             paths = store.paths_of(session_id)
             if not paths:
@@ -510,7 +510,7 @@ class Trash:
             SessionError: there is none, several fit, or its place is taken.
         """
         found = self._find(store, name)
-        lock = WriterLock.acquire(store.folder / f"{found.session_id}.lock")
+        lock = lock_session(store.folder / f"{found.session_id}.jsonl")
         try:
             if os.path.lexists(store.folder / f"{found.session_id}{_JOURNAL_ENDING}"):
                 raise SessionError(

@@ -3,19 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
+from tests.house.source import PACKAGE, called, mentioning, modules, name_of, text_of, tree_of, walked
 
 import pytest
 
-from tests.house.source import (
-    PACKAGE,
-    called,
-    mentioning,
-    modules,
-    name_of,
-    text_of,
-    tree_of,
-    walked,
-)
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
@@ -47,7 +38,7 @@ WRITERS = {
     "config/": "settings that a person asked to have written, a key that a person typed",
     "cli/demo/": "the copy the demo works in",
     "frontend/print/printer.py": "the file of `-o`",
-    "lib/file_lock.py": "lock files, which stay empty",
+    "lib/file_lock.py": "lock files",
     "tools/search/": "file lists for ripgrep, gone when it ends",
     "ui/terminal/clipboard.py": "the last thing that was copied",
     "ui/terminal/editor.py": "the draft for the person's editor, the page for their pager",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.file_lock import FileLock, LockHeld, hold_lock, lock_holder
 
 LONG_S = 30.0
 
@@ -55,3 +55,17 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
         pytest.fail("It was held.")
 
     assert os.listdir(tmp_path) == ["lock"]
+
+
+def test_a_held_lock_names_its_holder_and_is_gone_when_released(tmp_path: Path) -> None:
+    path = tmp_path / "s.lock"
+    lock = FileLock.acquire(path)
+
+    assert lock_holder(path) == os.getpid()
+    with pytest.raises(LockHeld) as held:
+        FileLock.acquire(path)
+    assert held.value.pid == os.getpid()
+    lock.release()
+    lock.release()
+    assert not path.exists()
+    FileLock.acquire(path).release()

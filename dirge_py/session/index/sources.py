@@ -13,10 +13,10 @@ from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
-from dirge_py.session.disk import READ_FLAGS
 from dirge_py.session.history import SessionSpending, title_of
 from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
 from dirge_py.session.segments import (
+    READ_FLAGS,
     Scan,
     folder_of,
     restore_large_texts,
