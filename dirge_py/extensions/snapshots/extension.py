@@ -4,34 +4,22 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
-
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
-from dirge_py.session.snapshots.base import (
-    SNAPSHOT_RECORD,
-    ProjectSnapshots,
-    Snapshot,
-    SnapshotMoment,
-    Snapshots,
-)
+from dirge_py.session.snapshots.base import ProjectSnapshots, SNAPSHOT_RECORD, Snapshot, SnapshotMoment, Snapshots
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.originals import keep_originals
-from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
+from dirge_py.session.snapshots.repository import SnapshotRepository
+from dirge_py.session.snapshots.store import SnapshotRetention
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import ExtensionHost, RunContext
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.tools import (
-    Claim,
-    Interceptor,
-    LoopToolResult,
-    Proceed,
-    ToolCall,
-    changes_something,
-)
+from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, changes_something
+from pathlib import Path
+from typing import Any, Protocol
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,8 +49,8 @@ def open_snapshots(
         cwd,
         session=session,
         path=search_path(os.environ.get("PATH", os.defpath), roots),
-        terms=SnapshotLimits(file_bytes=wanted.snapshot_file_mb * _MIB),
-        keeping=SnapshotRetention(
+        limits=SnapshotLimits(file_bytes=wanted.snapshot_file_mb * _MIB),
+        retention=SnapshotRetention(
             days=wanted.snapshot_days, max_bytes=wanted.snapshot_max_mb * _MB
         ),
         on_notice=notice,

@@ -1,13 +1,15 @@
 """Capturing one snapshot: changed files go into the private index, and that into a tree.
 
 Git lists what differs since the last snapshot; the sizes of the files decide what is left out. Many
-new files are written as one pack: a file per object takes ten times as long.
+new files are written as one pack: a file per object takes ten times as long. What is ignored
+follows the project's own rules, the person's, and ours.
 """
 
 import asyncio
 import hashlib
 import json
 import os
+import re
 import shlex
 import stat
 import struct
@@ -21,10 +23,148 @@ from typing import TypeAlias
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
-from dirge_py.session.snapshots.git import Git, GitFailed, blob_id
-from dirge_py.session.snapshots.ignore_rules import ProjectGit, ignore_options, is_never_held
+from dirge_py.session.snapshots.git import Git, GitFailed, TreeEntry, blob_id, git_settings
 from dirge_py.session.snapshots.store import StoreLease
 from dirge_py.types.errors import SessionError
+
+_READ_S = 10.0
+_OUR_FILES = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
+_MAX_POINTER_BYTES = 4096
+
+
+def is_never_held(path: str) -> bool:
+    """Whether a path is git's or ours, whatever rules say: `.git`, `.dirge`, unfinished files."""
+    parts = path.split("/")
+    return any(part.lower() in (".git", ".dirge") for part in parts) or bool(
+        _OUR_FILES.fullmatch(parts[-1])
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectGit:
+    """What the project's own repository says; nothing is ever written there.
+
+    `exclude` and `index` are files that need not be there, None outside of a repository.
+    """
+
+    git_dir: Path | None = None
+    exclude: Path | None = None
+    index: Path | None = None
+
+
+def project_git(root: str) -> ProjectGit:
+    """The repository whose work tree is the folder `root`, found without running git."""
+    entry = Path(root, ".git")
+    try:
+        if entry.is_dir():
+            git_dir = entry
+        else:
+            pointer = _line(entry)
+            if not pointer.startswith("gitdir:"):
+                return ProjectGit()
+            git_dir = Path(root, pointer.removeprefix("gitdir:").strip())
+        common = git_dir
+        if (git_dir / "commondir").is_file():
+            common = git_dir / _line(git_dir / "commondir")
+    except (OSError, ValueError):
+        return ProjectGit()
+    return ProjectGit(git_dir=git_dir, exclude=common / "info" / "exclude", index=git_dir / "index")
+
+
+async def personal_excludes(git: Git, project: ProjectGit, scratch: Path) -> Path | None:
+    """The person's file of what git ignores everywhere, as far as git knows of one.
+
+    `git config` reads settings and runs nothing, so here it may see those of the person.
+    """
+    home = os.environ.get("HOME", "")
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    asked = git.command(
+        "config", "--includes", "--type=path", "--get", "core.excludesFile", stdout=scratch
+    )
+    own = {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_COUNT": "0", "XDG_CONFIG_HOME": base}
+    # An empty value would name no file at all instead of the usual ones.
+    line = f"unset GIT_CONFIG_GLOBAL; {asked}"
+    try:
+        await git.run(line, store=project.git_dir, timeout_s=_READ_S, extra=own)
+        named = os.fsdecode(scratch.read_bytes()).strip("\n")
+    except (GitFailed, OSError):
+        named = ""
+    path = named or os.path.join(base, "git", "ignore")
+    return Path(git.root, path)
+
+
+def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str]:
+    """The options of `git ls-files` for all rules. Of `files`, the later ones win.
+
+    `own_folder` is our state folder below the project, "" where it lies elsewhere.
+    """
+    options = ["--exclude-per-directory=.gitignore"]
+    options += [f"--exclude-from={file}" for file in files if file is not None and _is_file(file)]
+    options.append("--exclude=.dirge")
+    if own_folder:
+        quoted = re.sub(r"([\\*?\[\]! ])", r"\\\1", own_folder)
+        options.append(f"--exclude=/{quoted}")
+    return options
+
+
+def rules_in(entries: Mapping[str, TreeEntry]) -> dict[str, TreeEntry]:
+    """The files of rules among those of a tree. Git follows no link to one."""
+    return {
+        path: entry
+        for path, entry in entries.items()
+        if path.rpartition("/")[2] == ".gitignore" and not entry.is_link
+    }
+
+
+async def ignored_by(
+    git: Git,
+    paths: Sequence[str],
+    *,
+    rules: Mapping[str, bytes],
+    files: Sequence[Path | None],
+    store: Path,
+    scratch: Path,
+) -> frozenset[str]:
+    """Those of the paths that are ignored where a work tree has these files of rules.
+
+    `files` are as for `ignore_options`; `scratch` is an empty folder. Raises GitFailed, OSError.
+    """
+    tree, asked, found = scratch / "tree", scratch / "asked", scratch / "found"
+    for path, text in rules.items():
+        file = tree / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text)
+    tree.mkdir(exist_ok=True)
+    outside = scratch / "rules"
+    outside.write_bytes(
+        b"\n".join(file.read_bytes() for file in files if file is not None and _is_file(file))
+    )
+    # This command takes no literal names, and without the dot one with a colon would be none.
+    asked.write_bytes(b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths))
+    words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
+    # It says 1 where none is ignored.
+    line = f"{{ {git.command(*words, stdin=asked, stdout=found)} || [ $? = 1 ]; }}"
+    extra = {"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"}
+    extra |= git_settings(("core.excludesFile", str(outside)))
+    await git.run(line, store=store, timeout_s=_READ_S, extra=extra)
+    named = found.read_bytes().split(b"\0")
+    return frozenset(os.fsdecode(path.removeprefix(b"./")) for path in named if path)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode) and os.access(path, os.R_OK)
+    except (OSError, ValueError):
+        return False
+
+
+def _line(path: Path) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return os.fsdecode(stream.read(_MAX_POINTER_BYTES)).strip()
+
 
 FileStamp: TypeAlias = tuple[int, int, int]
 """Size, time of the last change in ns, inode: another one means another content."""
@@ -33,20 +173,16 @@ _LENGTH_BITS = 0xFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotCandidates:
-    """Paths to take in anew, paths that are not held any more, and what is left out.
-
-    `large` are all files above the limit; `nested` are folders of other repositories.
-    """
+    """What git listed, sorted out."""
 
     present: Sequence[str] = ()
+    """Paths whose content is to be written."""
     absent: Sequence[str] = ()
+    """Paths that are to be removed from the index."""
     large: Mapping[str, FileStamp] = field(default_factory=dict)
-    nested: Sequence[str] = ()
-    unreadable: Sequence[str] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.present and not self.absent
+    """All files above the limit."""
+    left_out: frozenset[str] = frozenset()
+    """Folders (with a `/`) of other repositories, and files that cannot be read."""
 
 
 def select_candidates(
@@ -64,14 +200,12 @@ def select_candidates(
     present: list[str] = []
     absent: list[str] = []
     large: dict[str, FileStamp] = {}
-    nested: list[str] = []
-    unreadable: list[str] = []
-    held = dict.fromkeys(changed, True)
-    for path, is_held in {**dict.fromkeys(others, False), **held}.items():
+    left_out: set[str] = set()
+    for path, is_held in {**dict.fromkeys(others, False), **dict.fromkeys(changed, True)}.items():
         if is_never_held(path):
             continue
         if path.endswith("/"):
-            nested.append(path)
+            left_out.add(path)
             continue
         full = f"{root}/{path}"
         status = _status(full)
@@ -83,11 +217,11 @@ def select_candidates(
                 present.append(path)
                 continue
             else:
-                unreadable.append(path)
+                left_out.add(path)
         if is_held:
             absent.append(path)
     return SnapshotCandidates(
-        present=present, absent=absent, large=large, nested=nested, unreadable=unreadable
+        present=present, absent=absent, large=large, left_out=frozenset(left_out)
     )
 
 
@@ -102,7 +236,7 @@ def stamp_of(status: os.stat_result) -> FileStamp:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def stamps(root: str, paths: Iterable[str]) -> dict[str, FileStamp]:
+def _stamps(root: str, paths: Iterable[str]) -> dict[str, FileStamp]:
     """The stamps of those that are there."""
     found = {path: _status(f"{root}/{path}") for path in paths}
     return {path: stamp_of(status) for path, status in found.items() if status is not None}
@@ -120,14 +254,13 @@ def read_names(file: Path) -> list[str]:
     return [os.fsdecode(name) for name in file.read_bytes().split(b"\0") if name]
 
 
-def write_names(file: Path, names: Iterable[str]) -> None:
-    file.write_bytes(b"".join(os.fsencode(name) + b"\0" for name in names))
+def write_names(file: Path, names: Iterable[str], before: bytes = b"") -> None:
+    """Write a list as git reads it, each path behind the bytes `before`."""
+    file.write_bytes(b"".join(before + os.fsencode(name) + b"\0" for name in names))
 
 
-def write_absent(file: Path, names: Iterable[str]) -> None:
-    """Lines for `git update-index --index-info` that take these paths out."""
-    nothing = b"0 " + b"0" * 40 + b"\t"
-    file.write_bytes(b"".join(nothing + os.fsencode(name) + b"\0" for name in names))
+_TAKE_OUT = b"0 " + b"0" * 40 + b"\t"
+"""In front of a path it makes `git update-index --index-info` take that out."""
 
 
 def is_in_index(index: Path, path: str) -> bool:
@@ -157,24 +290,6 @@ def count_index_entries(index: Path) -> int:
     return int(count) if signature == b"DIRC" else 0
 
 
-def load_stamps(file: Path) -> dict[str, FileStamp] | None:
-    """What `save_stamps` wrote; None if there is nothing (readable)."""
-    try:
-        stored = json.loads(file.read_text(encoding="ascii"))
-        return {path: (size, time, node) for path, (size, time, node) in stored.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None
-
-
-def save_stamps(file: Path, found: Mapping[str, FileStamp]) -> None:
-    file.write_text(json.dumps(found), encoding="ascii")
-
-
-def changed_stamps(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -> list[str]:
-    """The paths whose stamps are not the same, in order."""
-    return sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
-
-
 PACK_FROM_FILES = 200
 """With so many new files, they are written as one pack."""
 
@@ -185,15 +300,18 @@ class ProjectTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLimits:
-    """What is taken: files up to `file_bytes`, in trees of up to `files`, within `take_s`."""
+    """What is taken into a snapshot."""
 
     file_bytes: int
+    """The largest file."""
     files: int = 60_000
+    """How many files a tree may have."""
     take_s: float = 20.0
+    """How long one snapshot may take."""
 
 
 class SnapshotCapture:
-    """Takes snapshots into one store, from one seat. One at a time.
+    """Takes snapshots into one store, with the index of one lease. One at a time.
 
     `ref` is the folder of refs that keep them; `own_folder` is our state folder in the project.
     """
@@ -201,27 +319,27 @@ class SnapshotCapture:
     def __init__(
         self,
         git: Git,
-        seat: StoreLease,
+        lease: StoreLease,
         *,
         project: ProjectGit,
         personal: Path | None,
         own_folder: str,
         ref: str,
-        terms: SnapshotLimits,
+        limits: SnapshotLimits,
     ) -> None:
         self._git = git
-        self._seat = seat
-        self._store = seat.folder.parent.parent
+        self._lease = lease
+        self._scratch = lease.folder
         self._project = project
         self._personal = personal
         self._own_folder = own_folder
         self._ref = ref
-        self._terms = terms
+        self._limits = limits
         self._tree = ""
         self._tracked: tuple[str, ...] = ()
         self._tracked_of: Mapping[str, FileStamp] | None = None
         self._tracked_stamps: Mapping[str, FileStamp] = {}
-        self._kept: dict[str, FileStamp | None] = {}
+        self._held: dict[str, FileStamp | None] = {}
         self._named: set[str] = set()
         self._deadline = 0.0
 
@@ -232,19 +350,19 @@ class SnapshotCapture:
         them out; from now on they are held like the others.
 
         Raises:
-            TooLarge: there is too much of it.
+            ProjectTooLarge: there is too much of it.
             GitFailed, OSError: the store or its disk does not do.
         """
-        self._deadline = time.monotonic() + self._terms.take_s
-        is_first = not self._seat.index.exists()
+        self._deadline = time.monotonic() + self._limits.take_s
+        is_first = not self._lease.index.exists()
         try:
-            found = await self._found(frozenset(also))
+            found = await self._list_candidates(frozenset(also))
             await self._check_count(found)
             await self._write(found, date)
         except (PackTimeout, GitFailed) as error:
             if isinstance(error, GitFailed) and not error.timed_out:
                 raise
-            slow = f"reading its files took longer than {self._terms.take_s:.0f} seconds"
+            slow = f"reading its files took longer than {self._limits.take_s:.0f} seconds"
             if is_first:
                 raise ProjectTooLarge(slow) from error
             raise SessionError(f"A snapshot was not taken: {slow}.") from error
@@ -254,149 +372,127 @@ class SnapshotCapture:
     async def _run(self, *commands: str, is_durable: bool = False) -> None:
         await self._git.run(
             *commands,
-            store=self._store,
-            index=self._seat.index,
+            store=self._scratch.parent.parent,
+            index=self._lease.index,
             is_durable=is_durable,
             timeout_s=self._deadline - time.monotonic(),
         )
 
     def stop(self) -> None:
-        """Let a snapshot that is being taken come to nothing, soon."""
+        """Make a snapshot that is being taken fail soon."""
         self._deadline = 0.0
 
-    def _is_late(self) -> bool:
-        return time.monotonic() > self._deadline
+    @property
+    def held(self) -> Collection[str]:
+        """The paths that this process was asked to hold."""
+        return self._held.keys()
 
     # -- what there is
 
-    def _ignores(self) -> list[str]:
+    def _listing(self, *options: str, stdout: Path) -> str:
+        """The command that lists files by the rules of what is ignored."""
         files = (self._personal, self._project.exclude)
-        return ignore_options(own_folder=self._own_folder, files=files)
+        ignores = ignore_options(own_folder=self._own_folder, files=files)
+        return self._git.command("ls-files", "-z", *options, *ignores, stdout=stdout)
 
-    async def _found(self, also: frozenset[str]) -> SnapshotCandidates:
-        seat, git = self._seat, self._git
+    async def _list_candidates(self, also: frozenset[str]) -> SnapshotCandidates:
         # What a killed command left would stop every one that comes.
-        seat.file("index.lock").unlink(missing_ok=True)
-        changed, others = seat.file("changed"), seat.file("others")
-        listing, learn = self._tracked_listing()
+        (self._scratch / "index.lock").unlink(missing_ok=True)
+        changed, others = self._scratch / "changed", self._scratch / "others"
+        differing = ("diff-files", "-z", "--name-only", "--no-renames")
+        now = _stamps("", [str(self._project.index)]) if self._project.index is not None else None
         # All in one: beside starting a command, what it does costs little.
         await self._run(
-            git.command("diff-files", "-z", "--name-only", "--no-renames", stdout=changed),
-            git.command("ls-files", "-z", "--others", *self._ignores(), stdout=others),
-            *listing,
+            self._git.command(*differing, stdout=changed),
+            self._listing("--others", stdout=others),
+            *([] if now == self._tracked_of else [self._tracked_listing()]),
         )
-        tracked = [*learn(), *self._kept_now(also)]
+        if now != self._tracked_of:
+            self._tracked = tuple(read_names(self._scratch / "tracked"))
+            self._tracked_of = now
+        before, self._tracked_stamps = self._tracked_stamps, _stamps(self._git.root, self._tracked)
+        tracked = [path for path, s in self._tracked_stamps.items() if before.get(path) != s]
+        asked_for = self._asked_for(also)
         return await asyncio.to_thread(
             lambda: select_candidates(
-                git.root,
+                self._git.root,
                 changed=read_names(changed),
-                others=[*read_names(others), *tracked],
-                limit_bytes=self._terms.file_bytes,
-                also=self._kept.keys(),
+                others=[*read_names(others), *tracked, *asked_for],
+                limit_bytes=self._limits.file_bytes,
+                also=self._held.keys(),
             )
         )
 
-    def _kept_now(self, also: frozenset[str]) -> list[str]:
+    def _tracked_listing(self) -> str:
+        """The command that lists what the project's git has although a rule ignores it.
+
+        From then on it is in our index, and the rules say nothing about it any more.
+        """
+        listed = self._scratch / "tracked"
+        ask = self._listing("--cached", "--ignored", stdout=listed)
+        # An index of a kind that cannot be read alone names nothing.
+        index, quoted = shlex.quote(str(self._project.index)), shlex.quote(str(listed))
+        return f"{{ GIT_INDEX_FILE={index} {ask} || : >{quoted}; }}"
+
+    def _asked_for(self, also: frozenset[str]) -> list[str]:
         """What was once asked to be held and differs from what it was, with what is asked now."""
         # Git stops at a path that leads through a link.
         root = self._git.root
-        named = {path for path in (*self._kept, *also) if not _is_behind_link(root, path)}
-        found = stamps(root, named)
-        differing = [path for path, stamp in found.items() if self._kept.get(path) != stamp]
-        self._kept = {path: found.get(path) for path in (*self._kept, *also)}
+        named = {path for path in (*self._held, *also) if not _is_behind_link(root, path)}
+        found = _stamps(root, named)
+        differing = [path for path, stamp in found.items() if self._held.get(path) != stamp]
+        self._held = {path: found.get(path) for path in (*self._held, *also)}
         return [*differing, *(path for path in also & named if path not in differing)]
 
-    @property
-    def kept(self) -> Collection[str]:
-        """The paths that this process was asked to hold."""
-        return self._kept.keys()
-
-    def _tracked_listing(self) -> tuple[Sequence[str], Callable[[], Sequence[str]]]:
-        """What the project's git has although a rule ignores it, as far as it changed.
-
-        Commands to run, if its index changed, and then a function that tells. From then on it is in
-        our index, and the rules say nothing about it any more.
-        """
-        index = self._project.index
-        if index is None:
-            return (), lambda: ()
-        now = stamps("", [str(index)])
-        listed = self._seat.file("tracked")
-        is_known = now == self._tracked_of
-
-        def learn() -> Sequence[str]:
-            if not is_known:
-                self._tracked, self._tracked_of = tuple(read_names(listed)), now
-            before = self._tracked_stamps
-            self._tracked_stamps = stamps(self._git.root, self._tracked)
-            return [p for p, stamp in self._tracked_stamps.items() if before.get(p) != stamp]
-
-        ask = self._git.command(
-            "ls-files", "-z", "--cached", "--ignored", *self._ignores(), stdout=listed
-        )
-        # One of a kind that cannot be read alone names nothing.
-        quoted = shlex.quote(str(listed))
-        command = f"{{ GIT_INDEX_FILE={shlex.quote(str(index))} {ask} || : >{quoted}; }}"
-        return (() if is_known else (command,)), learn
-
     async def _check_count(self, found: SnapshotCandidates) -> None:
-        """Raises TooLarge for an index of too many files, also without those ignored by now."""
-        index, most = self._seat.index, self._terms.files
-        if count_index_entries(index) + len(found.present) <= most:
+        """Raises ProjectTooLarge: too many files, also without those that are ignored by now."""
+        index, most = self._lease.index, self._limits.files
+        count = count_index_entries(index)
+        if count + len(found.present) <= most:
             return
-        ignored = self._seat.file("ignored")
-        if count_index_entries(index):
-            command = self._git.command(
-                "ls-files", "-z", "--cached", "--ignored", *self._ignores(), stdout=ignored
-            )
-            await self._run(command)
-            await asyncio.to_thread(write_absent, self._seat.file("gone"), read_names(ignored))
-            await self._run(self._remove())
+        if count:
+            ignored, gone = self._scratch / "ignored", self._scratch / "gone"
+            await self._run(self._listing("--cached", "--ignored", stdout=ignored))
+            await asyncio.to_thread(write_names, gone, read_names(ignored), _TAKE_OUT)
+            await self._run(self._take_out(gone))
         if count_index_entries(index) + len(found.present) > most:
             raise ProjectTooLarge(f"it has more than {most:,} files")
 
     # -- what becomes of it
 
     async def _write(self, found: SnapshotCandidates, date: int) -> None:
-        if found.is_empty and self._tree:
+        if self._tree and not found.present and not found.absent:
             return
-        await asyncio.to_thread(write_names, self._seat.file("present"), found.present)
-        await asyncio.to_thread(write_absent, self._seat.file("gone"), found.absent)
+        present, gone = self._scratch / "present", self._scratch / "gone"
+        await asyncio.to_thread(write_names, present, found.present)
+        await asyncio.to_thread(write_names, gone, found.absent, _TAKE_OUT)
         # Hundreds of files are packed, and not waited for: a power cut costs a first snapshot.
         is_many = len(found.present) >= PACK_FROM_FILES
         commands = []
+        pack = self._scratch / "new.pack"
         if is_many:
-            pack = self._seat.file("new.pack")
             await asyncio.to_thread(
-                write_pack, self._git.root, found.present, pack, is_late=self._is_late
+                write_pack, self._git.root, found.present, pack, deadline=lambda: self._deadline
             )
-            commands.append(
-                self._git.command(
-                    "index-pack", "--stdin", stdin=pack, stdout=self._seat.file("said")
-                )
-            )
+            said = self._scratch / "said"
+            commands.append(self._git.command("index-pack", "--stdin", stdin=pack, stdout=said))
         if found.absent:
-            commands.append(self._remove())
+            commands.append(self._take_out(gone))
         if found.present:
-            add = self._git.command(
-                *("update-index", "-z", "--add", "--remove", "--replace", "--stdin"),
-                stdin=self._seat.file("present"),
-            )
-            commands.append(add)
-        await self._run(*commands, self._keep(date), is_durable=not is_many)
-        self._seat.file("new.pack").unlink(missing_ok=True)
-        self._tree = self._seat.file("tree").read_text(encoding="ascii").strip()
+            add = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+            commands.append(self._git.command(*add, stdin=present))
+        await self._run(*commands, self._commit(date), is_durable=not is_many)
+        pack.unlink(missing_ok=True)
+        self._tree = (self._scratch / "tree").read_text(encoding="ascii").strip()
         if is_many:
-            await asyncio.to_thread(self._seat.publish)
+            await asyncio.to_thread(self._lease.publish)
 
-    def _remove(self) -> str:
-        return self._git.command(
-            "update-index", "-z", "--index-info", stdin=self._seat.file("gone")
-        )
+    def _take_out(self, gone: Path) -> str:
+        return self._git.command("update-index", "-z", "--index-info", stdin=gone)
 
-    def _keep(self, date: int) -> str:
+    def _commit(self, date: int) -> str:
         """Write the tree, and a commit whose ref keeps it from being pruned and dates it."""
-        git, tree = shlex.quote(self._git.program), shlex.quote(str(self._seat.file("tree")))
+        git, tree = shlex.quote(self._git.program), shlex.quote(str(self._scratch / "tree"))
         # Without the sign git takes a number of few digits, or of too many, for no date at all.
         when = f"@{max(0, date)} +0000"
         return (
@@ -408,13 +504,18 @@ class SnapshotCapture:
 
     def _left_out(self, found: SnapshotCandidates) -> tuple[str, ...]:
         """Files that changed and are or were too large to be held; once, what is never held."""
-        before = load_stamps(self._seat.large)
+        stored = self._scratch / "large.json"
+        named: Iterable[str] = ()
+        try:
+            before = {p: tuple(stamp) for p, stamp in json.loads(stored.read_text("ascii")).items()}
+            named = {path for path, _ in before.items() ^ found.large.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            before = None
         if found.large != before:
-            save_stamps(self._seat.large, found.large)
-        named = changed_stamps(before, found.large) if before is not None else []
-        once = {*found.nested, *found.unreadable} - self._named
+            stored.write_text(json.dumps(found.large), encoding="ascii")
+        once = found.left_out - self._named
         self._named |= once
-        return (*named, *sorted(once))
+        return (*sorted(named), *sorted(once))
 
 
 def _is_behind_link(root: str, path: str) -> bool:
@@ -423,22 +524,22 @@ def _is_behind_link(root: str, path: str) -> bool:
 
 
 _BLOB_TYPE = 3
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 class PackTimeout(Exception):
-    """It took longer than it may."""
+    """Writing the pack took longer than it may."""
 
 
 def write_pack(
-    root: str, paths: Iterable[str], target: Path, *, is_late: Callable[[], bool]
+    root: str, paths: Iterable[str], target: Path, *, deadline: Callable[[], float]
 ) -> int:
     """Put the content of these regular files below `root` into the pack `target`; returns how many.
 
-    Files that are gone, or cannot be read, are passed over. `is_late` is asked before each.
+    Files that are gone, or cannot be read, are passed over.
 
     Raises:
-        OutOfTime: it is late.
+        PackTimeout: the `deadline` (by `time.monotonic`) is over.
         OSError: the pack cannot be written.
     """
     seen: set[bytes] = set()
@@ -447,7 +548,7 @@ def write_pack(
         with open(target, "w+b") as pack:
             pack.write(_pack_header(0))
             for path in paths:
-                if is_late():
+                if time.monotonic() > deadline():
                     raise PackTimeout
                 content = _read_for_pack(anchor, path)
                 if content is None:
@@ -460,8 +561,8 @@ def write_pack(
             pack.write(_pack_header(len(seen)))
             pack.seek(0)
             digest = hashlib.sha1(usedforsecurity=False)
-            while piece := pack.read(_PIECE):
-                digest.update(piece)
+            while chunk := pack.read(_CHUNK_BYTES):
+                digest.update(chunk)
             pack.write(digest.digest())
     finally:
         os.close(anchor)
@@ -485,13 +586,7 @@ def _pack_entry_header(size: int) -> bytes:
 
 def _read_for_pack(anchor: int, path: str) -> bytes | None:
     try:
-        descriptor = open_beneath(anchor, path, FILE)
+        with open(open_beneath(anchor, path, FILE), "rb") as stream:
+            return stream.read() if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
     except OSError:
         return None
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        try:
-            return stream.read()
-        except OSError:
-            return None

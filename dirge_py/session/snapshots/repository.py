@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections.abc import (
     AsyncIterator,
@@ -22,14 +23,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot, TreeChange
 from dirge_py.session.snapshots.capture import (
     ProjectTooLarge,
     SnapshotCapture,
     SnapshotLimits,
+    ignored_by,
     is_in_index,
+    is_never_held,
+    personal_excludes,
+    project_git,
+    rules_in,
 )
 from dirge_py.session.snapshots.git import (
     TREE_ID,
@@ -42,15 +47,9 @@ from dirge_py.session.snapshots.git import (
     parse_tree,
     private_git,
 )
-from dirge_py.session.snapshots.ignore_rules import (
-    ignored_by,
-    is_never_held,
-    personal_excludes,
-    project_git,
-    rules_in,
-)
-from dirge_py.session.snapshots.restore import DAMAGED, WantedEntry, inspect_paths, restore_paths
+from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
 from dirge_py.session.snapshots.store import (
+    SnapshotRetention,
     StoreFolder,
     StoreLease,
     StorePruner,
@@ -60,8 +59,11 @@ from dirge_py.session.snapshots.store import (
 from dirge_py.types.errors import SessionError
 
 _READ_S = 60.0
+_DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")
 _MOST_DAMAGED = 50
 """Contents that are passed over in one restore, each of which costs another start of git."""
+_MOST_ATTEMPTS = 4
+"""How often one snapshot is tried."""
 
 
 class SnapshotReader:
@@ -74,9 +76,27 @@ class SnapshotReader:
         self._folder = folder
         self._stores = [*usable, *damaged] or [folder.path]
 
-    async def _run(self, *commands: str) -> None:
-        store, *others = self._stores
-        await self._git.run(*commands, store=store, alternates=others, timeout_s=_READ_S)
+    async def _output(
+        self, *commands: Sequence[str], stdin: str = "", is_partial: bool = False
+    ) -> bytes:
+        return await self._folder.output(
+            self._git,
+            *commands,
+            stdin=stdin,
+            stores=self._stores,
+            timeout_s=_READ_S,
+            is_partial=is_partial,
+        )
+
+    async def _output_about(self, command: Sequence[str], *trees: str, path: str = "") -> bytes:
+        """What a command prints about trees. Raises SessionError: one of them is gone."""
+        only = ["--", path] if path else []
+        if not all(map(TREE_ID.fullmatch, trees)):
+            raise _tree_gone(trees[0])
+        try:
+            return await self._output([*command, *trees, *only])
+        except GitFailed as error:
+            raise _tree_gone(trees[0], error) from error
 
     async def holds(self, tree: str) -> bool:
         """Whether all that the tree consists of is there. Contents are looked at when needed.
@@ -85,34 +105,28 @@ class SnapshotReader:
         """
         if not TREE_ID.fullmatch(tree):
             return False
-        with self._folder.scratch() as scratch:
-            found = scratch / "found"
-            everything = self._git.command("rev-list", "--objects", "--no-object-names", tree)
-            check = self._git.command("cat-file", "--batch-check", "--buffer", stdout=found)
-            try:
-                await self._run(f"{everything} | {check}")
-            except GitFailed as error:
-                if error.tells_nothing:
-                    raise
-                return False
-            return b" missing\n" not in found.read_bytes()
+        try:
+            objects = await self._output(
+                ["rev-list", "--objects", "--no-object-names", tree],
+                ["cat-file", "--batch-check", "--buffer"],
+            )
+        except GitFailed as error:
+            if error.tells_nothing:
+                raise
+            return False
+        return b" missing\n" not in objects
 
     async def should_hold(self, tree: str) -> bool:
         """Whether a ref of the store in use says that it is kept. Raises as `holds`."""
         if not TREE_ID.fullmatch(tree):
             return False
-        with self._folder.scratch() as scratch:
-            refs = scratch / "refs"
-            listed = self._git.command(
-                "for-each-ref", "--format=%(refname)", "refs/dirge", stdout=refs
-            )
-            try:
-                await self._run(listed)
-            except GitFailed as error:
-                if error.tells_nothing:
-                    raise
-                return True
-            return f"/{tree}\n".encode() in refs.read_bytes()
+        try:
+            refs = await self._output(["for-each-ref", "--format=%(refname)", "refs/dirge"])
+        except GitFailed as error:
+            if error.tells_nothing:
+                raise
+            return True
+        return f"/{tree}\n".encode() in refs
 
     async def is_damaged(self) -> bool:
         """Whether something that the refs of the store in use lead to is missing or unreadable."""
@@ -127,86 +141,43 @@ class SnapshotReader:
 
     async def entries(self, tree: str) -> dict[str, TreeEntry]:
         """The files of the tree. Raises SessionError if it is gone."""
-        if not TREE_ID.fullmatch(tree):
-            raise _tree_gone(tree)
-        with self._folder.scratch() as scratch:
-            listed = scratch / "listed"
-            try:
-                await self._run(self._git.command("ls-tree", "-r", "-z", tree, stdout=listed))
-            except GitFailed as error:
-                raise _tree_gone(tree, error) from error
-            return parse_tree(listed.read_bytes())
+        return parse_tree(await self._output_about(["ls-tree", "-r", "-z"], tree))
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
         """What differs, by path. Raises SessionError if a tree is gone."""
-        for tree in (before, after):
-            if not TREE_ID.fullmatch(tree):
-                raise _tree_gone(tree)
-        with self._folder.scratch() as scratch:
-            listed = scratch / "changes"
-            options = ["-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--raw"]
-            try:
-                with_lines = self._git.command(
-                    "diff-tree", *options, "--numstat", before, after, stdout=listed
-                )
-                await self._run(with_lines)
-            except GitFailed:
-                # Lines need contents, and one of those may be damaged; the trees may yet be whole.
-                try:
-                    plain = self._git.command("diff-tree", *options, before, after, stdout=listed)
-                    await self._run(plain)
-                except GitFailed as error:
-                    raise _tree_gone(before, error) from error
-            return parse_changes(listed.read_bytes())
+        command = ["diff-tree", "-r", "-z", *_DIFF_OPTIONS, "--raw"]
+        try:
+            listed = await self._output_about([*command, "--numstat"], before, after)
+        except SessionError:
+            # Lines need contents, and one of those may be damaged; the trees may yet be whole.
+            listed = await self._output_about(command, before, after)
+        return parse_changes(listed)
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
         """What differs, as a unified diff. Raises SessionError if a tree or a content is gone."""
-        for tree in (before, after):
-            if not TREE_ID.fullmatch(tree):
-                raise _tree_gone(tree)
-        options = ["-r", "-p", "--no-color", "--no-renames", "--no-ext-diff", "--no-textconv"]
-        only = ["--", path] if path else []
-        with self._folder.scratch() as scratch:
-            written = scratch / "difference"
-            command = self._git.command("diff-tree", *options, before, after, *only, stdout=written)
-            try:
-                await self._run(command)
-            except GitFailed as error:
-                raise _tree_gone(before, error) from error
-            return written.read_bytes().decode("utf-8", "replace")
+        command = ["diff-tree", "-r", "-p", "--no-color", *_DIFF_OPTIONS]
+        diff = await self._output_about(command, before, after, path=path)
+        return diff.decode("utf-8", "replace")
 
     async def known(self, oids: Iterable[str]) -> frozenset[str]:
         """Those of the contents that some store has."""
-        wanted = sorted(set(oids))
+        wanted = "".join(f"{oid}\n" for oid in sorted(set(oids)))
         if not wanted:
             return frozenset()
-        with self._folder.scratch() as scratch:
-            asked, found = scratch / "asked", scratch / "found"
-            asked.write_text("".join(f"{oid}\n" for oid in wanted), encoding="ascii")
-            check = self._git.command(
-                "cat-file", "--batch-check=%(objectname)", "--buffer", stdin=asked, stdout=found
-            )
-            with contextlib.suppress(GitFailed):
-                await self._run(check)
-            lines = found.read_text(encoding="ascii").splitlines()
-        return frozenset(line for line in lines if " " not in line)
+        check = ["cat-file", "--batch-check=%(objectname)", "--buffer"]
+        found = await self._output(check, stdin=wanted, is_partial=True)
+        return frozenset(line for line in found.decode("ascii").splitlines() if " " not in line)
 
     async def ignored(
         self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
     ) -> Collection[str]:
         """See `ignored_by`. What cannot be told counts as ignored."""
-        with self._folder.scratch() as scratch:
-            try:
-                return await ignored_by(
-                    self._git,
-                    paths,
-                    rules=rules,
-                    files=files,
-                    store=self._stores[0],
-                    scratch=scratch,
-                )
-            except (GitFailed, OSError):
-                return frozenset(paths)
+        store = self._stores[0]
+        with self._folder.scratch() as scratch, contextlib.suppress(GitFailed, OSError):
+            return await ignored_by(
+                self._git, paths, rules=rules, files=files, store=store, scratch=scratch
+            )
+        return frozenset(paths)
 
     @contextlib.asynccontextmanager
     async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
@@ -214,11 +185,21 @@ class SnapshotReader:
         with self._folder.scratch() as scratch:
             contents = BlobReader()
             left = sorted(set(oids))
+            store, *others = self._stores
+            asked = scratch / "asked"
             for number in range(_MOST_DAMAGED):
                 if not left:
                     break
                 file = scratch / f"contents-{number}"
-                is_whole = await self._fetch(left, scratch / "asked", file)
+                asked.write_text("".join(f"{oid}\n" for oid in left), encoding="ascii")
+                command = self._git.command("cat-file", "--batch", stdin=asked, stdout=file)
+                is_whole = True
+                try:
+                    await self._git.run(command, store=store, alternates=others, timeout_s=_READ_S)
+                except GitFailed as error:
+                    if error.tells_nothing:
+                        raise _unreadable(error) from error
+                    is_whole = False
                 contents.add(file)
                 if is_whole:
                     break
@@ -226,25 +207,18 @@ class SnapshotReader:
                 left = [oid for oid in left if oid not in contents][1:]
             yield contents
 
-    async def _fetch(self, oids: Sequence[str], asked: Path, target: Path) -> bool:
-        asked.write_text("".join(f"{oid}\n" for oid in oids), encoding="ascii")
-        command = self._git.command("cat-file", "--batch", stdin=asked, stdout=target)
-        try:
-            await self._run(command)
-        except GitFailed as error:
-            if error.tells_nothing:
-                raise SessionError(f"The files of then could not be read: {error}") from error
-            return False
-        return True
-
 
 def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
     if error is not None and error.tells_nothing:
-        return SessionError(f"The files of then could not be read: {error}")
+        return _unreadable(error)
     return SessionError(
         "The files of then are no longer kept.",
         hint=f"There is no snapshot {tree[:12]!r}; going back in the conversation still works.",
     )
+
+
+def _unreadable(error: GitFailed) -> SessionError:
+    return SessionError(f"The files of then could not be read: {error}")
 
 
 T = TypeVar("T")
@@ -252,14 +226,6 @@ NO_GIT = "Without git, `/undo` and `/rewind` bring back the conversation only: i
 _FRESH_S = 10.0
 """So long, a tree found whole is not looked through again: lists ask about the same ones."""
 _ONLY = "`/undo` and `/rewind` bring back the conversation only"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotRetention:
-    """How long and how much is kept: days, and bytes of one project's store."""
-
-    days: int = 30
-    max_bytes: int = 2_000_000_000
 
 
 class SnapshotRepository:
@@ -277,16 +243,16 @@ class SnapshotRepository:
         *,
         session: str,
         path: str,
-        terms: SnapshotLimits,
-        keeping: SnapshotRetention | None = None,
+        limits: SnapshotLimits,
+        retention: SnapshotRetention | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = os.fspath(project_root(project))
         self._state = os.path.realpath(state_dir)
         self._session = _as_ref(session)
-        self._terms = terms
-        self._keeping = keeping or SnapshotRetention()
+        self._limits = limits
+        self._retention = retention or SnapshotRetention()
         self._on_notice = on_notice
         self._clock = clock
         program = find_git(path, self._root)
@@ -294,8 +260,8 @@ class SnapshotRepository:
         self._folder = StoreFolder(Path(self._state, "snapshots"), project_id(project))
         self._never = _why_unavailable(self._root, program)
         self._failure = ""
-        self._taking: SnapshotCapture | None = None
-        self._seat: StoreLease | None = None
+        self._capture: SnapshotCapture | None = None
+        self._lease: StoreLease | None = None
         self._personal: Path | None = None
         self._whole: dict[str, float] = {}
         self._turn = asyncio.Lock()
@@ -330,7 +296,7 @@ class SnapshotRepository:
         return [real for real, path in found if path and not self._is_held(path)]
 
     def _is_held(self, path: str) -> bool:
-        return self._seat is not None and is_in_index(self._seat.index, path)
+        return self._lease is not None and is_in_index(self._lease.index, path)
 
     def _in_project(self, real: str) -> str:
         """The path relative to the project, "" where no snapshot can hold a file there."""
@@ -350,11 +316,11 @@ class SnapshotRepository:
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
         self._check_there()
-        return await self._alone(self._reading().changes(before, after))
+        return await self._alone(self._reader().changes(before, after))
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
         self._check_there()
-        return await self._alone(self._reading().difference(before, after, path))
+        return await self._alone(self._reader().difference(before, after, path))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         self._check_there()
@@ -365,34 +331,32 @@ class SnapshotRepository:
         return await self._alone(self._restore(tree, paths))
 
     async def prune(self) -> None:
-        """Let go of what is too old or too much; does nothing if that was done within a day.
+        """Remove what is too old or too much; does nothing if that was done within a day.
 
         For the background: it may be cancelled at any moment.
         """
-        if self._is_closed or self._is_missing() or self._seat is None:
+        if self._is_closed or self._is_missing() or self._lease is None:
             return
-        pruning = StorePruner(
+        pruner = StorePruner(
             self._git,
             self._folder,
             session=self._session,
-            days=self._keeping.days,
-            max_bytes=self._keeping.max_bytes,
+            retention=self._retention,
             clock=self._clock,
         )
-        if not await pruning.run() and not self._is_closed:
+        if not await pruner.run() and not self._is_closed:
             await self._alone(self._set_aside())
 
     async def aclose(self) -> None:
-        """Stop what is under way, and leave what was learnt to the next process."""
+        """Stop what is under way, and leave the index to the next process."""
         self._is_closed = True
-        if self._taking is not None:
-            self._taking.stop()
+        if self._capture is not None:
+            self._capture.stop()
         await self._git.runner.shutdown()
         async with self._turn:
-            seat, self._seat, self._taking = self._seat, None, None
-            if seat is not None:
-                await asyncio.to_thread(seat.publish)
-                await asyncio.to_thread(seat.leave)
+            if self._lease is not None:
+                await asyncio.to_thread(self._lease.publish)
+            await asyncio.to_thread(self._release)
 
     # -- one after the other
 
@@ -415,8 +379,11 @@ class SnapshotRepository:
                 f"No snapshots of the files are kept in {self._root}: {error}. {_ONLY}. "
                 "What `.gitignore` leaves out is not counted."
             )
-            if not was_there:
-                await self._remove()
+            self._release()
+            async with self._folder.locked():
+                # No half store is left behind, unless somebody else uses it by now.
+                if not was_there and not sessions_in_use(self._folder.path):
+                    await asyncio.to_thread(shutil.rmtree, self._folder.path, True)
             return None
         except (GitFailed, SessionError, OSError) as error:
             why = error.message if isinstance(error, SessionError) else str(error)
@@ -430,66 +397,60 @@ class SnapshotRepository:
         date = int(self._clock())
         if self._folder.is_there and not self._folder.is_whole:
             await self._set_aside()
-        for mend in (self._mend_nothing, self._mend_index, self._mend_store):
+        attempt = 1
+        while True:
             try:
                 return await (await self._ready()).take(date, also)
             except GitFailed as error:
-                if error.has_no_room or self._is_closed:
+                if attempt == _MOST_ATTEMPTS or error.has_no_room or self._is_closed:
                     raise
-                await mend()
-        return await (await self._ready()).take(date, also)
+            # A file that changed while it was read makes git stop: the next try finds it settled.
+            if attempt == 2:
+                if self._lease is not None:
+                    self._lease.forget_index()
+                self._release()
+            elif attempt == 3 and await self._reader().is_damaged():
+                await self._set_aside()
+            attempt += 1
 
     async def _ready(self) -> SnapshotCapture:
-        if self._taking is not None and self._seat is not None and self._seat.index.parent.is_dir():
-            return self._taking
-        self._leave()
-        async with self._folder.held():
+        if (
+            self._capture is not None
+            and self._lease is not None
+            and self._lease.index.parent.is_dir()
+        ):
+            return self._capture
+        self._release()
+        async with self._folder.locked():
             if not self._folder.is_there:
                 await self._folder.make(self._git)
-            self._seat = await asyncio.to_thread(acquire_lease, self._folder.path, self._session)
+            self._lease = await asyncio.to_thread(acquire_lease, self._folder.path, self._session)
         project = project_git(self._root)
-        self._personal = await personal_excludes(self._git, project, self._seat.file("personal"))
+        self._personal = await personal_excludes(
+            self._git, project, self._lease.folder / "personal"
+        )
         own = os.path.relpath(self._state, self._root)
-        self._taking = SnapshotCapture(
+        self._capture = SnapshotCapture(
             self._git,
-            self._seat,
+            self._lease,
             project=project,
             personal=self._personal,
             own_folder="" if own.startswith("..") else own,
             ref=f"refs/dirge/{self._session}",
-            terms=self._terms,
+            limits=self._limits,
         )
-        return self._taking
+        return self._capture
 
-    def _leave(self) -> None:
-        if self._seat is not None:
-            self._seat.leave()
-        self._seat = self._taking = None
-
-    async def _remove(self) -> None:
-        """Leave no half store behind, unless somebody else uses it by now."""
-        self._leave()
-        async with self._folder.held():
-            if not sessions_in_use(self._folder.path):
-                await asyncio.to_thread(self._folder.remove)
-
-    async def _mend_nothing(self) -> None:
-        """A file that changed while it was read makes git stop: the next try finds it settled."""
-
-    async def _mend_index(self) -> None:
-        if self._seat is not None:
-            self._seat.forget()
-        self._leave()
-
-    async def _mend_store(self) -> None:
-        if await self._reading().is_damaged():
-            await self._set_aside()
+    def _release(self) -> None:
+        lease, self._lease, self._capture = self._lease, None, None
+        if lease is not None:
+            lease.release()
 
     async def _set_aside(self) -> None:
         """Begin a new store. What is whole in the old one can still be read."""
-        self._leave()
+        self._release()
         self._whole.clear()
-        async with self._folder.held():
+        async with self._folder.locked():
             aside = await asyncio.to_thread(self._folder.set_aside)
             # Through a new one the old one can be read, whatever it lacks.
             await self._folder.make(self._git)
@@ -510,7 +471,7 @@ class SnapshotRepository:
                 f"There are no snapshots of {self._root}.", hint=self.unavailable or NO_GIT
             )
 
-    def _reading(self) -> SnapshotReader:
+    def _reader(self) -> SnapshotReader:
         return SnapshotReader(self._git, self._folder)
 
     async def _holds(self, tree: str) -> bool:
@@ -525,37 +486,37 @@ class SnapshotRepository:
             await self._set_aside()
         if time.monotonic() - self._whole.get(tree, -_FRESH_S) < _FRESH_S:
             return True
-        reading = self._reading()
-        if await reading.holds(tree):
+        reader = self._reader()
+        if await reader.holds(tree):
             self._whole[tree] = time.monotonic()
             return True
-        if not await reading.should_hold(tree):
+        if not await reader.should_hold(tree):
             return False
         await self._set_aside()
-        return await self._reading().holds(tree)
+        return await self._reader().holds(tree)
 
     async def _ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
-        reading = self._reading()
-        rules = rules_in(await reading.entries(tree))
-        async with reading.contents(entry.oid for entry in rules.values()) as contents:
+        reader = self._reader()
+        rules = rules_in(await reader.entries(tree))
+        async with reader.contents(entry.oid for entry in rules.values()) as contents:
             texts = {path: contents.read(entry.oid) or b"" for path, entry in rules.items()}
         files = (self._personal, project_git(self._root).exclude)
-        return await reading.ignored(paths, rules=texts, files=files)
+        return await reader.ignored(paths, rules=texts, files=files)
 
     async def _restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
-        reading = self._reading()
-        entries = await reading.entries(tree)
-        wanted = {path: WantedEntry(entry=entries.get(path)) for path in paths}
+        reader = self._reader()
+        entries = await reader.entries(tree)
+        wanted = {path: entries.get(path) for path in paths}
         standing = await asyncio.to_thread(
             inspect_paths,
             self._root,
             wanted,
-            limit_bytes=self._terms.file_bytes,
-            kept=frozenset(self._taking.kept if self._taking is not None else ()),
+            limit_bytes=self._limits.file_bytes,
+            kept=frozenset(self._capture.held if self._capture is not None else ()),
         )
-        needed = [entry.oid for path in wanted if (entry := entries.get(path)) is not None]
-        known = await reading.known([found.oid for found in standing.values() if found.oid])
-        async with reading.contents(needed) as contents:
+        needed = [entry.oid for entry in wanted.values() if entry is not None]
+        known = await reader.known([found.oid for found in standing.values() if found.oid])
+        async with reader.contents(needed) as contents:
             restored = await asyncio.to_thread(
                 restore_paths,
                 self._root,

@@ -8,7 +8,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Literal
 
@@ -31,19 +31,11 @@ from dirge_py.files.resolve import (
 )
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
-from dirge_py.session.snapshots.capture import FileStamp, stamp_of
+from dirge_py.session.snapshots.capture import FileStamp, is_never_held, stamp_of
 from dirge_py.session.snapshots.git import BlobReader, TreeEntry, blob_id
-from dirge_py.session.snapshots.ignore_rules import is_never_held
 from dirge_py.types.errors import FileError
 
 DAMAGED = "its content of then is damaged"
-
-
-@dataclass(frozen=True, slots=True)
-class WantedEntry:
-    """What shall stand at a path; None: nothing."""
-
-    entry: TreeEntry | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +55,7 @@ class _PathRefused(Exception):
 
 def inspect_paths(
     root: str,
-    paths: Mapping[str, WantedEntry],
+    paths: Iterable[str],
     *,
     limit_bytes: int,
     kept: frozenset[str] = frozenset(),
@@ -122,14 +114,14 @@ def _inspect_place(place: FileLocation, limit_bytes: int) -> PathState:
 
 def restore_paths(
     root: str,
-    wanted: Mapping[str, WantedEntry],
+    wanted: Mapping[str, TreeEntry | None],
     *,
     standing: Mapping[str, PathState],
     known: frozenset[str],
     contents: BlobReader,
     folders: frozenset[str],
 ) -> RestoreResult:
-    """Make the paths as they are wanted, each for itself: what fails stops no other.
+    """Make the paths as they are wanted (None: removed), each for itself: one may fail alone.
 
     `known` are the contents that a snapshot has; `folders` those that there were: others are
     removed when nothing is left in them.
@@ -154,11 +146,10 @@ def restore_paths(
     try:
         # What has to go goes first, the deepest before: it may stand in the way of the rest.
         for path in sorted(wanted, key=lambda path: (-path.count("/"), path)):
-            if wanted[path].entry is None:
+            if wanted[path] is None:
                 attempt(path, work.remove)
         for path in sorted(wanted):
-            entry = wanted[path].entry
-            if entry is not None:
+            if (entry := wanted[path]) is not None:
                 attempt(path, partial(work.write, entry))
     finally:
         os.close(anchor)

@@ -8,7 +8,7 @@ old, and the oldest ones when all take too much space.
 
 import asyncio
 import contextlib
-import fcntl
+import errno
 import os
 import shutil
 import tempfile
@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dirge_py.lib.file_lock import hold_lock, try_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.git import ATTRIBUTES, Git, GitFailed
 from dirge_py.types.errors import SessionError
@@ -25,7 +26,6 @@ SCRATCH_PREFIX = "read"
 NEW_PREFIX = "new"
 _INIT_S = 20.0
 _LOCK_S = 10.0
-_POLL_S = 0.02
 
 
 class StoreFolder:
@@ -37,34 +37,25 @@ class StoreFolder:
         self.path = above / f"{name}.git"
 
     @contextlib.asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """Alone with the store for a moment: it is made, moved aside, or a seat is taken in it.
+    async def locked(self) -> AsyncIterator[None]:
+        """Alone with the store: while it is made or moved aside, or a lease is taken in it.
 
         Raises:
-            SessionError: another process does not let go of it, or there can be no folder.
+            SessionError: another process does not release it, or there can be no folder.
         """
-        try:
-            self._above.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self._above / f"{self._name}.lock", flags, 0o600)
-        except OSError as error:
-            raise SessionError(
-                f"{self._above}: no snapshots can be kept there: {error.strerror}.",
-                hint="Make room there, or make the folder writable.",
-            ) from error
-        try:
-            deadline = time.monotonic() + _LOCK_S
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > deadline:
-                        raise SessionError(f"{self.path} is held by another process.") from None
-                    await asyncio.sleep(_POLL_S)
+        with contextlib.ExitStack() as lock:
+            try:
+                self._above.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path = self._above / f"{self._name}.lock"
+                await asyncio.to_thread(lock.enter_context, hold_lock(path, _LOCK_S))
+            except OSError as error:
+                if error.errno == errno.EBUSY:
+                    raise SessionError(f"{self.path} is held by another process.") from None
+                raise SessionError(
+                    f"{self._above}: no snapshots can be kept there: {error.strerror}.",
+                    hint="Free space there, or make the folder writable.",
+                ) from error
             yield
-        finally:
-            os.close(descriptor)
 
     @property
     def is_there(self) -> bool:
@@ -74,12 +65,15 @@ class StoreFolder:
     def is_whole(self) -> bool:
         """Whether it looks like a store of ours. Its objects are looked at when they are used."""
         path = self.path
-        return (
-            not path.is_symlink()
-            and all((path / name).is_dir() for name in ("objects", "refs", "info"))
-            and all((path / name).is_file() for name in ("HEAD", "config"))
-            and _file_text(path / "info" / "attributes") == ATTRIBUTES
-        )
+        try:
+            return (
+                not path.is_symlink()
+                and all((path / name).is_dir() for name in ("objects", "refs", "info"))
+                and all((path / name).is_file() for name in ("HEAD", "config"))
+                and (path / "info" / "attributes").read_text(encoding="ascii") == ATTRIBUTES
+            )
+        except (OSError, ValueError):
+            return False
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -90,6 +84,38 @@ class StoreFolder:
             prefix=prefix, dir=self._above, ignore_cleanup_errors=True
         ) as folder:
             yield Path(folder)
+
+    async def output(
+        self,
+        git: Git,
+        *commands: Sequence[str],
+        timeout_s: float,
+        stdin: str = "",
+        stores: Sequence[Path] = (),
+        is_partial: bool = False,
+    ) -> bytes:
+        """What a pipe of git commands prints, run on the first of `stores` (none: this one).
+
+        `is_partial`: what it printed counts although it failed.
+
+        Raises:
+            GitFailed: the last command failed.
+        """
+        store, *others = stores or [self.path]
+        with self.scratch() as scratch:
+            asked, printed = scratch / "stdin", scratch / "stdout"
+            asked.write_text(stdin, encoding="utf-8")
+            *first, last = commands
+            lines = [git.command(*words, stdin=asked) for words in first]
+            lines.append(git.command(*last, stdin=None if first else asked, stdout=printed))
+            try:
+                await git.run(
+                    " | ".join(lines), store=store, alternates=others, timeout_s=timeout_s
+                )
+            except GitFailed:
+                if not is_partial:
+                    raise
+            return printed.read_bytes()
 
     def leftovers(self) -> Iterator[Path]:
         """What processes that were killed left beside the store, or are still at work on."""
@@ -113,9 +139,6 @@ class StoreFolder:
         os.rename(self.path, aside)
         return aside
 
-    def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-
     async def make(self, git: Git) -> None:
         """Make an empty store, in one step.
 
@@ -136,13 +159,6 @@ class StoreFolder:
             raise
 
 
-def _file_text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return None
-
-
 _LEASES_FOLDER = "dirge"
 _LOCK_NAME = "lock"
 _SHARED_FILES = ("index", "large.json")
@@ -150,17 +166,12 @@ _SHARED_FILES = ("index", "large.json")
 
 
 class StoreLease:
-    """One process's place in the store. Open until `leave`."""
+    """One process's place in the store, with its own index and scratch files in `folder`."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
         self.index = folder / "index"
-        self.large = folder / "large.json"
         self._lock = lock
-
-    def file(self, name: str) -> Path:
-        """A scratch file of this process."""
-        return self.folder / name
 
     def publish(self) -> None:
         """Let processes that come later begin with what this one knows."""
@@ -168,29 +179,30 @@ class StoreLease:
             with contextlib.suppress(OSError):
                 _copy_file(self.folder / name, self.folder.parent / name)
 
-    def forget(self) -> None:
-        """Let go of the index, which nobody may begin with either."""
+    def forget_index(self) -> None:
+        """Remove the index, also the one that later processes would begin with."""
         for name in _SHARED_FILES:
             (self.folder / name).unlink(missing_ok=True)
             (self.folder.parent / name).unlink(missing_ok=True)
 
-    def leave(self) -> None:
+    def release(self) -> None:
+        """End the lease; its folder is removed."""
         os.close(self._lock)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def acquire_lease(store: Path, session: str) -> StoreLease:
-    """A seat in the store, with the newest index that somebody left. The store is held meanwhile.
+    """A lease in a locked store, with the newest index that a process left.
 
     Raises:
         OSError: it cannot be made.
     """
     above = store / _LEASES_FOLDER
     above.mkdir(mode=0o700, exist_ok=True)
-    abandoned = [folder for folder in _lease_folders(above) if _session_of(folder) is None]
+    abandoned = [folder for folder, holder in _leases(store) if holder is None]
     folder = Path(tempfile.mkdtemp(prefix="seat-", dir=above))
     lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    try_lock(lock)
     os.write(lock, session.encode())
     left = [place for place in (above, *abandoned) if (place / "index").is_file()]
     if left:
@@ -205,29 +217,22 @@ def acquire_lease(store: Path, session: str) -> StoreLease:
 
 def sessions_in_use(store: Path) -> set[str]:
     """The sessions that some process works on, as far as they take snapshots."""
-    users = [_session_of(folder) for folder in _lease_folders(store / _LEASES_FOLDER)]
-    return {user for user in users if user is not None}
+    return {session for _, session in _leases(store) if session is not None}
 
 
-def _lease_folders(above: Path) -> Iterator[Path]:
-    with contextlib.suppress(FileNotFoundError):
-        yield from above.glob("seat-*")
-
-
-def _session_of(folder: Path) -> str | None:
-    """The session of the process that holds the seat; None if it is gone."""
-    try:
-        descriptor = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return os.read(descriptor, 4096).decode(errors="replace")
-    else:
-        return None
-    finally:
-        os.close(descriptor)
+def _leases(store: Path) -> Iterator[tuple[Path, str | None]]:
+    """The folder of each lease and the session of its process; None if the process is gone."""
+    for folder in (store / _LEASES_FOLDER).glob("seat-*"):
+        try:
+            descriptor = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            yield folder, None
+            continue
+        try:
+            is_free = try_lock(descriptor)
+            yield folder, None if is_free else os.read(descriptor, 4096).decode(errors="replace")
+        finally:
+            os.close(descriptor)
 
 
 def _copy_file(source: Path, target: Path) -> None:
@@ -250,6 +255,16 @@ _LIST_S = 60.0
 _LOOSE_FROM = 1000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRetention:
+    """How long and how much is kept of one project's snapshots."""
+
+    days: int = 30
+    """How many days."""
+    max_bytes: int = 2_000_000_000
+    """How many bytes its store may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Ref:
     date: int
@@ -269,22 +284,26 @@ class StorePruner:
         folder: StoreFolder,
         *,
         session: str,
-        days: int,
-        max_bytes: int,
+        retention: SnapshotRetention,
         clock: Callable[[], float],
     ) -> None:
         self._git = git
         self._folder = folder
         self._store = folder.path
         self._session = session
-        self._days = days
-        self._max_bytes = max_bytes
+        self._retention = retention
         self._clock = clock
 
     async def run(self) -> bool:
         """Prune if it is time; False if the store is damaged."""
-        with _hold_alone(self._store / "dirge" / "pruning") as stamp:
-            if stamp is None or not self._is_time(stamp):
+        with contextlib.ExitStack() as lock:
+            try:
+                stamp = lock.enter_context(hold_lock(self._store / _LEASES_FOLDER / "pruning", 0))
+            except OSError:
+                return True  # another process prunes
+            status = os.fstat(stamp)
+            # A fresh one is empty; its own time says nothing.
+            if status.st_size and abs(self._clock() - status.st_mtime) < DAY_S:
                 return True
             try:
                 await self._prune()
@@ -294,28 +313,30 @@ class StorePruner:
             os.utime(stamp, (self._clock(), self._clock()))
         return True
 
-    def _is_time(self, stamp: int) -> bool:
-        status = os.fstat(stamp)
-        # A fresh one is empty; its own time says nothing.
-        return status.st_size == 0 or abs(self._clock() - status.st_mtime) >= DAY_S
-
     async def _prune(self) -> None:
-        self._clear_up()
+        self._remove_leftovers()
         in_use = {self._session, *sessions_in_use(self._store)}
         every = await self._refs()
         staying = [ref for ref in every if ref.session in in_use]
         others = [ref for ref in every if ref.session not in in_use]
-        oldest = self._clock() - self._days * DAY_S
+        oldest = self._clock() - self._retention.days * DAY_S
         leaving = [ref for ref in others if ref.date < oldest]
         others = others[len(leaving) :]
-        is_full = size_of(self._store) > self._max_bytes
+        is_full = size_of(self._store) > self._retention.max_bytes
         if is_full:
             count = await self._fitting(staying, others)
             leaving += others[: len(others) - count]
-        await self._delete(leaving)
-        if leaving or is_full or self._has_many_loose_objects():
+        if leaving:
+            orders = "".join(f"delete {ref.name}\n" for ref in leaving)
+            await self._output(["update-ref", "--stdin"], stdin=orders, timeout_s=_LIST_S)
+        folders = (self._store / "objects").glob("[0-9a-f][0-9a-f]")
+        if leaving or is_full or sum(len(os.listdir(each)) for each in folders) > _LOOSE_FROM:
             # Once only: what is packed anew counts as fresh, and would stay for the time of grace.
             await self._pack()
+
+    async def _output(self, *commands: Sequence[str], stdin: str = "", timeout_s: float) -> str:
+        printed = await self._folder.output(self._git, *commands, stdin=stdin, timeout_s=timeout_s)
+        return printed.decode()
 
     async def _fitting(self, staying: Sequence[_Ref], others: Sequence[_Ref]) -> int:
         """How many of the newest of `others` can be kept beside those that stay."""
@@ -323,66 +344,43 @@ class StorePruner:
         while too_many - fits > 1:
             count = (fits + too_many) // 2
             kept = [*staying, *others[len(others) - count :]]
-            if await self._bytes_of(kept) <= self._max_bytes:
+            # What their objects take, each counted once.
+            sizes = await self._output(
+                ["rev-list", "--objects", "--no-object-names", "--stdin"],
+                ["cat-file", "--batch-check=%(objectsize:disk)", "--buffer"],
+                stdin="".join(f"{ref.name}\n" for ref in kept),
+                timeout_s=_PACK_S,
+            )
+            if sum(map(int, sizes.split())) <= self._retention.max_bytes:
                 fits = count
             else:
                 too_many = count
         return fits
 
-    async def _bytes_of(self, refs: Sequence[_Ref]) -> int:
-        """What the objects of these snapshots take, each counted once."""
-        with self._folder.scratch() as scratch:
-            names, sizes = scratch / "names", scratch / "sizes"
-            names.write_text("".join(f"{ref.name}\n" for ref in refs), encoding="utf-8")
-            listed = self._git.command(
-                "rev-list", "--objects", "--no-object-names", "--stdin", stdin=names
-            )
-            form = "--batch-check=%(objectsize:disk)"
-            measured = self._git.command("cat-file", form, "--buffer", stdout=sizes)
-            await self._git.run(f"{listed} | {measured}", store=self._store, timeout_s=_PACK_S)
-            return sum(map(int, sizes.read_text("ascii").split()))
-
     async def _refs(self) -> Sequence[_Ref]:
         """All snapshots, the oldest first."""
-        with self._folder.scratch() as scratch:
-            listed = scratch / "refs"
-            form = "--format=%(creatordate:unix) %(refname)"
-            command = self._git.command("for-each-ref", form, "refs/dirge", stdout=listed)
-            await self._git.run(command, store=self._store, timeout_s=_LIST_S)
-            lines = [line.partition(" ") for line in listed.read_text("utf-8").splitlines()]
+        form = "--format=%(creatordate:unix) %(refname)"
+        listed = await self._output(["for-each-ref", form, "refs/dirge"], timeout_s=_LIST_S)
+        lines = [line.partition(" ") for line in listed.splitlines()]
         return sorted((_Ref(int(date), name) for date, _, name in lines), key=lambda ref: ref.date)
-
-    async def _delete(self, refs: Sequence[_Ref]) -> None:
-        if not refs:
-            return
-        with self._folder.scratch() as scratch:
-            orders = scratch / "orders"
-            orders.write_text("".join(f"delete {ref.name}\n" for ref in refs), encoding="utf-8")
-            command = self._git.command("update-ref", "--stdin", stdin=orders)
-            await self._git.run(command, store=self._store, timeout_s=_LIST_S)
 
     async def _pack(self) -> None:
         """All that is kept in one pack; what nothing needs any more is gone."""
+        repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
         await self._git.run(
             self._git.command("pack-refs", "--all", "--prune"),
-            self._git.command(
-                *("repack", "-A", "-d", "-q", "--window=5"), f"--unpack-unreachable={_GRACE}"
-            ),
+            self._git.command(*repack),
             self._git.command("prune", f"--expire={_GRACE}"),
             store=self._store,
             timeout_s=_PACK_S,
         )
 
-    def _has_many_loose_objects(self) -> bool:
-        folders = (self._store / "objects").glob("[0-9a-f][0-9a-f]")
-        return sum(len(os.listdir(folder)) for folder in folders) > _LOOSE_FROM
-
-    def _clear_up(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove what killed processes left, and damaged stores that are too old."""
         now = time.time()
         limits = [
             *((path, DAY_S) for path in self._folder.leftovers()),
-            *((path, self._days * DAY_S) for path in self._folder.damaged()),
+            *((path, self._retention.days * DAY_S) for path in self._folder.damaged()),
         ]
         for path, limit_s in limits:
             with contextlib.suppress(OSError):
@@ -398,23 +396,3 @@ def size_of(store: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(folder, name)).st_size
     return total
-
-
-@contextlib.contextmanager
-def _hold_alone(stamp: Path) -> Iterator[int | None]:
-    """The open stamp, if no other process prunes; it says when somebody last did."""
-    try:
-        descriptor = os.open(stamp, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield None
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        yield None
-        return
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

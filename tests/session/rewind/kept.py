@@ -4,8 +4,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
-
 from dirge_py.agent_loop.merge import compose
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import RunSettings
@@ -18,6 +16,8 @@ from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import LoopConfig
 from tests.conversation.room import Room
+from typing import Any
+
 
 LARGE = 100_000
 """Bytes from which a file is too large to be kept here."""
@@ -76,7 +76,7 @@ async def desk(
         room.project,
         session=talk.session_id or "",
         path=os.environ["PATH"],
-        terms=SnapshotLimits(file_bytes=LARGE),
+        limits=SnapshotLimits(file_bytes=LARGE),
     )
     runs = run_snapshots_of(repository, note=recorder.note, notice=deps.late_notices.append)
 

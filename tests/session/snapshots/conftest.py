@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.session.snapshots.capture import SnapshotLimits
-from dirge_py.session.snapshots.repository import SnapshotRepository, SnapshotRetention
+from dirge_py.session.snapshots.repository import SnapshotRepository
+from dirge_py.session.snapshots.store import SnapshotRetention
 
 LIMIT = 64 * 1024
 """Files above this are too large here; the usual limit would make the tests slow."""
@@ -22,15 +23,15 @@ class Project:
         self.notices: list[str] = []
         self.opened: list[SnapshotRepository] = []
 
-    def open(self, session="s", *, path=None, clock=None, limit=LIMIT, keeping=None, **terms):
+    def open(self, session="s", *, path=None, clock=None, limit=LIMIT, retention=None, **terms):
         more = {} if clock is None else {"clock": clock}
         repository = SnapshotRepository(
             self.state,
             self.root,
             session=session,
             path=os.environ["PATH"] if path is None else path,
-            terms=SnapshotLimits(file_bytes=limit, **terms),
-            keeping=keeping or SnapshotRetention(),
+            limits=SnapshotLimits(file_bytes=limit, **terms),
+            retention=retention or SnapshotRetention(),
             on_notice=self.notices.append,
             **more,
         )

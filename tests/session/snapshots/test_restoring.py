@@ -86,7 +86,7 @@ async def main():
         (base / "project" / name).write_text("then\\n")
     repository = SnapshotRepository(
         base / "state", base / "project", session="s", path=os.environ["PATH"],
-        terms=SnapshotLimits(file_bytes=1 << 20),
+        limits=SnapshotLimits(file_bytes=1 << 20),
     )
     before = (await repository.take()).tree
     for name in ("f", "d/g", "h"):

@@ -30,7 +30,7 @@ async def _work(base, what):
         root,
         session=f"s{os.getpid()}",
         path=os.environ["PATH"],
-        terms=SnapshotLimits(file_bytes=1 << 20),
+        limits=SnapshotLimits(file_bytes=1 << 20),
     )
     trees = {}
     for letter in "ab":
