@@ -1,6 +1,7 @@
 """What the rest of the program knows about snapshots of the working tree."""
 
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -106,6 +107,17 @@ class Snapshots(Protocol):
         Raises:
             SessionError: the tree is gone. Nothing has changed then.
         """
+
+    async def prune(self) -> None:
+        """Remove what is too old or too much; does nothing if that was done within a day."""
+
+    async def aclose(self) -> None:
+        """Stop what is under way; no snapshot is taken any more."""
+
+
+def paths_as_text(paths: Iterable[str]) -> list[str]:
+    """The paths as a journal has them: names of files need not be text."""
+    return [os.fsencode(path).decode("utf-8", "replace") for path in paths]
 
 
 class ProjectSnapshots(Extension):

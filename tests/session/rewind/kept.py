@@ -4,11 +4,15 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
+
+from dirge_py.session.snapshots.run_snapshots import RunSnapshots
+
 from dirge_py.agent_loop.merge import compose
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.extensions.snapshots.extension import run_snapshots_of
+from dirge_py.extensions.snapshots.extension import RunSnapshots
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.capture import SnapshotLimits
@@ -16,8 +20,6 @@ from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import LoopConfig
 from tests.conversation.room import Room
-from typing import Any
-
 
 LARGE = 100_000
 """Bytes from which a file is too large to be kept here."""
@@ -78,7 +80,7 @@ async def desk(
         path=os.environ["PATH"],
         limits=SnapshotLimits(file_bytes=LARGE),
     )
-    runs = run_snapshots_of(repository, note=recorder.note, notice=deps.late_notices.append)
+    runs = RunSnapshots(repository, note=recorder.note, notice=deps.late_notices.append)
 
     def configure(settings: RunSettings) -> LoopConfig:
         config = compose(

@@ -123,7 +123,7 @@ class Slow:
 
     def __init__(self, *results):
         self.results = list(results)
-        self.taken = 0
+        self.taken = self.pruned = 0
         self.go = asyncio.Event()
         self.unavailable = ""
 
@@ -139,6 +139,13 @@ class Slow:
 
     def unheld(self, reals):
         return ()
+
+    async def prune(self):
+        self.pruned += 1
+        raise OSError("no room")
+
+    async def aclose(self):
+        pass
 
 
 class Watched:
@@ -226,17 +233,12 @@ async def test_the_end_does_not_wait_long_for_what_nobody_needs():
 
 
 async def test_old_snapshots_are_pruned_once_in_the_background():
-    snapshots, pruned = Slow(), []
+    snapshots = Slow()
     snapshots.go.set()
-
-    async def tidy():
-        pruned.append(True)
-        raise OSError("no room")
-
-    taking = RunSnapshots(snapshots, note=lambda kind, data: None, notice=pruned.append, tidy=tidy)
+    watched = Watched(snapshots)
     for run_id in ("r1", "r2"):
-        taking.hooks(RunContext(model="m"))[0].transform_context(turn(run_id))
-        await taking.interceptor(CHANGING, proceed)
-    await taking.before_close()
+        watched.hooks.transform_context(turn(run_id))
+        await watched.taking.interceptor(CHANGING, proceed)
+    await watched.taking.before_close()
 
-    assert pruned == [True]
+    assert (snapshots.pruned, watched.notices) == (1, [])
