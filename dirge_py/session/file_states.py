@@ -5,7 +5,6 @@ a tool is about to change them; going back takes such a file from the first tree
 Others were ignored, too large, or in another repository; going back must not remove those.
 """
 
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -104,15 +103,7 @@ def _state(record: Record) -> FileState | None:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(filter(lambda one: isinstance(one, str), value)) if isinstance(value, list) else ()
-
-
-async def take_snapshot(snapshots: Snapshots | None, records: Sequence[Record]) -> Snapshot | None:
-    """The files as they are now, with those that were held at any time in these records."""
-    if snapshots is None:
-        return None
-    held = {path for known in file_states(records) for path in known.held}
-    return await snapshots.take([os.path.join(snapshots.root, path) for path in sorted(held)])
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 async def files_held_later(
@@ -147,9 +138,9 @@ async def restore_files(
     failed: list[tuple[str, str]] = []
     trees = {path: held.get(path, state.tree) for path in paths}
     for tree in dict.fromkeys(trees.values()):
-        one = await snapshots.restore(tree, [path for path in paths if trees[path] == tree])
-        done += one.done
-        failed += one.failed
+        restored = await snapshots.restore(tree, [path for path in paths if trees[path] == tree])
+        done += restored.done
+        failed += restored.failed
     return RestoreResult(done=tuple(sorted(done)), failed=tuple(sorted(failed)))
 
 
@@ -230,14 +221,14 @@ UncommittedDiff: TypeAlias = Callable[[], Awaitable[str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDiff:
-    """`diff` is empty where nothing differs. `since` says for people what it is compared with.
-
-    `obstacle` says why there is none at all.
-    """
+    """What differs in the files since the session began."""
 
     diff: str = ""
+    """The unified diff; empty where nothing differs."""
     since: str = ""
+    """What it is compared with, for people."""
     obstacle: str = ""
+    """Why there is no diff at all."""
 
 
 async def diff_since_beginning(
@@ -258,20 +249,17 @@ async def diff_since_beginning(
     now = await snapshots.take() if snapshots is not None else None
     if snapshots is None or now is None:
         why = snapshots.unavailable if snapshots is not None else "No snapshots are kept here."
-        return await _since_commit(uncommitted, why)
-    states = file_states(records)
-    for number, state in enumerate(states):
-        if await snapshots.holds(state.tree):
-            since = "the session began" if number == 0 else "the oldest snapshot that is kept"
-            diff = await snapshots.difference(state.tree, now.tree, path)
-            return SessionDiff(diff=diff, since=since)
-    if states:
-        return await _since_commit(uncommitted, "The snapshots of this session are gone.")
-    return SessionDiff(since="the session began")
-
-
-async def _since_commit(uncommitted: UncommittedDiff | None, why: str) -> SessionDiff:
-    diff = await uncommitted() if uncommitted is not None else None
-    if diff is None:
+    else:
+        states = file_states(records)
+        for number, state in enumerate(states):
+            if await snapshots.holds(state.tree):
+                since = "the session began" if number == 0 else "the oldest snapshot that is kept"
+                diff = await snapshots.difference(state.tree, now.tree, path)
+                return SessionDiff(diff=diff, since=since)
+        if not states:
+            return SessionDiff(since="the session began")
+        why = "The snapshots of this session are gone."
+    changed = await uncommitted() if uncommitted is not None else None
+    if changed is None:
         return SessionDiff(obstacle=why)
-    return SessionDiff(diff=diff, since="the last commit")
+    return SessionDiff(diff=changed, since="the last commit")

@@ -125,9 +125,9 @@ _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_neare
 _ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=_nearest)
 
 
-def text_member(value: Mapping[Any, Any], name: str) -> str:
-    """The member if it is a text, else ""."""
-    found = value.get(name)
+def text_member(value: Any, name: str) -> str:
+    """The member of an object if it is a text, else ""."""
+    found = value.get(name) if isinstance(value, Mapping) else None
     return found if isinstance(found, str) else ""
 
 

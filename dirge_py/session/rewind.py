@@ -5,8 +5,7 @@ and the last one can be taken back.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -25,7 +24,6 @@ from dirge_py.session.file_states import (
     restore_files,
     state_at,
     state_before,
-    take_snapshot,
     unfinished_move,
 )
 from dirge_py.session.history import replay
@@ -37,6 +35,7 @@ from dirge_py.session.snapshots.base import (
     Snapshot,
     Snapshots,
     TreeChange,
+    paths_as_text,
 )
 from dirge_py.session.tree import (
     MOVE_RECORD,
@@ -72,74 +71,14 @@ class RewindTarget:
     """What goes there if nobody says otherwise."""
 
 
-def target_before_prompt(records: Sequence[Record], prompt: str, *, why: str) -> RewindTarget:
-    """Before the prompt of this branch whose id begins so; "" is the last one.
-
-    Raises:
-        DirgeError: there is no such prompt.
-    """
-    prompts = [point for point in rewind_points(records) if point.is_prompt]
-    if not prompts:
-        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
-    point = _find_point(prompts, prompt) if prompt else prompts[-1]
-    return RewindTarget(
-        why=why,
-        to=point.before,
-        state=state_before(file_states(records), point),
-        text=point.text,
-        point=point.id,
-    )
-
-
-def target_at_message(records: Sequence[Record], message: str) -> RewindTarget:
-    """Where the message of this branch whose id begins so is the last one.
-
-    Raises:
-        DirgeError: there is no such message.
-    """
-    found = rewind_points(records)
-    if not found:
-        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
-    point = _find_point(found, message)
-    return _target_at(records, point.after, why="clone", point=point.id)
-
-
-def target_at_node(records: Sequence[Record], name: str) -> RewindTarget:
-    """Behind a node of the tree, of any branch. Raises SessionError: there is none."""
-    node = build_tree(records).find(name)
-    return _target_at(records, node.tip, why="switch", point=node.id)
-
-
-def target_before_last_move(records: Sequence[Record]) -> RewindTarget:
-    """Where the last move was made from.
-
-    Raises:
-        DirgeError: there was none, or something was said since.
-    """
-    move = last_move(records)
-    gone_from = move.data.get("from") if move is not None else None
-    if move is None or not any(record.id == gone_from for record in records):
-        raise DirgeError(
-            "there is no move to take back: nobody went anywhere, or something was said since.",
-            hint="/tree shows every branch, and goes there.",
-        )
-    is_talk = move.data.get("what") == "conversation"
-    before = move.data.get("tree_before")
-    states = [s for s in file_states(records) if s.seq <= move.seq and s.tree == before]
-    return RewindTarget(
-        why="redo",
-        to=str(gone_from),
-        state=states[-1] if states else None,
-        what="conversation" if is_talk else "both",
-    )
-
-
 def _target_at(records: Sequence[Record], to: str, *, why: str, point: str) -> RewindTarget:
     seq = next(record.seq for record in records if record.id == to)
     return RewindTarget(why=why, to=to, state=state_at(file_states(records), seq), point=point)
 
 
 def _find_point(found: Sequence[RewindPoint], name: str) -> RewindPoint:
+    if not found:
+        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
     fitting = [point for point in found if point.id.startswith(name)] if name else []
     if len(fitting) == 1:
         return fitting[0]
@@ -206,9 +145,10 @@ class RewindResult:
 class Rewinder:
     """The points of one session, and the moves between them. Nothing moves while a run goes on.
 
-    `check_idle` raises while one does; `report` hears `HistoryMoved`. What is put into `follows`
-    by the name of a setting is given its value at the place gone to; `on_files` hears which paths,
-    relative to the project, a move touched. Without a recorder there is nothing to go back in.
+    `check_idle` raises while one does; `report` receives `HistoryMoved`. Functions in `follows`, by
+    the name of a setting, are called with its value at the place gone to; those in `on_files` with
+    the paths, relative to the project, that a move touched. Without a recorder there is nothing to
+    go back in.
     """
 
     def __init__(
@@ -262,7 +202,7 @@ class Rewinder:
 
     async def changed_since(self, prompts: Sequence[RewindPoint]) -> Mapping[str, int]:
         """How many files differ from what they were before each prompt; none where nobody knows."""
-        now = await self._taken()
+        now = await self._take_snapshot()
         if now is None or self._snapshots is None:
             return {}
         states = file_states(self._records())
@@ -282,25 +222,60 @@ class Rewinder:
 
     async def preview(self, destination: RewindTarget) -> RewindPreview:
         """What going there would do. Nothing is changed."""
-        return await self._planned(destination, await self._taken())
+        return await self._plan(destination, await self._take_snapshot())
 
     # -- places to go to
 
     def before(self, prompt: str = "", *, why: str = "rewind") -> RewindTarget:
-        """See `destinations.before_prompt`."""
-        return target_before_prompt(self._records(), prompt, why=why)
+        """Before the prompt of this branch whose id begins so; "" is the last one.
+
+        Raises:
+            DirgeError: there is no such prompt.
+        """
+        records = self._records()
+        prompts = [point for point in rewind_points(records) if point.is_prompt]
+        point = _find_point(prompts, prompt) if prompt or not prompts else prompts[-1]
+        state = state_before(file_states(records), point)
+        return RewindTarget(why=why, to=point.before, state=state, text=point.text, point=point.id)
 
     def behind(self, message: str) -> RewindTarget:
-        """See `destinations.behind_message`."""
-        return target_at_message(self._records(), message)
+        """Where the message of this branch whose id begins so is the last one.
+
+        Raises:
+            DirgeError: there is no such message.
+        """
+        records = self._records()
+        point = _find_point(rewind_points(records), message)
+        return _target_at(records, point.after, why="clone", point=point.id)
 
     def node(self, name: str) -> RewindTarget:
-        """See `destinations.behind_node`."""
-        return target_at_node(self._records(), name)
+        """Behind a node of the tree, of any branch. Raises SessionError: there is none."""
+        records = self._records()
+        node = build_tree(records).find(name)
+        return _target_at(records, node.tip, why="switch", point=node.id)
 
     def before_last_move(self) -> RewindTarget:
-        """See `destinations.before_last_move`."""
-        return target_before_last_move(self._records())
+        """Where the last move was made from.
+
+        Raises:
+            DirgeError: there was none, or something was said since.
+        """
+        records = self._records()
+        move = last_move(records)
+        left = move.data.get("from") if move is not None else None
+        if move is None or not any(record.id == left for record in records):
+            raise DirgeError(
+                "there is no move to take back: nobody went anywhere, or something was said since.",
+                hint="/tree shows every branch, and goes there.",
+            )
+        before = move.data.get("tree_before")
+        states = [s for s in file_states(records) if s.seq <= move.seq and s.tree == before]
+        return RewindTarget(
+            why="redo",
+            to=str(left),
+            state=states[-1] if states else None,
+            what="conversation" if move.data.get("what") == "conversation" else "both",
+        )
 
     # -- moving
 
@@ -321,16 +296,22 @@ class Rewinder:
                 changed then.
         """
         self._check_idle()
-        with self._moving():
-            before = await self._taken()
-            plan = await self._planned(destination, before)
-            is_told = what is None and destination.what != "conversation"
+        self.is_moving = True
+        try:
+            before = await self._take_snapshot()
+            plan = await self._plan(destination, before)
+            is_expected = what is None and destination.what != "conversation"
             what = _resolve_scope(plan, what)
             # What a move that was killed had begun is taken back with this one.
             cut = unfinished_move(self._records())
             if before is not None:
-                self._note_snapshot(before, destination if what != "conversation" else None)
-            left = self._records()[-1].id
+                facts = {"run_id": "", "turn": 0, "at": "before_move", "tree": before.tree}
+                if what != "conversation" and destination.state is not None:
+                    facts["toward"] = destination.state.tree
+                # On the disk before any file is touched: it leads back if this is killed.
+                facts["left_out"] = paths_as_text(before.left_out)
+                self._kept.note(SNAPSHOT_RECORD, facts, sync=True)
+            tip = self._records()[-1].id
             if not self._kept.is_saving:
                 raise DirgeError("the session cannot be saved, so nothing goes anywhere now.")
             restored, after = await self._restored(plan, before, what, also)
@@ -340,15 +321,17 @@ class Rewinder:
                 destination,
                 what,
                 {
-                    "from": left,
+                    "from": tip,
                     "tree_before": (cut or before).tree if before else None,
                     "tree_after": after.tree if after else None,
-                    "kept": _as_text(kept),
+                    "kept": paths_as_text(kept),
                 },
             )
             touched = [*restored.done, *(path for path, _ in restored.failed)]
-            for hear in self.on_files if touched else ():
-                hear(touched)
+            for listener in self.on_files if touched else ():
+                listener(touched)
+        finally:
+            self.is_moving = False
         return RewindResult(
             why=destination.why,
             what=what,
@@ -358,7 +341,7 @@ class Rewinder:
             kept=tuple(kept),
             left_out=plan.left_out if is_kept else (),
             left_behind=plan.left_behind if what != "files" else 0,
-            unavailable=plan.unavailable if is_told else "",
+            unavailable=plan.unavailable if is_expected else "",
             notices=notices,
         )
 
@@ -408,18 +391,15 @@ class Rewinder:
     def _records(self) -> list[Record]:
         return self._kept.records()
 
-    @contextmanager
-    def _moving(self) -> Iterator[None]:
-        self.is_moving = True
-        try:
-            yield
-        finally:
-            self.is_moving = False
+    async def _take_snapshot(self) -> Snapshot | None:
+        """The files as they are now, with those that were held at any time in this session."""
+        if self._snapshots is None:
+            return None
+        held = {path for known in file_states(self._records()) for path in known.held}
+        root = self._snapshots.root
+        return await self._snapshots.take([os.path.join(root, path) for path in sorted(held)])
 
-    async def _taken(self) -> Snapshot | None:
-        return await take_snapshot(self._snapshots, self._records())
-
-    async def _planned(self, destination: RewindTarget, now: Snapshot | None) -> RewindPreview:
+    async def _plan(self, destination: RewindTarget, now: Snapshot | None) -> RewindPreview:
         records = self._records()
         there = {record.id for record in branch(records, destination.to)}
         left = [r for r in branch(records) if r.type == "message" and r.id not in there]
@@ -477,15 +457,7 @@ class Rewinder:
         if not wanted:
             return RestoreResult(), before
         restored = await restore_files(self._snapshots, wanted, state, plan.held)
-        return restored, await self._taken()
-
-    def _note_snapshot(self, taken: Snapshot, to: RewindTarget | None) -> None:
-        """Keep how the files are; `to` says how they will be."""
-        facts = {"run_id": "", "turn": 0, "at": "before_move", "tree": taken.tree}
-        if to is not None and to.state is not None:
-            facts["toward"] = to.state.tree
-        # On the disk before any file is touched: it leads back if this is killed.
-        self._kept.note(SNAPSHOT_RECORD, {**facts, "left_out": _as_text(taken.left_out)}, sync=True)
+        return restored, await self._take_snapshot()
 
     def _record(
         self, destination: RewindTarget, what: RewindScope, facts: Mapping[str, Any]
@@ -503,20 +475,18 @@ class Rewinder:
         if not recorder.is_saving:
             # What was written is still to come; what it says is known.
             loaded = replay(branch(records, destination.to))
-        self._follow(settings_at(records), settings_at(records, destination.to))
+        # The settings of a branch get their values there, and a later start finds them.
+        before, after = settings_at(records), settings_at(records, destination.to)
+        for name, load in self.follows.items():
+            load(after.get(name))
+            if after.get(name) != before.get(name):
+                recorder.note_setting(name, after.get(name))
         self._report(
             HistoryMoved(
                 messages=loaded.messages, compactions=loaded.compactions, why=destination.why
             )
         )
         return loaded.notices
-
-    def _follow(self, left: Mapping[str, Any], there: Mapping[str, Any]) -> None:
-        """Give the settings of a branch their values there, and let a later start find them."""
-        for name, load in self.follows.items():
-            load(there.get(name))
-            if there.get(name) != left.get(name):
-                self._kept.note_setting(name, there.get(name))
 
 
 def _resolve_scope(plan: RewindPreview, scope: RewindScope | None) -> RewindScope:
@@ -529,8 +499,3 @@ def _resolve_scope(plan: RewindPreview, scope: RewindScope | None) -> RewindScop
             hint="Nothing has changed. The conversation can go there alone.",
         )
     return scope
-
-
-def _as_text(paths: Sequence[str]) -> list[str]:
-    """Names of files need not be text, and a journal is."""
-    return [os.fsencode(path).decode("utf-8", "replace") for path in paths]

@@ -7,12 +7,13 @@ The last record of a journal is the tip of the current branch. To go on from an 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
+from itertools import pairwise, starmap, takewhile
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_message
-from dirge_py.session.record import Record
+from dirge_py.session.record import Record, text_member
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -101,10 +102,7 @@ def _is_of_branch(record: Record) -> bool:
 
 
 def _setting_name(record: Record) -> str:
-    if record.type != "setting" or not isinstance(record.data, Mapping):
-        return ""
-    name = record.data.get("name")
-    return name if isinstance(name, str) else ""
+    return text_member(record.data, "name") if record.type == "setting" else ""
 
 
 MOVE_RECORD = "move"
@@ -196,8 +194,8 @@ def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
         if message is None:
             continue
         if isinstance(message, UserMessage) and message.origin in _TYPED:
-            run_id = _member_text(opened, "run_id") if opened is not None else ""
             before = before_run if opened is not None else ""
+            run_id = text_member(opened.data, "run_id") if opened is not None else ""
             found.append(_point(path, place, message, before=before, run_id=run_id))
         elif isinstance(message, AssistantMessage) and message.origin == "model":
             found.append(_point(path, place, message))
@@ -210,7 +208,7 @@ def last_move(records: Sequence[Record]) -> Record | None:
     for record in reversed(branch(records)):
         if record.type in ("run_start", "context") or is_said(record):
             return None
-        if record.type == MOVE_RECORD and _member_text(record, "why") not in ("", "redo"):
+        if record.type == MOVE_RECORD and text_member(record.data, "why") not in ("", "redo"):
             return record
     return None
 
@@ -221,7 +219,9 @@ def build_tree(records: Sequence[Record]) -> SessionTree:
     owner: dict[str, int | None] = {}
     for record, above in with_parents(records):
         at = owner[above.id] if above is not None else None
-        if record.type == MOVE_RECORD and at is not None and _is_bare(nodes[at]):
+        is_move = record.type == MOVE_RECORD
+        # A branch of which nothing has been told yet is the one of this move.
+        if is_move and at is not None and nodes[at].kind == "move" and not nodes[at].text:
             nodes[at].text = describe_move(record, records)
         elif (node := _tree_node(record, at, records)) is not None:
             nodes.append(node)
@@ -239,9 +239,9 @@ def build_tree(records: Sequence[Record]) -> SessionTree:
 
 def describe_move(move: Record, records: Sequence[Record]) -> str:
     """A move in a few words."""
-    why = _member_text(move, "why") or MOVE_RECORD
-    what = ", files only" if _member_text(move, "what") == "files" else ""
-    about = _member_text(move, "point")
+    why = text_member(move.data, "why") or MOVE_RECORD
+    what = ", files only" if text_member(move.data, "what") == "files" else ""
+    about = text_member(move.data, "point")
     for record in records if about else ():
         if record.id == about and isinstance(message := message_of(record), UserMessage):
             return f"{why}{what}: {one_line(typed_text(message), _TITLE_CHARS)}"
@@ -260,8 +260,7 @@ def message_of(record: Record) -> Message | None:
 
 def is_said(record: Record) -> bool:
     """Whether a person or a model said something with it."""
-    told = record.data if record.type == "message" else None
-    return isinstance(told, Mapping) and told.get("role") in _SAID
+    return record.type == "message" and text_member(record.data, "role") in _SAID
 
 
 def typed_text(message: UserMessage) -> str:
@@ -315,33 +314,14 @@ def _tree_node(record: Record, at: int | None, records: Sequence[Record]) -> Tre
     return TreeNode(id=record.id, kind=kind, at=record.ts, text=text, above=at, tip=record.id)
 
 
-def _is_bare(node: TreeNode) -> bool:
-    """Whether it is a branch of which nothing has been told yet."""
-    return node.kind == "move" and not node.text
-
-
 def _unique_prefixes(ids: Sequence[str]) -> tuple[str, ...]:
+    """The shortest distinct beginnings of the ids, of four characters at least."""
     ordered = sorted(ids)
-    longest = {
-        one: max(
-            (
-                _common_length(one, other)
-                for other in (*ordered[at - 1 : at], *ordered[at + 1 : at + 2])
-            ),
-            default=0,
-        )
-        for at, one in enumerate(ordered)
-    }
-    return tuple(one[: max(_LEAST_ID, longest[one] + 1)] for one in ids)
+    shared = [0, *starmap(_common_length, pairwise(ordered)), 0]
+    longest = {node_id: max(shared[at : at + 2]) for at, node_id in enumerate(ordered)}
+    return tuple(node_id[: max(_LEAST_ID, longest[node_id] + 1)] for node_id in ids)
 
 
-def _common_length(one: str, other: str) -> int:
-    same = 0
-    while same < min(len(one), len(other)) and one[same] == other[same]:
-        same += 1
-    return same
-
-
-def _member_text(record: Record, name: str) -> str:
-    value: Any = record.data.get(name) if isinstance(record.data, Mapping) else None
-    return value if isinstance(value, str) else ""
+def _common_length(first: str, second: str) -> int:
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
