@@ -5,7 +5,7 @@ defaults, the old role `tool` is a tool result. Only an unknown role is refused.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, assert_never, cast, get_args
+from typing import Any, assert_never, cast, get_args
 
 from dirge_py.types.messages import (
     AssistantBlock,
@@ -75,23 +75,16 @@ def decode_message(encoded: Any) -> Message:
 
 def encode_usage(usage: Usage) -> Json:
     """The four counts, zeros left out."""
-    return _given(
-        input=usage.input,
-        output=usage.output,
-        cache_read=usage.cache_read,
-        cache_write=usage.cache_write,
-    )
+    return _given(**{name: getattr(usage, name) for name in _COUNTS})
 
 
 def decode_usage(encoded: Any) -> Usage:
     """The counts that are there; what is no number counts as zero."""
     counts = encoded if isinstance(encoded, Mapping) else {}
-    return Usage(
-        input=_whole(counts.get("input")),
-        output=_whole(counts.get("output")),
-        cache_read=_whole(counts.get("cache_read")),
-        cache_write=_whole(counts.get("cache_write")),
-    )
+    return Usage(**{n: counts[n] for n in _COUNTS if isinstance(counts.get(n), int)})
+
+
+_COUNTS = ("input", "output", "cache_read", "cache_write")
 
 
 def _encode_assistant(message: AssistantMessage) -> Json:
@@ -118,63 +111,36 @@ def _content(blocks: tuple[Block, ...]) -> str | list[Json]:
     return [_encode_block(block) for block in blocks]
 
 
-def _encode_block(block: Block) -> Json:
-    match block:
-        case TextBlock():
-            return {"type": "text", "text": block.text}
-        case ThinkingBlock():
-            opaque = {"signature": block.signature, "redacted": block.redacted}
-            kept = {name: value for name, value in opaque.items() if value is not None}
-            return {"type": "thinking", "text": block.text, **kept}
-        case ToolCallBlock():
-            return {
-                "type": "toolCall",
-                "id": block.id,
-                "name": block.name,
-                "arguments": block.arguments,
-            }
-        case ImageBlock():
-            return {"type": "image", "asset_id": block.asset_id, "media_type": block.media_type}
-        case DocumentBlock():
-            reference = {"asset_id": block.asset_id, "media_type": block.media_type}
-            return {"type": "document", **reference, **_given(name=block.name)}
-        case CompactionBlock():
-            return {"type": "compaction", "data": dict(block.data), **_given(text=block.text)}
-
-
 def _decode_user(encoded: Mapping[str, Any]) -> UserMessage:
-    attached = encoded.get("attached")
+    attached, origin = encoded.get("attached"), encoded.get("origin")
     return UserMessage(
         content=cast(tuple[UserBlock, ...], _blocks(encoded, *_SHOWN)),
-        origin=_one_of(get_args(Origin), encoded.get("origin"), "user"),
+        origin=cast(Origin, origin if origin in get_args(Origin) else "user"),
         attached=tuple(map(str, attached)) if isinstance(attached, list) else (),
     )
 
 
 def _decode_assistant(encoded: Mapping[str, Any]) -> AssistantMessage:
     blocks = _blocks(encoded, TextBlock, ThinkingBlock, ToolCallBlock, CompactionBlock)
-    origin: Literal["model", "harness"] = (
-        "harness" if encoded.get("origin") == "harness" else "model"
-    )
+    reason = encoded.get("stop_reason")
     return AssistantMessage(
         content=cast(tuple[AssistantBlock, ...], blocks),
-        stop_reason=_one_of(get_args(StopReason), encoded.get("stop_reason"), "stop"),
+        stop_reason=cast(StopReason, reason if reason in get_args(StopReason) else "stop"),
         error_message=_text_or_none(encoded.get("error_message")),
         error_kind=_text_or_none(encoded.get("error_kind")),
         model=_text(encoded.get("model")),
         usage=decode_usage(encoded["usage"]) if "usage" in encoded else None,
-        origin=origin,
+        origin="harness" if encoded.get("origin") == "harness" else "model",
         withheld=_text(encoded.get("withheld")),
     )
 
 
 def _decode_tool_result(encoded: Mapping[str, Any]) -> ToolResultMessage:
-    details = encoded.get("details")
     return ToolResultMessage(
         tool_call_id=_text(encoded.get("tool_call_id")),
         tool_name=_text(encoded.get("tool_name")),
         content=cast(tuple[ResultBlock, ...], _blocks(encoded, *_SHOWN)),
-        details=details if isinstance(details, dict) else {},
+        details=_object(encoded.get("details")),
         is_error=bool(encoded.get("is_error", False)),
     )
 
@@ -197,57 +163,6 @@ _DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
 }
 
 
-def _blocks(encoded: Mapping[str, Any], *allowed: type[Block]) -> tuple[Block, ...]:
-    content = encoded.get("content")
-    if isinstance(content, str):
-        return (TextBlock(content),)
-    if not isinstance(content, Iterable):
-        return ()
-    decoded = (_decode_block(block) for block in content if isinstance(block, Mapping))
-    return tuple(block for block in decoded if isinstance(block, allowed))
-
-
-def _decode_block(encoded: Mapping[str, Any]) -> Block | None:
-    match encoded.get("type"):
-        case "text":
-            return TextBlock(_text(encoded.get("text")))
-        case "thinking":
-            return ThinkingBlock(
-                text=_text(encoded.get("text")),
-                signature=_text_or_none(encoded.get("signature")),
-                redacted=_text_or_none(encoded.get("redacted")),
-            )
-        case "toolCall":
-            return ToolCallBlock(
-                id=_text(encoded.get("id")),
-                name=_text(encoded.get("name")),
-                arguments=encoded.get("arguments"),
-            )
-        case "image":
-            return ImageBlock(
-                asset_id=_text(encoded.get("asset_id")),
-                media_type=_text(encoded.get("media_type")),
-            )
-        case "document":
-            return DocumentBlock(
-                asset_id=_text(encoded.get("asset_id")),
-                media_type=_text(encoded.get("media_type")),
-                name=_text(encoded.get("name")),
-            )
-        case "compaction":
-            data = encoded.get("data")
-            return CompactionBlock(
-                data=data if isinstance(data, dict) else {}, text=_text(encoded.get("text"))
-            )
-        case _:
-            return None
-
-
-def _given(**members: Any) -> Json:
-    """The members that say something."""
-    return {name: value for name, value in members.items() if value not in (None, "", 0, [], {})}
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
@@ -256,9 +171,57 @@ def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+def _object(value: Any) -> Json:
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _one_of(allowed: tuple[Any, ...], value: Any, otherwise: Any) -> Any:
-    return value if value in allowed else otherwise
+def _same(value: Any) -> Any:
+    return value
+
+
+_BLOCKS: Mapping[str, tuple[type[Block], Mapping[str, Callable[[Any], Any]]]] = {
+    "text": (TextBlock, {"text": _text}),
+    "thinking": (
+        ThinkingBlock,
+        {"text": _text, "signature": _text_or_none, "redacted": _text_or_none},
+    ),
+    "toolCall": (ToolCallBlock, {"id": _text, "name": _text, "arguments": _same}),
+    "image": (ImageBlock, {"asset_id": _text, "media_type": _text}),
+    "document": (DocumentBlock, {"asset_id": _text, "media_type": _text, "name": _text}),
+    "compaction": (CompactionBlock, {"data": _object, "text": _text}),
+}
+"""Each type of block: its class, and how each member is read."""
+_TYPES = {kind: (name, members) for name, (kind, members) in _BLOCKS.items()}
+_LEFT_OUT: Mapping[type[Block], tuple[tuple[str, Any], ...]] = {
+    ThinkingBlock: (("signature", None), ("redacted", None)),
+    DocumentBlock: (("name", ""),),
+    CompactionBlock: (("text", ""),),
+}
+"""Members that are not written where they have this value."""
+
+
+def _encode_block(block: Block) -> Json:
+    name, members = _TYPES[type(block)]
+    encoded = {"type": name, **{member: getattr(block, member) for member in members}}
+    for member, default in _LEFT_OUT.get(type(block), ()):
+        if encoded[member] == default:
+            del encoded[member]
+    return encoded
+
+
+def _blocks(encoded: Mapping[str, Any], *allowed: type[Block]) -> tuple[Block, ...]:
+    content = encoded.get("content")
+    if isinstance(content, str):
+        return (TextBlock(content),)
+    found = []
+    for block in content if isinstance(content, Iterable) else ():
+        name = block.get("type") if isinstance(block, Mapping) else None
+        kind, members = _BLOCKS.get(name, (None, {})) if isinstance(name, str) else (None, {})
+        if kind in allowed:
+            found.append(kind(**{m: decode(block.get(m)) for m, decode in members.items()}))
+    return tuple(found)
+
+
+def _given(**members: Any) -> Json:
+    """The members that say something."""
+    return {name: value for name, value in members.items() if value not in (None, "", 0, [], {})}
