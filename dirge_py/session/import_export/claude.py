@@ -21,30 +21,15 @@ from dirge_py.session.import_export.external import (
     parse_seconds,
 )
 from dirge_py.session.record import text_member
-from dirge_py.types.messages import Origin, TextBlock, ThinkingBlock, Usage
+from dirge_py.types.messages import TextBlock, ThinkingBlock, Usage
 
 Line = Mapping[str, Any]
 
 _TALK = ("user", "assistant")
 # What the program notes for itself.
-_NOTES = frozenset(
-    [
-        "summary",
-        "system",
-        "progress",
-        "attachment",
-        "file-history-snapshot",
-        "queue-operation",
-        "custom-title",
-        "ai-title",
-        "agent-name",
-        "agent-setting",
-        "last-prompt",
-        "pr-link",
-        "permission-mode",
-        "bridge-session",
-        "worktree-state",
-    ]
+_NOTE = re.compile(
+    "summary|system|progress|attachment|file-history-snapshot|queue-operation|(custom|ai)-title"
+    "|agent-(name|setting)|last-prompt|pr-link|permission-mode|bridge-session|worktree-state"
 )
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WRITTEN_BY_PROGRAM = re.compile(
@@ -53,12 +38,11 @@ _WRITTEN_BY_PROGRAM = re.compile(
 
 
 def looks_like_claude(lines: Sequence[Line]) -> bool:
-    return any(
-        text_member(line, "type") in _TALK
-        and isinstance(line.get("message"), dict)
-        and "uuid" in line
-        for line in lines
-    )
+    return any(_is_talk(line) and "uuid" in line for line in lines)
+
+
+def _is_talk(line: Line) -> bool:
+    return text_member(line, "type") in _TALK and isinstance(line.get("message"), dict)
 
 
 def read_claude(text: str, file_name: str) -> ExternalSession:
@@ -67,7 +51,7 @@ def read_claude(text: str, file_name: str) -> ExternalSession:
     lines = parse_lines(text, found.left_out)
     for line in lines:
         kind = text_member(line, "type")
-        if kind not in _TALK and kind not in _NOTES:
+        if kind not in _TALK and not _NOTE.fullmatch(kind):
             found.left_out[f"lines of type {kind[:40]!r}"] += 1
         _read_facts(found, line)
     stem = PurePath(file_name).stem
@@ -98,11 +82,7 @@ def _read_facts(found: ExternalSession, line: Line) -> None:
 
 def _current_branch(lines: Sequence[Line], found: ExternalSession) -> Sequence[Line]:
     """The talk from the beginning to the last line, without what was abandoned on the way."""
-    is_talk = [
-        text_member(line, "type") in _TALK and isinstance(line.get("message"), dict)
-        for line in lines
-    ]
-    talk = [line for line, is_one in zip(lines, is_talk, strict=True) if is_one]
+    talk = list(filter(_is_talk, lines))
     main = [line for line in talk if not line.get("isSidechain")]
     found.left_out["messages of sub-agents"] += len(talk) - len(main) if main else 0
     # The file of a sub-agent holds nothing else.
@@ -159,16 +139,12 @@ def _read_user(found: ExternalSession, line: Line, at: float) -> None:
     content = line["message"].get("content")
     for block in _blocks(line, "tool_result"):
         is_error = block.get("is_error") is True
-        found.result(
+        found.add_result(
             text_member(block, "tool_use_id"), _text(block.get("content")), at, is_error=is_error
         )
-    said = _text(content)
-    if line.get("isCompactSummary"):
-        found.say(said, at, origin="harness", anew=True)
-        return
-    is_written = line.get("isMeta") or _WRITTEN_BY_PROGRAM.match(said)
-    origin: Origin = "harness" if is_written else "user"
-    found.say(said, at, origin=origin)
+    text, is_summary = _text(content), bool(line.get("isCompactSummary"))
+    is_written = is_summary or line.get("isMeta") or _WRITTEN_BY_PROGRAM.match(text)
+    found.add_prompt(text, at, origin="harness" if is_written else "user", anew=is_summary)
 
 
 def _read_answer(found: ExternalSession, line: Line, at: float, answers: dict[str, Any]) -> None:
@@ -179,12 +155,12 @@ def _read_answer(found: ExternalSession, line: Line, at: float, answers: dict[st
         return
     entry = answers.get(_answer_id(line))
     if entry is None:
-        entry = found.answer(at, model=model)
+        entry = found.add_answer(at, model=model)
         if _answer_id(line):
             answers[_answer_id(line)] = entry
-    if isinstance(message.get("content"), str) and message["content"]:
-        entry.blocks.append(TextBlock(message["content"]))
     content = message.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
     for block in content if isinstance(content, list) else ():
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "text" and text_member(block, "text"):
@@ -194,7 +170,7 @@ def _read_answer(found: ExternalSession, line: Line, at: float, answers: dict[st
             entry.blocks.append(ThinkingBlock(text=text_member(block, "thinking")))
         elif kind == "tool_use":
             arguments = block.get("input")
-            found.call(entry, text_member(block, "id"), text_member(block, "name"), arguments)
+            found.add_call(entry, text_member(block, "id"), text_member(block, "name"), arguments)
         elif kind not in ("text", "thinking", "redacted_thinking"):
             found.left_out[f"blocks of type {str(kind)[:40]!r}"] += 1
     if isinstance(message.get("usage"), dict):
@@ -215,10 +191,8 @@ def _text(content: Any) -> str:
 
 
 def _usage(told: Line) -> Usage:
-    read, write = (
-        number_member(told, "cache_read_input_tokens"),
-        number_member(told, "cache_creation_input_tokens"),
-    )
+    read = number_member(told, "cache_read_input_tokens")
+    write = number_member(told, "cache_creation_input_tokens")
     return Usage(
         # There it does not include what came from the cache.
         input=number_member(told, "input_tokens") + read + write,

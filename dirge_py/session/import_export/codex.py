@@ -9,7 +9,7 @@ Source: public descriptions of the format up to version 0.65; whatever is unknow
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -28,18 +28,7 @@ Line = Mapping[str, Any]
 _ENVELOPES = frozenset(
     ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 )
-_ITEMS = frozenset(
-    [
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "local_shell_call",
-        "local_shell_call_output",
-    ]
-)
+_ITEM = re.compile("message|reasoning|(function|custom_tool|local_shell)_call(_output)?")
 # Sent by the program with every session; ours says such things itself.
 _WRITTEN_BY_PROGRAM = re.compile(
     r"\s*(<(environment_context|user_instructions|permissions|collaboration_mode|skills|INSTRUCTIONS)"
@@ -51,7 +40,11 @@ _UUID_AT_END = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 def looks_like_codex(lines: Sequence[Line]) -> bool:
     return any(
         (text_member(line, "type") in _ENVELOPES and isinstance(line.get("payload"), dict))
-        or (text_member(line, "type") in _ITEMS and "message" not in line and "uuid" not in line)
+        or (
+            _ITEM.fullmatch(text_member(line, "type"))
+            and "message" not in line
+            and "uuid" not in line
+        )
         for line in lines
     )
 
@@ -59,9 +52,9 @@ def looks_like_codex(lines: Sequence[Line]) -> bool:
 def read_codex(text: str, file_name: str) -> ExternalSession:
     """The session in the file. It has no messages if the file is none."""
     found = ExternalSession(program="codex")
-    reading = _CodexReader(found)
+    reader = _CodexReader(found)
     for line in parse_lines(text, found.left_out):
-        reading.take(line)
+        reader.read_line(line)
     named = _UUID_AT_END.search(PurePath(file_name).stem)
     found.session_id = found.session_id or (named[0] if named else PurePath(file_name).stem)
     return found
@@ -74,56 +67,49 @@ class _CodexReader:
         self._model = ""
         self._spent: Any = None
 
-    def take(self, line: Line) -> None:
+    def read_line(self, line: Line) -> None:
         self._at = parse_seconds(line.get("timestamp"), self._at)
         kind, payload = text_member(line, "type"), line.get("payload")
-        if kind in _ITEMS:
-            self._take_item(line)
+        if _ITEM.fullmatch(kind):
+            self._read_item(line)
         elif kind not in _ENVELOPES or not isinstance(payload, dict):
-            self._take_other(line)
+            if "type" not in line and "id" in line:  # the first line of earlier versions
+                self._read_facts(line)
+            elif line.get("record_type") != "state":
+                self._found.left_out[f"lines of type {str(line.get('type'))[:40]!r}"] += 1
         elif kind == "response_item":
-            self._take_item(payload)
+            self._read_item(payload)
         elif kind == "event_msg":
-            self._take_event(payload)
+            self._read_event(payload)
         elif kind == "compacted":
-            self._take_summary(payload)
+            self._read_summary(payload)
         else:
-            self._take_facts(payload)
+            self._read_facts(payload)
 
-    def _take_other(self, line: Line) -> None:
-        if "type" not in line and "id" in line:  # the first line of earlier versions
-            self._take_facts(line)
-        elif line.get("record_type") != "state":
-            self._found.left_out[f"lines of type {str(line.get('type'))[:40]!r}"] += 1
-
-    def _take_facts(self, payload: Line) -> None:
+    def _read_facts(self, payload: Line) -> None:
         found = self._found
         found.session_id = found.session_id or text_member(payload, "id")
         found.cwd = found.cwd or text_member(payload, "cwd")
         self._model = text_member(payload, "model") or self._model
 
-    def _take_event(self, payload: Line) -> None:
-        info = payload.get("info")
-        if payload.get("type") == "token_count" and isinstance(info, dict):
-            self._take_tokens(info)
-        elif payload.get("type") == "thread_rolled_back":
-            self._found.forget_turns(number_member(payload, "num_turns"))
+    def _read_event(self, payload: Line) -> None:
+        match payload:
+            case {"type": "thread_rolled_back"}:
+                self._found.forget_turns(number_member(payload, "num_turns"))
+            case {"type": "token_count", "info": {"last_token_usage": dict(last), **rest}}:
+                spent, entry = rest.get("total_token_usage"), self._found.last_answer
+                # The same counts are told again with every change of the limits.
+                if entry is None or spent == self._spent:
+                    return
+                self._spent = spent
+                usage = Usage(
+                    input=number_member(last, "input_tokens"),
+                    output=number_member(last, "output_tokens"),
+                    cache_read=number_member(last, "cached_input_tokens"),
+                )
+                entry.usage = usage if entry.usage is None else entry.usage + usage
 
-    def _take_tokens(self, info: Line) -> None:
-        last, spent = info.get("last_token_usage"), info.get("total_token_usage")
-        entry = self._found.last_answer
-        # The same counts are told again with every change of the limits.
-        if entry is None or not isinstance(last, dict) or spent == self._spent:
-            return
-        self._spent = spent
-        usage = Usage(
-            input=number_member(last, "input_tokens"),
-            output=number_member(last, "output_tokens"),
-            cache_read=number_member(last, "cached_input_tokens"),
-        )
-        entry.usage = usage if entry.usage is None else entry.usage + usage
-
-    def _take_summary(self, payload: Line) -> None:
+    def _read_summary(self, payload: Line) -> None:
         history = payload.get("replacement_history")
         texts = [
             _text(item.get("content"))
@@ -132,65 +118,55 @@ class _CodexReader:
         ]
         kept = [text for text in texts if text and not _WRITTEN_BY_PROGRAM.match(text)]
         summary = "\n\n".join(kept) or text_member(payload, "message")
-        self._found.say(summary, self._at, origin="harness", anew=True)
+        self._found.add_prompt(summary, self._at, origin="harness", anew=True)
 
-    def _take_item(self, item: Line) -> None:
-        take = _TAKE.get(text_member(item, "type"))
-        if take is None:
-            self._found.left_out[f"items of type {str(item.get('type'))[:40]!r}"] += 1
-        else:
-            take(self, item)
+    def _read_item(self, item: Line) -> None:
+        match text_member(item, "type"):
+            case "message":
+                self._read_message(item)
+            case "reasoning":
+                text = _text(item.get("summary")) or _text(item.get("content"))
+                if text:
+                    self._answer().blocks.append(ThinkingBlock(text=text))
+            case kind if _ITEM.fullmatch(kind):
+                self._read_output(item) if kind.endswith("_output") else self._read_call(item)
+            case _:
+                self._found.left_out[f"items of type {str(item.get('type'))[:40]!r}"] += 1
 
-    def _take_message(self, item: Line) -> None:
+    def _read_message(self, item: Line) -> None:
         text = _text(item.get("content"))
         role = item.get("role")
         if role == "assistant":
             if text:
                 self._answer().blocks.append(TextBlock(text))
         elif role == "user" and not _WRITTEN_BY_PROGRAM.match(text):
-            self._found.say(text, self._at)
+            self._found.add_prompt(text, self._at)
         else:
             self._found.left_out["instructions of the program"] += 1
 
-    def _take_reasoning(self, item: Line) -> None:
-        text = _text(item.get("summary")) or _text(item.get("content"))
-        if text:
-            self._answer().blocks.append(ThinkingBlock(text=text))
-
-    def _take_call(self, item: Line) -> None:
+    def _read_call(self, item: Line) -> None:
         given = item.get("arguments", item.get("input", item.get("action")))
         arguments = _object(given) if item.get("type") == "function_call" else given
         if isinstance(arguments, str) and item.get("type") == "custom_tool_call":
             arguments = {"input": arguments}
         name = text_member(item, "name") or "local_shell"
         call_id = text_member(item, "call_id") or text_member(item, "id")
-        self._found.call(self._answer(), call_id, name, arguments)
+        self._found.add_call(self._answer(), call_id, name, arguments)
 
-    def _take_output(self, item: Line) -> None:
+    def _read_output(self, item: Line) -> None:
         output = item.get("output")
         given = _object(output)
         is_error = False
         if isinstance(given, dict) and ("output" in given or "content" in given):
             output = given.get("output", given.get("content"))
-            told = given.get("metadata")
-            code = told.get("exit_code") if isinstance(told, dict) else None
+            metadata = given.get("metadata")
+            code = metadata.get("exit_code") if isinstance(metadata, dict) else None
             is_error = code not in (None, 0) or given.get("success") is False
-        self._found.result(text_member(item, "call_id"), _text(output), self._at, is_error=is_error)
+        call_id = text_member(item, "call_id")
+        self._found.add_result(call_id, _text(output), self._at, is_error=is_error)
 
     def _answer(self) -> Any:
-        return self._found.open_answer or self._found.answer(self._at, model=self._model)
-
-
-_TAKE: Mapping[str, Callable[[_CodexReader, Line], None]] = {
-    "message": _CodexReader._take_message,
-    "reasoning": _CodexReader._take_reasoning,
-    "function_call": _CodexReader._take_call,
-    "custom_tool_call": _CodexReader._take_call,
-    "local_shell_call": _CodexReader._take_call,
-    "function_call_output": _CodexReader._take_output,
-    "custom_tool_call_output": _CodexReader._take_output,
-    "local_shell_call_output": _CodexReader._take_output,
-}
+        return self._found.open_answer or self._found.add_answer(self._at, model=self._model)
 
 
 def _object(text: Any) -> Any:

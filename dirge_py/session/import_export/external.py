@@ -7,9 +7,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal
 
+from dirge_py.session.record import parse_timestamp
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -67,13 +67,15 @@ class ExternalSession:
     _calls: dict[str, _Entry] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
 
-    def say(self, text: str, at: float, *, origin: Origin = "user", anew: bool = False) -> None:
+    def add_prompt(
+        self, text: str, at: float, *, origin: Origin = "user", anew: bool = False
+    ) -> None:
         """A prompt, or with `anew` the summary of all before it."""
         if text:
             message = user_text(text, origin)
             self._entries.append(_Entry(at=at, message=message, begins_anew=anew))
 
-    def answer(self, at: float, *, model: str = "") -> _Entry:
+    def add_answer(self, at: float, *, model: str = "") -> _Entry:
         """A new answer of the model, to be filled."""
         entry = _Entry(at=at, model=model)
         self.model = model or self.model
@@ -88,15 +90,15 @@ class ExternalSession:
 
     @property
     def last_answer(self) -> _Entry | None:
-        return next((each for each in reversed(self._entries) if each.message is None), None)
+        return next((entry for entry in reversed(self._entries) if entry.message is None), None)
 
-    def call(self, entry: _Entry, call_id: str, name: str, arguments: Any) -> None:
+    def add_call(self, entry: _Entry, call_id: str, name: str, arguments: Any) -> None:
         """A tool call of this answer."""
         entry.blocks.append(ToolCallBlock(id=call_id, name=name or "tool", arguments=arguments))
         self._calls[call_id] = entry
         self._names[call_id] = name or "tool"
 
-    def result(self, call_id: str, text: str, at: float, *, is_error: bool = False) -> None:
+    def add_result(self, call_id: str, text: str, at: float, *, is_error: bool = False) -> None:
         """The result of a call; one without a call, or a second one, is left out."""
         entry = self._calls.get(call_id)
         if entry is None or call_id in entry.results:
@@ -122,7 +124,14 @@ class ExternalSession:
             if entry.message is not None:
                 yield ImportedMessage(message=entry.message, at=now, begins_anew=entry.begins_anew)
             elif entry.blocks:
-                yield ImportedMessage(message=_answer(entry), at=now)
+                has_calls = any(isinstance(block, ToolCallBlock) for block in entry.blocks)
+                answer = AssistantMessage(
+                    content=tuple(entry.blocks),
+                    stop_reason="toolUse" if has_calls else "stop",
+                    model=entry.model,
+                    usage=entry.usage,
+                )
+                yield ImportedMessage(message=answer, at=now)
                 for block in entry.blocks:
                     if isinstance(block, ToolCallBlock):
                         unanswered = self._result(block.id, _UNANSWERED, is_error=True)
@@ -159,25 +168,12 @@ def parse_lines(text: str, left_out: Counter[str]) -> Sequence[Mapping[str, Any]
 
 def parse_seconds(stamp: Any, otherwise: float) -> float:
     """An ISO 8601 time in seconds since 1970; `otherwise` for what is none, or odd."""
-    try:
-        read = datetime.fromisoformat(stamp)
-    except (TypeError, ValueError):
-        return otherwise
-    found = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
-    return found if 0 < found < _YEAR_3000 else otherwise
+    moment = parse_timestamp(stamp)
+    seconds = moment.timestamp() if moment is not None else 0
+    return seconds if 0 < seconds < _YEAR_3000 else otherwise
 
 
 def number_member(value: Mapping[str, Any], name: str) -> int:
     """The member if it is a count, else 0."""
     found = value.get(name)
     return found if type(found) is int and found > 0 else 0
-
-
-def _answer(entry: _Entry) -> AssistantMessage:
-    has_calls = any(isinstance(block, ToolCallBlock) for block in entry.blocks)
-    return AssistantMessage(
-        content=tuple(entry.blocks),
-        stop_reason="toolUse" if has_calls else "stop",
-        model=entry.model,
-        usage=entry.usage,
-    )

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,7 +62,12 @@ def read_external(
     if len(content) > most_bytes:
         raise SessionError(f"{str(path)!r} is too large to be a session.")
     text = content.decode("utf-8", "replace")
-    found = _reader(text, path, program)
+    if program == "auto":
+        lines = parse_lines(text, Counter())
+        program = "claude" if looks_like_claude(lines) else program
+        program = "codex" if program == "auto" and looks_like_codex(lines) else program
+    readers = {"claude": read_claude, "codex": read_codex}
+    found = readers[program](text, path.name) if program in readers else None
     if found is None or not any(True for _ in found.messages()):
         names = {"claude": "Claude Code", "codex": "Codex"}.get(program, "Claude Code or Codex")
         raise SessionError(
@@ -81,7 +87,8 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> I
     """
     messages = list(found.messages())
     started = messages[0].at
-    session_id = _id_of(found, started)
+    digest = hashlib.sha256(f"{found.program}\0{found.session_id}".encode(errors="replace"))
+    session_id = f"{datetime.fromtimestamp(started, UTC):%Y%m%d}-{digest.hexdigest()[:10]}"
     origin = {"program": found.program, "session_id": found.session_id}
     left_out = {what: count for what, count in found.left_out.items() if count}
     known = _is_known(store, session_id, origin)
@@ -94,23 +101,6 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> I
         left_out=left_out,
         is_known=known,
     )
-
-
-def _reader(text: str, path: Path, program: str) -> ExternalSession | None:
-    if program == "auto":
-        lines = parse_lines(text, ExternalSession(program="claude").left_out)
-        if looks_like_claude(lines):
-            program = "claude"
-        elif looks_like_codex(lines):
-            program = "codex"
-    if program == "claude":
-        return read_claude(text, path.name)
-    return read_codex(text, path.name) if program == "codex" else None
-
-
-def _id_of(found: ExternalSession, started: float) -> str:
-    digest = hashlib.sha256(f"{found.program}\0{found.session_id}".encode(errors="replace"))
-    return f"{datetime.fromtimestamp(started, UTC):%Y%m%d}-{digest.hexdigest()[:10]}"
 
 
 def _is_known(store: Store, session_id: str, origin: Mapping[str, str]) -> bool:
