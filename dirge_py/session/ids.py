@@ -69,6 +69,15 @@ def project_id(path: Path) -> str:
     return f"{slug}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}"
 
 
+def ids_fitting(ids: Sequence[str], name: str) -> list[str]:
+    """The ids that `name` means: itself, else those it begins, else those whose tail it begins."""
+    if name in ids:
+        return [name]
+    return [known for known in ids if known.startswith(name)] or [
+        known for known in ids if known.partition("-")[2].startswith(name)
+    ]
+
+
 _MIN_SHORT_NAME = 4
 
 

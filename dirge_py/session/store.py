@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from dirge_py.lib.file_lock import lock_holder
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
 from dirge_py.session.history import LoadedSession, replay, title_of
-from dirge_py.session.ids import check_session_id, new_session_id, project_id
+from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
 from dirge_py.session.journal import Clock, Journal, lock_session, read_journal
 from dirge_py.session.record import Record, decode, parse_timestamp
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
@@ -181,10 +182,6 @@ _SHOWN_CANDIDATES = 5
 _DEFAULT_LIMITS = SegmentLimits()
 
 
-class _SessionIdTaken(SessionError):
-    """There is a session of this id."""
-
-
 class Store:
     """The sessions of one project, in `<state_dir>/sessions/<project>/`.
 
@@ -209,29 +206,28 @@ class Store:
         self._limits = limits
         self.folder = state_dir / "sessions" / project_id(project_root)
 
-    def create(self, session_id: str | None = None, *, cwd: Path | None = None) -> Journal:
+    def create(self, session_id: str | None = None) -> Journal:
         """A new session, held for writing. It is on disk once something is recorded.
 
         Raises:
             SessionError: the id is taken or cannot be one, or the state folder cannot be written.
         """
-        return self._create(session_id, self._header(cwd))
+        return self._create(session_id, {})
 
-    def open(self, name: str, *, cwd: Path | None = None, fork: bool = False) -> Journal:
+    def open(self, name: str, *, fork: bool = False) -> Journal:
         """An existing session (see `find`) for writing, or with `fork` a new one that continues it.
 
         Raises:
             SessionBusy: another process writes it (never with `fork`).
             SessionError: there is none, several fit, or it cannot be opened.
         """
-        if fork:
-            return self.fork(name, cwd=cwd)
-        return self._opened(self.find(name), self._header(cwd))
+        return self.fork(name) if fork else self._open(self.find(name), {})
 
     def open_or_create(self, session_id: str) -> Journal:
         """The session of exactly this id, made if there is none."""
+        check_session_id(session_id)
         self._make_folder(self.folder)
-        return self._opened(check_session_id(session_id), self._header(None))
+        return self._open(session_id, {})
 
     def read(self, name: str) -> LoadedSession:
         """A session as it stands, to look at: no lock is taken and nothing is written."""
@@ -249,7 +245,7 @@ class Store:
         return replace(loaded, open_calls=())
 
     def why_only_to_look(self, name: str) -> str:
-        """Why a session that is only viewed takes no prompt, and what does.
+        """Why a session that is only viewed takes no prompt, and what to do about that.
 
         Raises:
             SessionError: there is none, or several fit.
@@ -272,7 +268,7 @@ class Store:
         return [path for path in belonging if os.path.lexists(path)]
 
     def events_since(self, name: str, seq: int) -> Sequence[Record]:
-        """What was recorded after the record `seq`, in order, for whoever was away meanwhile.
+        """What was recorded after the record `seq`, in order.
 
         No lock is taken, so another process may be writing; a record that it is in the middle of
         comes with the next call. Events carry the `seq` of their record as `journal_seq`.
@@ -298,14 +294,7 @@ class Store:
         continuation = self.continuation(name)
         return save_continuation(continuation.as_json(), self._state_dir / "continuations")
 
-    def fork(
-        self,
-        name: str,
-        new_id: str | None = None,
-        *,
-        at: str | None = None,
-        cwd: Path | None = None,
-    ) -> Journal:
+    def fork(self, name: str, new_id: str | None = None, *, at: str | None = None) -> Journal:
         """A new session that begins with what `name` holds up to the record `at` (None: all).
 
         The original is only read, so it may be in use. Pictures are shared, not copied.
@@ -316,14 +305,18 @@ class Store:
         source = self.find(name)
         records = records_to_fork(read_journal(self._path(source)).records, at)
         origin = {"forked_from": source, "forked_at": at or (records[-1].id if records else None)}
-        journal = self._create(new_id, {**self._header(cwd), **origin})
+        journal = self._create(new_id, origin)
         try:
             for kind in ("assets", "blobs"):
                 self._share(kind, source, journal.id)
             journal.adopt(records)
             journal.append("notice", {"content": f"Forked from {source}."}, sync=True)
         except BaseException:
-            self._forget(journal.id)
+            for path in self.paths_of(journal.id):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
             journal.close()
             raise
         return journal
@@ -337,9 +330,7 @@ class Store:
         if segment_numbers(self._path(check_session_id(name))):
             return name
         ids = sorted(path.name.removesuffix(".jsonl") for path in self.folder.glob("*.jsonl"))
-        fitting = [known for known in ids if known.startswith(name)] or [
-            known for known in ids if known.partition("-")[2].startswith(name)
-        ]
+        fitting = ids_fitting(ids, name)
         if not fitting:
             raise SessionError(
                 f"This project has no session {name!r}.",
@@ -364,51 +355,35 @@ class Store:
         folders = self.folder.parent.glob("*/") if everywhere else [self.folder]
         return newest_first(summary for folder in folders for summary in list_sessions(folder))
 
-    def asset_dir(self, session_id: str) -> Path:
-        """The folder of the session's pictures; it exists afterwards."""
-        return self._make_folder(self.folder / check_session_id(session_id) / "assets")
-
-    def output_dir(self, session_id: str) -> Path:
-        """The folder of the session's relayed tool output; it exists afterwards."""
-        return self._make_folder(self.folder / check_session_id(session_id) / "output")
-
-    def _create(self, session_id: str | None, header: dict[str, Any]) -> Journal:
+    def _create(self, session_id: str | None, origin: Mapping[str, Any]) -> Journal:
+        chosen = check_session_id(session_id) if session_id is not None else None
         self._make_folder(self.folder)
-        if session_id is not None:
-            return self._create_named(check_session_id(session_id), header)
         while True:
-            # Two programs started at once may think of the same id, however rarely.
-            with contextlib.suppress(SessionBusy, _SessionIdTaken):
-                return self._create_named(new_session_id(self._clock()), header)
-
-    def _create_named(self, session_id: str, header: dict[str, Any]) -> Journal:
-        journal = self._opened(session_id, header)
-        if not journal.is_new:
+            try:
+                journal = self._open(chosen or new_session_id(self._clock()), origin)
+            except SessionBusy:
+                # Two programs started at once may think of the same id, however rarely.
+                if chosen is None:
+                    continue
+                raise
+            if journal.is_new:
+                return journal
             journal.close()
-            raise _SessionIdTaken(
-                f"Session {session_id} exists already.", hint="Open it, or choose another id."
-            )
-        return journal
+            if chosen is not None:
+                raise SessionError(
+                    f"Session {chosen} exists already.", hint="Open it, or choose another id."
+                )
 
-    def _opened(self, session_id: str, header: dict[str, Any]) -> Journal:
+    def _open(self, session_id: str, origin: Mapping[str, Any]) -> Journal:
+        header = {
+            "cwd": str(self._project_root),
+            "project_root": str(self._project_root),
+            "app_version": self._app_version,
+            **origin,
+        }
         return Journal.open(
             self._path(session_id), header=header, clock=self._clock, limits=self._limits
         )
-
-    def _forget(self, session_id: str) -> None:
-        """Remove what was just made, as far as that goes."""
-        for path in self.paths_of(session_id):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-
-    def _header(self, cwd: Path | None) -> dict[str, Any]:
-        return {
-            "cwd": str(cwd or self._project_root),
-            "project_root": str(self._project_root),
-            "app_version": self._app_version,
-        }
 
     def _path(self, session_id: str) -> Path:
         return self.folder / f"{session_id}.jsonl"
@@ -443,29 +418,27 @@ class Store:
 def continuation_reader(
     store: Store, session_id: str
 ) -> Callable[[AwaitingConfirmation], Mapping[str, Any]]:
-    """The continuation of a run that just ended waiting, as the journal of its session tells it.
+    """What tells the continuation of a run that just ended waiting, from the session's journal.
 
-    What is returned raises SessionError where the journal could not be written.
+    It raises SessionError where the journal could not be written.
     """
-
-    def on_waiting(_outcome: AwaitingConfirmation) -> Mapping[str, Any]:
-        return store.continuation(session_id).as_json()
-
-    return on_waiting
+    return lambda _outcome: store.continuation(session_id).as_json()
 
 
 KEPT_IN_TRASH = timedelta(days=7)
 _TRASH_FOLDER = re.compile(r"(\d{8})-(.+)")
-_JOURNAL_ENDING = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedSession:
-    """A session in the trash. `on` is the day (UTC) it was put there."""
+    """A session in the trash."""
 
     session_id: str
+    """Its id."""
     on: date
+    """The day (UTC) it was put there."""
     path: Path
+    """The folder with its files."""
 
 
 class Trash:
@@ -491,7 +464,11 @@ class Trash:
             paths = store.paths_of(session_id)
             if not paths:
                 raise SessionError(f"This project has no session {session_id!r}.")
-            target = self._new_folder(f"{self._today():%Y%m%d}-{store.folder.name}-{session_id}")
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            name = f"{self._today():%Y%m%d}-{store.folder.name}-{session_id}"
+            # The same id may be deleted, made again and deleted again within a day.
+            names = chain([name], (f"{name}.{number}" for number in count(2)))
+            target = next(filter(_make_new_folder, (self._folder / name for name in names)))
             for path in paths:
                 path.rename(target / path.name)
             return target
@@ -512,15 +489,13 @@ class Trash:
         found = self._find(store, name)
         lock = lock_session(store.folder / f"{found.session_id}.jsonl")
         try:
-            if os.path.lexists(store.folder / f"{found.session_id}{_JOURNAL_ENDING}"):
+            if os.path.lexists(store.folder / f"{found.session_id}.jsonl"):
                 raise SessionError(
                     f"There is a session {found.session_id} again.",
                     hint=f"The deleted one is in {str(found.path)!r}.",
                 )
             # The journal last: with it the session is there.
-            for path in sorted(
-                found.path.iterdir(), key=lambda path: path.suffix == _JOURNAL_ENDING
-            ):
+            for path in sorted(found.path.iterdir(), key=lambda path: path.suffix == ".jsonl"):
                 path.rename(store.folder / path.name)
             found.path.rmdir()
         except OSError as error:
@@ -534,10 +509,8 @@ class Trash:
 
     def of(self, project: str) -> Sequence[DeletedSession]:
         """What was deleted from this project, the latest first."""
-        found = [
-            deleted for path in self._entries() if (deleted := _read_trash_folder(path, project))
-        ]
-        return sorted(found, key=lambda one: (one.on, one.path.name), reverse=True)
+        found = filter(None, (_read_trash_folder(path, project) for path in self._entries()))
+        return sorted(found, key=lambda session: (session.on, session.path.name), reverse=True)
 
     def empty_old(self) -> None:
         """Remove for good what has been here for more than a week."""
@@ -549,21 +522,16 @@ class Trash:
 
     def _find(self, store: Store, name: str) -> DeletedSession:
         check_session_id(name)
-        here = self.of(store.folder.name)
-        fitting = (
-            [one for one in here if one.session_id == name]
-            or [one for one in here if one.session_id.startswith(name)]
-            or [one for one in here if one.session_id.partition("-")[2].startswith(name)]
-        )
-        if not fitting:
+        deleted = self.of(store.folder.name)
+        ids = ids_fitting(sorted({session.session_id for session in deleted}), name)
+        if not ids:
             raise SessionError(f"No deleted session of this project is called {name!r}.")
-        ids = sorted({one.session_id for one in fitting})
         if len(ids) > 1:
             raise SessionError(
                 f"{name!r} fits {len(ids)} deleted sessions: {', '.join(ids[:5])}.",
                 hint="Type more of the id.",
             )
-        return fitting[0]
+        return next(session for session in deleted if session.session_id == ids[0])
 
     def _entries(self) -> Sequence[Path]:
         try:
@@ -571,19 +539,15 @@ class Trash:
         except OSError:
             return []
 
-    def _new_folder(self, name: str) -> Path:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        number = 1
-        while True:
-            # The same id may be deleted, made again and deleted again within a day.
-            path = self._folder / (name if number == 1 else f"{name}.{number}")
-            with contextlib.suppress(FileExistsError):
-                path.mkdir(mode=0o700)
-                return path
-            number += 1
-
     def _today(self) -> date:
         return datetime.fromtimestamp(self._clock(), UTC).date()
+
+
+def _make_new_folder(path: Path) -> bool:
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+        return True
+    return False
 
 
 def _read_trash_folder(path: Path, project: str) -> DeletedSession | None:
@@ -591,13 +555,14 @@ def _read_trash_folder(path: Path, project: str) -> DeletedSession | None:
     if day is None or name is None:
         return None
     try:
-        journals = [each.name for each in path.iterdir() if each.name.endswith(_JOURNAL_ENDING)]
+        ids = [
+            file.name.removesuffix(".jsonl") for file in path.iterdir() if file.suffix == ".jsonl"
+        ]
     except OSError:
         return None
     # Names of projects and ids both hold hyphens; the journal tells them apart.
-    ids = [journal.removesuffix(_JOURNAL_ENDING) for journal in journals]
     rest = re.sub(r"\.\d+$", "", name[2])
-    fitting = [each for each in ids if f"{project}-{each}" in (name[2], rest)]
+    fitting = [session_id for session_id in ids if f"{project}-{session_id}" in (name[2], rest)]
     return DeletedSession(session_id=fitting[0], on=day, path=path) if fitting else None
 
 

@@ -162,8 +162,8 @@ def test_a_session_in_which_nothing_was_said_leaves_nothing_behind(start, store)
     recorder.load()
     recorder.note_model("work/big")
     recorder.note_grant("execute:make")
-    store.output_dir("s")
-    store.asset_dir("s")
+    for name in ("output", "assets"):
+        (store.folder / "s" / name).mkdir(mode=0o700, parents=True)
     recorder.close()
 
     assert list(store.folder.iterdir()) == []

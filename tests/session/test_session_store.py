@@ -37,8 +37,6 @@ def test_sessions_lie_in_the_folder_of_their_project(store, tmp_path, project):
 
 def test_a_session_is_closed_to_others(store, tmp_path):
     say(store, "s", "hi")
-    store.output_dir("s")
-    store.asset_dir("s")
 
     for folder, _, files in os.walk(tmp_path / "state"):
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
@@ -120,7 +118,7 @@ def test_a_whole_id_is_never_ambiguous(store):
     ],
 )
 def test_no_name_leads_out_of_the_folder(store, tmp_path, name):
-    for attempt in (store.open, store.find, store.read, store.output_dir, store.asset_dir):
+    for attempt in (store.open, store.find, store.read):
         with pytest.raises(SessionError):
             attempt(name)
     for attempt in (store.open_or_create, store.create):
@@ -325,11 +323,13 @@ def test_a_fork_at_no_record_leaves_nothing_behind(store):
 
 def test_a_fork_has_the_pictures_of_its_original(store):
     say(store, "s", "hi")
-    (store.asset_dir("s") / "a1").write_bytes(b"png")
+    assets = store.folder / "s" / "assets"
+    assets.mkdir(parents=True)
+    (assets / "a1").write_bytes(b"png")
 
     store.fork("s", "f").close()
 
-    assert (store.asset_dir("f") / "a1").read_bytes() == b"png"
+    assert (store.folder / "f" / "assets" / "a1").read_bytes() == b"png"
 
 
 def test_a_state_folder_that_cannot_be_made_is_explained(project, tmp_path):

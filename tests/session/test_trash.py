@@ -28,7 +28,9 @@ def kept(store):
     """A session with all that can belong to one, beside another."""
     record(store, "20261120-aaa111", exchange("fix it", "Done."))
     record(store, "20261120-bbb222", exchange("and this", "Done."))
-    (store.output_dir("20261120-aaa111") / "1.txt").write_text("long output")
+    output = store.folder / "20261120-aaa111" / "output"
+    output.mkdir(parents=True)
+    (output / "1.txt").write_text("long output")
     (store.folder / "20261120-aaa111.damaged").write_bytes(b"\0\0")
     return everything(store.folder)
 
