@@ -2,9 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
@@ -12,8 +9,7 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
-from dirge_py.session.metadata import SessionMetadata
-from dirge_py.session.recorder import Recorder
+from dirge_py.session.recorder import Recorder, SessionMetadata
 from dirge_py.session.store import SessionSummary
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -24,6 +20,8 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Literal, Protocol, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.cache_prefix import CachePrefixMonitor
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.processes.shells import Shells
     from dirge_py.session.file_states import UncommittedDiff
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import EventForwarder
@@ -29,6 +26,7 @@ from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfil
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.shells import Shells, ended_notice
 from dirge_py.sdk.options import BuildOptions
+from dirge_py.session.recorder import SessionMetadata
 from dirge_py.session.snapshots.run_snapshots import keep_originals
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
@@ -37,6 +35,9 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Protocol, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox

@@ -7,10 +7,10 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
 from dirge_py.session.journal import Clock, Journal
@@ -36,6 +36,7 @@ from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, changes_some
 
 Redact = Callable[[str], str]
 
+_RECORDED_ELSEWHERE = ("result", "continuation")
 # By type of block: what a provider wants back byte for byte. It holds nothing a person could read.
 _OPAQUE = {"thinking": ("signature", "redacted"), "compaction": ("data",)}
 
@@ -83,22 +84,11 @@ def _redacted_block(block: Mapping[str, Any], redact: Redact) -> Json:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """A record on its way to disk."""
-
-    type: str
-    data: Any
-    at: float
-    parent: str | None = None
-    sync: bool = False
-
-
 @dataclasses.dataclass(slots=True)
 class _Progress:
     """How far a call came that has no result message yet."""
 
-    is_told: bool = False
+    is_announced: bool = False
     has_begun: bool = False
     is_mutating: bool = False
 
@@ -125,7 +115,7 @@ class Recorder:
         self._redact = redact
         self._on_notice = on_notice
         self._clock = clock
-        self._waiting: list[_Draft] = []
+        self._waiting: list[Callable[[], Record]] = []
         self._has_messages = not journal.is_new
         self._is_failing = False
         self._is_closed = False
@@ -136,7 +126,7 @@ class Recorder:
         self.interruption: InterruptedRun | None = None
         """What the last run left when it was killed, until the conversation goes on."""
         self.written_seq: int | None = None
-        """The last record that the event heard last was written to; None if there is none (yet)."""
+        """The record of the last event; None if it has none (yet)."""
 
     @property
     def session_id(self) -> str:
@@ -253,7 +243,7 @@ class Recorder:
         self._save("setting", {"name": name, "value": value})
 
     def note(self, type_name: str, data: Mapping[str, Any], *, sync: bool = False) -> None:
-        """Record what no event tells and `LoadedSession` need not know, such as a snapshot."""
+        """Record what no event reports and `LoadedSession` does not need, such as a snapshot."""
         self._save(type_name, dict(data), sync=sync)
 
     def records(self) -> list[Record]:
@@ -276,7 +266,7 @@ class Recorder:
         return self.load()
 
     def close(self) -> None:
-        """Save what can be saved and let the next writer in. A second call changes nothing."""
+        """Save what can be saved and release the session. A second call changes nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -291,20 +281,21 @@ class Recorder:
             case MessageEnd(message):
                 self.add_message(message)
             case ToolExecutionStart(tool_call_id=call_id) if call_id in self._calls:
-                self._calls[call_id].is_told = True
+                self._calls[call_id].is_announced = True
             case ToolExecutionEnd(deferred=False):
                 self._keep_result(event)
             case UsageReported(usage=usage, model=model, cost_usd=cost_usd, role=role):
-                told = {"usage": encode_usage(usage), "model": model, "cost_usd": cost_usd}
-                more = {} if event.changed is None else {"changed": list(event.changed)}
-                self._save("usage", told | more | ({"role": role} if role else {}))
+                data: Json = {"usage": encode_usage(usage), "model": model, "cost_usd": cost_usd}
+                if event.changed is not None:
+                    data["changed"] = list(event.changed)
+                self._save("usage", data | ({"role": role} if role else {}))
             case ContextReplaced(messages=messages):
                 self._message_count = len(messages)
                 self._save("context", {"messages": [encode_message(m) for m in messages]})
             case PlanPhase(state="ended"):
-                self._save("phase", {**_as_members(event), "usage": encode_usage(event.usage)})
+                self._save("phase", {**_fields_of(event), "usage": encode_usage(event.usage)})
             case EvidenceTaken():
-                self._save("evidence", _as_members(event))
+                self._save("evidence", _fields_of(event))
             case AgentStart(run_id=run_id):
                 self._run_id = run_id
                 # Who looks after a kill can tell by it what still runs.
@@ -321,7 +312,7 @@ class Recorder:
         """
         progress = self._calls.get(event.tool_call_id)
         others = (of for of in self._calls.values() if of is not progress)
-        if progress is None or not any(of.is_told or not progress.has_begun for of in others):
+        if progress is None or not any(of.is_announced or not progress.has_begun for of in others):
             return
         message = ToolResultMessage(
             tool_call_id=event.tool_call_id,
@@ -336,15 +327,12 @@ class Recorder:
     def _record_end(self, outcome: Outcome) -> None:
         if isinstance(outcome, AwaitingConfirmation):
             self.interruption = None
-            waiting = {
-                "call_ids": list(outcome.call_ids),
-                "description": outcome.description,
-            }
-            self._save("deferred", waiting)
+            call_ids = list(outcome.call_ids)
+            self._save("deferred", {"call_ids": call_ids, "description": outcome.description})
         end = {
             "run_id": self._run_id,
             "outcome": type(outcome).__name__,
-            "why": _told_by(outcome),
+            "why": _fields_of(outcome),
             # For lists of sessions, which read only the end of a journal.
             "messages": self._message_count,
             "model": self._model,
@@ -357,8 +345,9 @@ class Recorder:
         """Queue a record and write what waits; False if it had to stay in memory."""
         if self._redact is not None:
             data = redacted_record(type_name, data, self._redact)
+        at = self._clock()
         self._waiting.append(
-            _Draft(type=type_name, data=data, at=self._clock(), parent=parent, sync=sync)
+            partial(self._journal.append, type_name, data, parent=parent, at=at, sync=sync)
         )
         return self._flush()
 
@@ -366,13 +355,15 @@ class Recorder:
         if not self._has_messages:
             return True
         while self._waiting:
-            draft = self._waiting[0]
             try:
-                record = self._journal.append(
-                    draft.type, draft.data, parent=draft.parent, at=draft.at, sync=draft.sync
-                )
+                record = self._waiting[0]()
             except SessionError as error:
-                self._tell_failing(error)
+                if not self._is_failing:
+                    self._is_failing = True
+                    self._on_notice(
+                        f"{error.message} It goes on in memory; tools that change anything are "
+                        f"held back. {error.hint}"
+                    )
                 return False
             self._waiting.pop(0)
             self.written_seq = record.seq
@@ -381,21 +372,42 @@ class Recorder:
             self._on_notice("The session is saved again; nothing was lost.")
         return True
 
-    def _tell_failing(self, error: SessionError) -> None:
-        if not self._is_failing:
-            self._is_failing = True
-            self._on_notice(
-                f"{error.message} It goes on in memory; tools that change anything are held back. "
-                f"{error.hint}"
-            )
+
+def _fields_of(value: PlanPhase | EvidenceTaken | Outcome) -> dict[str, Any]:
+    """The fields of an event or an outcome, but for those that other records have."""
+    names = [field.name for field in dataclasses.fields(value)]
+    return {name: getattr(value, name) for name in names if name not in _RECORDED_ELSEWHERE}
 
 
-def _told_by(outcome: Outcome) -> dict[str, Any]:
-    """The outcome's own fields, but for what the records tell already."""
-    told_elsewhere = ("result", "continuation")
-    names = [f.name for f in dataclasses.fields(outcome) if f.name not in told_elsewhere]
-    return {name: getattr(outcome, name) for name in names}
+class SessionMetadata:
+    """JSON values that a session keeps by name, such as the todo list: see `SessionChoices`.
 
+    `note` stores one, and `begin` begins the session; without them values last as the program does.
+    """
 
-def _as_members(event: PlanPhase | EvidenceTaken) -> dict[str, Any]:
-    return {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    def __init__(
+        self,
+        values: Mapping[str, Any] | None = None,
+        note: Callable[[str, Any], None] = lambda name, value: None,
+        begin: Callable[[str], None] = lambda title: None,
+    ) -> None:
+        self._values = dict(values or {})
+        self._note = note
+        self._begin = begin
+
+    def begin(self, title: str) -> None:
+        """Have the session on disk from now on, with this title unless it is there already."""
+        self._begin(title)
+
+    def get(self, name: str) -> Any:
+        """The value of this name; None where there is none."""
+        return self._values.get(name)
+
+    def load(self, name: str, value: Any) -> None:
+        """Use a value that is stored already."""
+        self._values[name] = value
+
+    def put(self, name: str, value: Any) -> None:
+        """Store `value`; None removes what was stored."""
+        self._values[name] = value
+        self._note(name, value)

@@ -6,6 +6,7 @@ answer may stay open: those that wait for a decision, and those of a run that wa
 (`InterruptedRun`).
 """
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass as mutable
@@ -65,36 +66,32 @@ class InterruptedCall:
 
     @property
     def may_run(self) -> bool:
-        """Whether it can be run again as it was."""
-        return not has_redacted_arguments(self.call)
+        """Whether it can be run again as it was: a secret taken out of it makes another call."""
+        return REDACTED not in json.dumps(self.call.arguments, ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptedRun:
-    """The run that never ended. `calls` in their order; none if it was cut between calls.
-
-    Calls that finished are not among them: their results are history already. `since` is when the
-    last thing of it was recorded (ISO 8601), `pid` the process that was killed, 0 if unknown.
-    """
+    """The run that never ended."""
 
     run_id: str
+    """The run."""
     since: str
+    """When its last record was written (ISO 8601)."""
     calls: tuple[InterruptedCall, ...] = ()
+    """Its unfinished calls, in order; none if it was cut off between calls."""
     pid: int = 0
+    """The process that was killed; 0 if unknown."""
 
     @property
     def unknown(self) -> tuple[InterruptedCall, ...]:
-        return tuple(one for one in self.calls if one.state == "unknown")
+        """The calls of unknown outcome."""
+        return tuple(call for call in self.calls if call.state == "unknown")
 
     @property
     def undecided(self) -> tuple[InterruptedCall, ...]:
         """The calls of unknown outcome that nobody has chosen about."""
-        return tuple(one for one in self.unknown if one.chosen is None)
-
-
-def has_redacted_arguments(call: ToolCallBlock) -> bool:
-    """Whether a secret was taken out of its arguments: what is left is another call."""
-    return REDACTED in json.dumps(call.arguments, ensure_ascii=False, default=str)
+        return tuple(call for call in self.unknown if call.chosen is None)
 
 
 def unfinished_result(call: ToolCallBlock, state: CallState) -> ToolResultMessage:
@@ -164,38 +161,37 @@ def read_transcript(
     providers use the same ids in every turn. It is moved right behind its call, in the order of the
     calls. Up to the record `copied_to` it is the copy of another session, whose runs are its own.
     """
-    reading = _TranscriptReader()
+    reader = _TranscriptReader()
     for record in records:
-        reading.take(record)
+        reader.read(record)
         if record.id == copied_to:
-            reading.leave_run()
-    return reading.finish()
+            reader.leave_run()
+    return reader.finish()
 
 
 @mutable(slots=True, eq=False)
 class _Slot:
-    """A call and what became of it; `finished` is its result if that was kept before its message.
-
-    `is_taken_up`: it was deferred, and a run went on with the calls beside it. `is_left`: it was
-    open when somebody went to another place of the session, so it stays undone.
-    """
+    """A call and what became of it."""
 
     call: ToolCallBlock
     asked_in: str
     result: ToolResultMessage | None = None
     record_id: str = ""
     finished: ToolResultMessage | None = None
+    """Its result, if that was recorded before its message."""
     is_started: bool = False
     only_reads: bool = False
     is_deferred: bool = False
-    is_taken_up: bool = False
+    is_resumed: bool = False
+    """It was deferred, and a run went on with the calls beside it."""
     is_left: bool = False
+    """It was open when the person went to another place of the session, so it stays undone."""
     chosen: CallChoice | None = None
 
     @property
     def waits(self) -> bool:
         """Whether it waits for a decision; then it has done nothing yet."""
-        return self.is_deferred and not self.is_started and not self.is_taken_up
+        return self.is_deferred and not self.is_started and not self.is_resumed
 
     @property
     def state(self) -> CallState:
@@ -231,30 +227,40 @@ class _TranscriptReader:
         self._pid = 0
         self._since = ""
 
-    def take(self, record: Record) -> None:
+    def read(self, record: Record) -> None:
         if record.type in _OF_A_RUN:
             self._since = record.ts
         match record.type, record.data:
             case "message", encoded:
-                self._take_message(encoded, record.id)
+                self._read_message(encoded, record.id)
             case "context", {"messages": [*messages]}:
-                self._begin_again(messages, record.id)
+                # These messages stand for all that was read so far.
+                self._entries, self._unanswered, self._compactions = [], {}, []
+                self._last_said = None
+                for place, encoded in enumerate(messages):
+                    # One record holds them all, and ids of calls may occur twice in it.
+                    self._read_message(encoded, record.id, asked_in=f"{record.id}#{place}")
             case "compaction", {"messages": int(count), "compaction": dict(compaction)}:
-                self._take_compaction(compaction, count)
+                self._read_compaction(compaction, count)
             case "tool_started", {"call_id": str(call_id), **rest}:
-                for slot in self._open_under(call_id):
+                for slot in self._newest_unanswered(call_id):
                     slot.is_started, slot.chosen = True, None
                     slot.only_reads = rest.get("only_reads") is True
-                    self._take_up_around(slot)
+                    self._resume_around(slot)
             case "tool_finished", {"call_id": str(call_id), "result": result}:
-                for slot in self._open_under(call_id):
+                for slot in self._newest_unanswered(call_id):
                     slot.finished = _result_of(result, slot.call)
             case "deferred", {"call_ids": [*call_ids]}:
                 for call_id in map(str, call_ids):
-                    for slot in self._open_under(call_id):
-                        slot.is_deferred, slot.is_taken_up = True, False
+                    for slot in self._newest_unanswered(call_id):
+                        slot.is_deferred, slot.is_resumed = True, False
             case "interruption", {"choices": dict(choices)}:
-                self._take_choices(choices)
+                for slot in self._last_said.slots if self._last_said else ():
+                    choice = choices.get(slot.call.id)
+                    if slot.result is None and choice in get_args(CallChoice):
+                        slot.chosen = choice
+                        # Whether it runs again is for its next start to say.
+                        slot.is_started = slot.is_started and choice != "again"
             case "run_start", {"run_id": str(run_id), **rest}:
                 self._run_id = run_id
                 pid = rest.get("pid")
@@ -272,35 +278,19 @@ class _TranscriptReader:
         for slot in self._last_said.slots if self._last_said else ():
             slot.is_left = slot.result is None and not slot.waits
 
-    def _open_under(self, call_id: str) -> Sequence[_Slot]:
+    def _newest_unanswered(self, call_id: str) -> Sequence[_Slot]:
         """The newest call of this id that has no result, if there is one."""
         return self._unanswered.get(call_id, ())[-1:]
 
-    def _take_choices(self, choices: Mapping[str, Any]) -> None:
-        for slot in self._last_said.slots if self._last_said else ():
-            choice = choices.get(slot.call.id)
-            if slot.result is None and choice in get_args(CallChoice):
-                slot.chosen = choice
-                # Whether it runs again is for its next start to say.
-                slot.is_started = slot.is_started and choice != "again"
-
-    def _take_up_around(self, slot: _Slot) -> None:
+    def _resume_around(self, slot: _Slot) -> None:
         """Note that the calls beside this one wait no more: a run goes on with them."""
         for entry in reversed(self._entries):
             if slot in entry.slots:
                 for other in entry.slots:
-                    other.is_taken_up = other.is_deferred
+                    other.is_resumed = other.is_deferred
                 return
 
-    def _begin_again(self, messages: Sequence[Any], record_id: str) -> None:
-        """Let these messages stand for all that was read so far."""
-        self._entries, self._unanswered, self._compactions = [], {}, []
-        self._last_said = None
-        for place, encoded in enumerate(messages):
-            # One record holds them all, and ids of calls may occur twice in it.
-            self._take_message(encoded, record_id, asked_in=f"{record_id}#{place}")
-
-    def _take_compaction(self, compaction: Mapping[str, Any], count: int) -> None:
+    def _read_compaction(self, compaction: Mapping[str, Any], count: int) -> None:
         # It names messages by their number. Where one was lost, or will be made up, those are
         # others now: better to send too much than the summary of something else.
         slots = [slot for entry in self._entries for slot in entry.slots]
@@ -322,14 +312,14 @@ class _TranscriptReader:
                 is_missing = slot.result is None
         return True
 
-    def _take_message(self, encoded: Any, record_id: str, *, asked_in: str = "") -> None:
+    def _read_message(self, encoded: Any, record_id: str, *, asked_in: str = "") -> None:
         try:
             message = decode_message(encoded)
         except ValueError:
             self._unreadable += 1
             return
         if isinstance(message, ToolResultMessage):
-            self._take_result(message, record_id, encoded.get("asked_in"))
+            self._read_result(message, record_id, encoded.get("asked_in"))
             return
         entry = _Entry(message, record_id)
         self._entries.append(entry)
@@ -340,7 +330,7 @@ class _TranscriptReader:
         if isinstance(message, UserMessage | AssistantMessage):
             self._last_said = entry
 
-    def _take_result(self, result: ToolResultMessage, record_id: str, asked_in: Any) -> None:
+    def _read_result(self, result: ToolResultMessage, record_id: str, asked_in: Any) -> None:
         waiting = self._unanswered.get(result.tool_call_id, [])
         meant = [slot for slot in waiting if asked_in in (None, slot.asked_in)]
         if not meant:
@@ -350,7 +340,7 @@ class _TranscriptReader:
         slot.result, slot.record_id = result, record_id
         self._unanswered[result.tool_call_id] = [other for other in waiting if other is not slot]
         if asked_in is None:
-            self._take_up_around(slot)
+            self._resume_around(slot)
 
     def finish(self) -> JournalTranscript:
         messages: list[tuple[Message, str]] = []
@@ -401,13 +391,11 @@ class _TranscriptReader:
 
 
 def _result_of(encoded: Any, call: ToolCallBlock) -> ToolResultMessage | None:
-    try:
+    with contextlib.suppress(ValueError):
         message = decode_message(encoded)
-    except ValueError:
-        return None
-    if not isinstance(message, ToolResultMessage) or message.tool_call_id != call.id:
-        return None
-    return message
+        if isinstance(message, ToolResultMessage) and message.tool_call_id == call.id:
+            return message
+    return None
 
 
 def _is_whole(message: Message) -> bool:

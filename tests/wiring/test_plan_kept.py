@@ -4,7 +4,7 @@ import pytest
 
 from dirge_py.plan.state import PlanState, PlanStatus
 from dirge_py.sdk.build import describe_open_work
-from dirge_py.session.metadata import SessionMetadata
+from dirge_py.session.recorder import SessionMetadata
 from dirge_py.tools.todo_list import TodoItem, TodoList
 
 
