@@ -29,6 +29,8 @@ from dirge_py.types.messages import (
 )
 
 Json = dict[str, Any]
+COUNTS = ("input", "output", "cache_read", "cache_write")
+"""The fields of `Usage` that are stored."""
 _SHOWN = (TextBlock, ImageBlock, DocumentBlock)
 Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | DocumentBlock | CompactionBlock
 
@@ -75,16 +77,13 @@ def decode_message(encoded: Any) -> Message:
 
 def encode_usage(usage: Usage) -> Json:
     """The four counts, zeros left out."""
-    return _given(**{name: getattr(usage, name) for name in _COUNTS})
+    return _given(**{name: getattr(usage, name) for name in COUNTS})
 
 
 def decode_usage(encoded: Any) -> Usage:
     """The counts that are there; what is no number counts as zero."""
     counts = encoded if isinstance(encoded, Mapping) else {}
-    return Usage(**{n: counts[n] for n in _COUNTS if isinstance(counts.get(n), int)})
-
-
-_COUNTS = ("input", "output", "cache_read", "cache_write")
+    return Usage(**{n: counts[n] for n in COUNTS if isinstance(counts.get(n), int)})
 
 
 def _encode_assistant(message: AssistantMessage) -> Json:

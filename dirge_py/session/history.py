@@ -13,6 +13,7 @@ from dirge_py.session.transcript import (
     InterruptedRun,
     JournalTranscript,
     TranscriptRepairs,
+    closed_calls_text,
     read_transcript,
 )
 from dirge_py.session.tree import branch
@@ -167,11 +168,7 @@ def _grants(records: Sequence[Record]) -> tuple[str, ...]:
 
 def _remarks(transcript: JournalTranscript) -> Iterable[str]:
     if transcript.healed:
-        names = ", ".join(sorted({healing.result.tool_name for healing in transcript.healed}))
-        yield (
-            f"{len(transcript.healed)} interrupted tool call(s) ({names}) were closed as not "
-            "finished; nothing is run again."
-        )
+        yield closed_calls_text([repair.result.tool_name for repair in transcript.healed])
     if transcript.surplus_results:
         yield f"{transcript.surplus_results} tool result(s) without a call were left out."
     if transcript.unreadable:

@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import truncate
 from dirge_py.processes.process_tree import abandoned_processes, kill_abandoned
-from dirge_py.session.codec import Json, decode_usage
+from dirge_py.session.codec import COUNTS, Json, decode_usage
 from dirge_py.session.history import replay
 from dirge_py.session.ids import check_session_id
 from dirge_py.session.record import Record, json_text
@@ -96,7 +96,12 @@ def choices_of(
 ) -> Mapping[str, CallChoice]:
     """What the decisions say about each call of unknown outcome, as it is recorded."""
     by_id = {decision.tool_call_id: decision for decision in decisions}
-    return {one.call.id: _choice_in(by_id[one.call.id]) for one in interruption.unknown}
+    choices: dict[str, CallChoice] = {}
+    for call in interruption.unknown:
+        decision = by_id[call.call.id]
+        told = decision.answer is None or decision.answer.is_error
+        choices[call.call.id] = "again" if decision.allow else "inspect" if told else "done"
+    return choices
 
 
 def result_of_skipped_call(
@@ -113,26 +118,30 @@ def result_of_skipped_call(
     return undecided_result(call)
 
 
-def closed_calls_text(names: Sequence[str]) -> str:
-    """What a person is told of interrupted calls of these tools that a prompt went past."""
-    return (
-        f"{len(names)} interrupted tool call(s) ({', '.join(sorted(set(names)))}) were closed as "
-        "not finished; nothing is run again."
-    )
-
-
 def recovery_questions(interruption: InterruptedRun) -> Sequence[Question]:
     """What to ask before carrying on: each call of unknown outcome, or whether to at all."""
     asked = interruption.undecided
     if not asked:
+        running = [call for call in interruption.calls if call.state != "not_started"]
+        if running:
+            text = _cut_off_text(running[0])
+        elif interruption.calls:
+            title = title_of_call(interruption.calls[0].call)
+            text = f"The last run was cut off before `{title}` ran."
+        else:
+            text = "The last run was cut off while the model was answering."
         options = (QuestionOption(label=_CARRY_ON), QuestionOption(label=_NOT_NOW))
-        return [Question(question=_confirm_text(interruption), options=options, is_open=False)]
-    still = _still_running(interruption)
+        return [Question(question=text, options=options, is_open=False)]
+    pids = [str(process.pid) for process in abandoned_processes(interruption.pid)]
+    noun = "process" if len(pids) == 1 else "processes"
+    still = f" It still runs, as {noun} {', '.join(pids)}; running it again ends that first."
     return [
         Question(
-            question=_cut_off_text(one) + still, options=tuple(_choice_options(one)), is_open=False
+            question=_cut_off_text(call) + (still if pids else ""),
+            options=tuple(_choice_options(call)),
+            is_open=False,
         )
-        for one in asked
+        for call in asked
     ]
 
 
@@ -149,25 +158,8 @@ def choices_from_answers(
     }
 
 
-def _confirm_text(interruption: InterruptedRun) -> str:
-    running = [one for one in interruption.calls if one.state != "not_started"]
-    if running:
-        return _cut_off_text(running[0])
-    if interruption.calls:
-        return f"The last run was cut off before `{title_of_call(interruption.calls[0].call)}` ran."
-    return "The last run was cut off while the model was answering."
-
-
-def _cut_off_text(one: InterruptedCall) -> str:
-    return f"The last run was cut off while `{title_of_call(one.call)}` ran."
-
-
-def _still_running(interruption: InterruptedRun) -> str:
-    pids = [str(one.pid) for one in abandoned_processes(interruption.pid)]
-    if not pids:
-        return ""
-    name = "process" if len(pids) == 1 else "processes"
-    return f" It still runs, as {name} {', '.join(pids)}; running it again ends that first."
+def _cut_off_text(call: InterruptedCall) -> str:
+    return f"The last run was cut off while `{title_of_call(call.call)}` ran."
 
 
 def _choice_options(one: InterruptedCall) -> Iterator[QuestionOption]:
@@ -190,12 +182,6 @@ def _decision(one: InterruptedCall, choice: CallChoice) -> CallDecision:
     )
 
 
-def _choice_in(decision: CallDecision) -> CallChoice:
-    if decision.allow:
-        return "again"
-    return "inspect" if decision.answer is None or decision.answer.is_error else "done"
-
-
 VERSION = 1
 _MOST_BYTES = 32 * 1024 * 1024
 _TITLE_LENGTH = 80
@@ -205,23 +191,28 @@ _MOVING_TYPES = frozenset({"message", "tool_started", "context", "branch"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Where a run stopped. `calls` are those of its last answer, with `id, name, args, title` each.
-
-    `awaiting` is the call to decide, `completed` are those that have their result, in order; the
-    rest comes after. `project` is the folder of sessions it belongs to, `cwd` where it was begun.
-    Up to the record `journal_seq` it knows the session; `turn` and `usage` are the session's.
-    """
+    """Where a run stopped that waits for a decision."""
 
     session_id: str
+    """The session."""
     project: str = ""
+    """The folder of sessions it belongs to."""
     cwd: str = ""
+    """The folder the session was begun in."""
     journal_seq: int = 0
+    """The last record of the session when this was written."""
     turn: int = 0
+    """How many turns the session had."""
     usage: Usage = Usage()
+    """The tokens of the session."""
     calls: tuple[Mapping[str, Any], ...]
+    """The calls of the last answer, with `id, name, args, title` each."""
     awaiting: str
+    """The call to decide; the calls after it come after it."""
     completed: tuple[str, ...] = ()
+    """The calls that have their result, in order."""
     description: str = ""
+    """What the run said about the decision."""
 
     @property
     def call(self) -> Mapping[str, Any]:
@@ -229,30 +220,20 @@ class Continuation:
         return next(call for call in self.calls if call["id"] == self.awaiting)
 
     def as_json(self) -> Json:
-        usage = self.usage
-        return {
-            "v": VERSION,
-            "session_id": self.session_id,
-            "project": self.project,
-            "cwd": self.cwd,
-            "journal_seq": self.journal_seq,
-            "turn": self.turn,
-            "usage": {
-                "input": usage.input,
-                "output": usage.output,
-                "cache_read": usage.cache_read,
-                "cache_write": usage.cache_write,
-            },
-            "calls": [dict(call) for call in self.calls],
-            "awaiting": self.awaiting,
-            "completed": list(self.completed),
-            "description": self.description,
-        }
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["usage"] = {name: getattr(self.usage, name) for name in COUNTS}
+        values["calls"] = [dict(call) for call in self.calls]
+        values["completed"] = list(self.completed)
+        return {"v": VERSION, **values}
 
 
 def title_of_call(call: ToolCallBlock) -> str:
     """The call on one line of at most 80 characters, as `bash: make test`."""
-    return _title(call.name, _first_text(call.arguments))
+    texts = _texts(call.arguments)
+    # The command, with the folder that it starts in, else the first text that says something.
+    text = texts.get("command") or next(iter(texts.values()), "")
+    is_elsewhere = "command" in texts and "workdir" in texts
+    return _title(call.name, f"({texts['workdir']}) {text}" if is_elsewhere else text)
 
 
 def _title(name: str, text: str) -> str:
@@ -266,14 +247,6 @@ def _texts(arguments: Any) -> Mapping[str, str]:
     return {name: each for name, each in named.items() if isinstance(each, str) and each.strip()}
 
 
-def _first_text(arguments: Any) -> str:
-    """The command, with the folder that it starts in, else the first text that says something."""
-    texts = _texts(arguments)
-    if "command" in texts and "workdir" in texts:
-        return f"({texts['workdir']}) {texts['command']}"
-    return texts.get("command") or next(iter(texts.values()), "")
-
-
 def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation | None:
     """What the last answer of `messages` waits for, None if nothing; `facts` are further fields."""
     completed: list[str] = []
@@ -281,7 +254,19 @@ def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation |
         if isinstance(message, ToolResultMessage):
             completed.insert(0, message.tool_call_id)
         elif isinstance(message, AssistantMessage):
-            return _build_continuation(message, completed, facts)
+            waiting = [call.id for call in message.calls if call.id not in completed]
+            if not waiting:
+                return None
+            calls = tuple(
+                {"id": c.id, "name": c.name, "args": c.arguments, "title": title_of_call(c)}
+                for c in message.calls
+            )
+            return Continuation(
+                calls=calls,
+                awaiting=waiting[0],
+                completed=tuple(completed),
+                **{"session_id": "", **facts},
+            )
         else:
             return None
     return None
@@ -300,18 +285,16 @@ def continuation_of(records: Sequence[Record], *, session_id: str, project: str)
             f"Session {session_id} waits for no decision.",
             hint=f"`dirge --session {session_id}` goes on in it.",
         )
-    told = [record.data for record in records if record.type == "deferred"]
-    return Continuation(
+    deferred = [record.data for record in records if record.type == "deferred"]
+    return replace(
+        found,
         session_id=session_id,
         project=project,
         cwd=loaded.description.cwd,
         journal_seq=records[-1].seq,
         turn=loaded.turns,
         usage=loaded.usage,
-        calls=found.calls,
-        awaiting=found.awaiting,
-        completed=found.completed,
-        description=str(told[-1].get("description", "")) if told else "",
+        description=str(deferred[-1].get("description", "")) if deferred else "",
     )
 
 
@@ -371,21 +354,18 @@ def parse_continuation(value: Any) -> Continuation:
             f"The continuation has the format {value['v']}; this dirge reads {VERSION}.",
             hint="Resume it with the dirge that wrote it, or update this one.",
         )
-    calls = tuple(_parse_call(call) for call in _list_member(value, "calls"))
+    calls = tuple(_parse_call(call) for call in _member(value, "calls", list))
     awaiting = _member(value, "awaiting", str)
     if awaiting not in [call["id"] for call in calls]:
         raise ValueError(f"the call {awaiting!r} is not among its calls")
     continuation = Continuation(
         session_id=check_session_id(_member(value, "session_id", str)),
-        project=_member(value, "project", str),
-        cwd=_member(value, "cwd", str),
-        journal_seq=_member(value, "journal_seq", int),
-        turn=_member(value, "turn", int),
+        **{name: _member(value, name, str) for name in ("project", "cwd", "description")},
+        **{name: _member(value, name, int) for name in ("journal_seq", "turn")},
         usage=decode_usage(value.get("usage")),
         calls=calls,
         awaiting=awaiting,
-        completed=tuple(map(str, _list_member(value, "completed"))),
-        description=_member(value, "description", str),
+        completed=tuple(map(str, _member(value, "completed", list))),
     )
     # What is left out here could still be shown by the program in which somebody decides.
     if continuation.as_json() != value:
@@ -485,20 +465,6 @@ def _is_about(record: Record, call_id: str) -> bool:
             return False
 
 
-def _build_continuation(
-    message: AssistantMessage, completed: Sequence[str], facts: Mapping[str, Any]
-) -> Continuation | None:
-    waiting = [call.id for call in message.calls if call.id not in completed]
-    if not waiting:
-        return None
-    calls = tuple(
-        {"id": c.id, "name": c.name, "args": c.arguments, "title": title_of_call(c)}
-        for c in message.calls
-    )
-    given = {"session_id": "", **facts}
-    return Continuation(calls=calls, awaiting=waiting[0], completed=tuple(completed), **given)
-
-
 def _read_file(path: Path) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb") as file:
@@ -517,11 +483,6 @@ def _parse_call(value: Any) -> Mapping[str, Any]:
         raise ValueError("one of its calls is none")
     names = {name: _member(value, name, str) for name in ("id", "name", "title")}
     return {**names, "args": value["args"]}
-
-
-def _list_member(value: Mapping[str, Any], name: str) -> list[Any]:
-    found: list[Any] = _member(value, name, list)
-    return found
 
 
 def _member(value: Mapping[str, Any], name: str, kind: type) -> Any:

@@ -99,6 +99,14 @@ def unfinished_result(call: ToolCallBlock, state: CallState) -> ToolResultMessag
     return synthetic_result(call, _UNFINISHED[state], outcome="aborted", synthetic="interrupted")
 
 
+def closed_calls_text(names: Sequence[str]) -> str:
+    """What a person is told of interrupted calls of these tools that a prompt went past."""
+    return (
+        f"{len(names)} interrupted tool call(s) ({', '.join(sorted(set(names)))}) were closed as "
+        "not finished; nothing is run again."
+    )
+
+
 def confirmed_result(call: ToolCallBlock) -> ToolResultMessage:
     """The answer to an interrupted call that a person saw done."""
     return synthetic_result(call, _CONFIRMED, outcome="ok", synthetic="interrupted")
