@@ -5,18 +5,18 @@ file beside it; the prompts of a project go into a file that all its sessions sh
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from dirge_py.files.atomic import write_all
-from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.file_lock import hold_lock, try_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message, encode_message
+from dirge_py.session.record import text_member
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import APPEND_FLAGS, READ_FLAGS, make_folders, open_regular
 from dirge_py.types.errors import DirgeError, SessionError
@@ -28,10 +28,11 @@ MAX_DRAFT_CHARS = 100_000
 
 
 class SessionDrafts:
-    """Keeps it in the session's journal, each time it changes; not before something was said.
+    """Stores what was typed in the session's journal, each time it changes.
 
-    `has_begun`: the session has messages. Without a recorder nothing is kept. What the journal does
-    not take is kept in a file beside it, if `keep_beside` named a folder.
+    Nothing goes there before something was said (`has_begun`: the session has messages), and
+    nothing at all without a recorder. What the journal does not take is stored in a file beside it,
+    if `set_folder` named a folder.
     """
 
     def __init__(self, recorder: Recorder | None, *, has_begun: bool) -> None:
@@ -40,126 +41,127 @@ class SessionDrafts:
         self._queue: Sequence[Any] = ()
         self._title = ""
         self._in_journal: str | None = None
-        self._beside: DraftFile | None = None
+        self._file: DraftFile | None = None
         self.draft = ""
-        """What stood in the input when it was last kept."""
+        """What stood in the input when it was last saved."""
         self.stash: Sequence[str] = ()
         """Drafts that were put aside, the last one on top."""
         self.prompts: PromptHistory | None = None
-        """What was sent in this project, also in other sessions; None where that is not kept."""
+        """What was sent in this project, also in other sessions; None where that is not stored."""
 
     @property
-    def is_kept(self) -> bool:
-        """Whether what is typed is kept with the session, so that it comes back with it."""
+    def is_stored(self) -> bool:
+        """Whether what is typed is stored with the session, so that it comes back with it."""
         return self._recorder is not None and self._has_begun
 
-    def keep_beside(self, folder: Path, redact: Callable[[str], str]) -> None:
-        """Keep earlier prompts in this folder, and what the journal does not take.
+    def set_folder(self, folder: Path, redact: Callable[[str], str]) -> None:
+        """Store earlier prompts in this folder, and what the journal does not take.
 
         `redact` takes secrets out.
         """
         if self._recorder is not None:
             self.prompts = PromptHistory(folder / "prompts.jsonl", redact)
-            self._beside = DraftFile(folder, redact)
+            self._file = DraftFile(folder, redact)
 
-    def take_over(self) -> None:
-        """What processes that are gone left beside the journal of this session is ours now.
+    def adopt_abandoned(self) -> None:
+        """Take over what processes that are gone left beside the journal of this session.
 
-        For whoever shows a draft: it would be lost on others.
+        Only for a front end that shows a draft: with others it would be lost.
         """
-        if self._beside is None:
+        if self._file is None:
             return
         if self._in_journal is None:
             self._in_journal = self.draft
-        left = self._beside.take_over(self._beside_of)
+        left = self._file.adopt_abandoned(self._session_begun)
         self.draft = left.draft or self.draft
         self.stash = [*self.stash, *left.stash]
 
-    def keep_draft(self, text: str) -> None:
-        if self._recorder is None or not (self._has_begun or self._beside):
+    def save_draft(self, text: str) -> None:
+        """Store what stands in the input now."""
+        if self._recorder is None or not (self._has_begun or self._file):
             return
-        # Before it was kept for the first time, it is what the journal had.
+        # Before it was stored for the first time, it is what the journal had.
         before = self.draft if self._in_journal is None else self._in_journal
         self.draft = text
-        self._keep_beside()
+        self._save_file()
         stored = text if len(text) <= MAX_DRAFT_CHARS else ""
         if self._has_begun and stored != before:
             self._in_journal = stored
             self._recorder.note_setting("draft", stored)
 
-    def keep_stash(self, texts: Sequence[str]) -> None:
-        """Keep the drafts that were put aside; the long ones of them not beyond this process."""
-        is_kept = self._has_begun or self._beside is not None
-        if self._recorder is None or not is_kept or list(texts) == list(self.stash):
+    def save_stash(self, texts: Sequence[str]) -> None:
+        """Store the drafts that were put aside; the long ones of them not beyond this process."""
+        is_stored = self._recorder is not None and (self._has_begun or self._file is not None)
+        if not is_stored or list(texts) == list(self.stash):
             return
         self.stash = list(texts)
-        self._keep_beside()
-        if self._has_begun:
-            self._note_stash(self._recorder)
+        self._save_file()
+        self._note_stash()
 
-    def let_go(self) -> None:
-        """What is typed goes on elsewhere."""
-        if self._beside is not None:
-            (self._beside.close if self._has_begun else self._beside.clear)()
+    def release(self) -> None:
+        """What is typed continues in another conversation."""
+        if self._file is not None:
+            (self._file.close if self._has_begun else self._file.clear)()
 
-    def keep_queue(self, waiting: Iterable[tuple[QueueKind, UserMessage]]) -> None:
+    def save_queue(self, waiting: Iterable[tuple[QueueKind, UserMessage]]) -> None:
+        """Store the messages that wait to be sent."""
         stored = encode_queue(waiting) if self._recorder is not None else ()
         if self._recorder is not None and self._has_begun and list(stored) != list(self._queue):
             self._queue = stored
             self._recorder.note_setting("queue", stored)
 
     def rename(self, title: str) -> str:
-        """The name as it is kept, on one line. Raises DirgeError: it is empty, nothing is kept."""
+        """The name as it is stored, on one line. Raises DirgeError: empty, or nothing is stored."""
         name = " ".join(title.split())
         if not name:
             raise DirgeError("a session needs a name.", hint="/rename NAME")
         if self._recorder is None:
             raise DirgeError("this conversation keeps no session, so there is nothing to name.")
         self._title = name
-        self._keep_title()
+        self._save_title()
         return name
 
     @property
     def title(self) -> str:
-        """What the session is called by now; "" if it has no name, or keeps nothing."""
+        """What the session is called by now; "" if it has no name, or nothing is stored."""
         if self._title or self._recorder is None:
             return self._title
-        named = [r.data for r in self._recorder.records() if r.type == "title"]
-        newest = named[-1].get("title") if named and isinstance(named[-1], Mapping) else ""
-        return newest if isinstance(newest, str) else ""
+        titles = [record.data for record in self._recorder.records() if record.type == "title"]
+        return text_member(titles[-1], "title") if titles else ""
 
     def close(self) -> None:
-        """Nothing more is typed; what was stays for the next start."""
-        if self._beside is not None:
-            self._beside.close()
-            self._beside = None
+        """Stop storing what is typed; what was typed stays for the next start."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
-    def message_came(self) -> None:
-        """There is a message now: what waited for one can be kept."""
+    def on_message(self) -> None:
+        """Store what waited for the first message; the session has one now."""
         is_first, self._has_begun = not self._has_begun, True
-        self._keep_title()
+        self._save_title()
         if is_first and self.stash and self._recorder is not None:
-            self._note_stash(self._recorder)
-            self._keep_beside()
+            self._note_stash()
+            self._save_file()
 
     @property
-    def _beside_of(self) -> str:
+    def _session_begun(self) -> str:
         return self._recorder.session_id if self._recorder and self._has_begun else ""
 
-    def _keep_beside(self) -> None:
-        """Beside the journal is only what it does not take."""
-        if self._beside is None:
+    def _save_file(self) -> None:
+        """Store in the file what the journal does not take."""
+        if self._file is None:
             return
         is_long = len(self.draft) > MAX_DRAFT_CHARS
         draft = self.draft if is_long or not self._has_begun else ""
         stash = () if self._has_begun else tuple(self.stash)
-        self._beside.keep(DraftState(draft=draft, stash=stash, session=self._beside_of))
+        self._file.save(DraftState(draft=draft, stash=stash, session=self._session_begun))
 
-    def _note_stash(self, recorder: Recorder) -> None:
-        short = [text for text in self.stash if len(text) <= MAX_DRAFT_CHARS]
-        recorder.note_setting("stash", short)
+    def _note_stash(self) -> None:
+        if self._has_begun and self._recorder is not None:
+            short = [text for text in self.stash if len(text) <= MAX_DRAFT_CHARS]
+            self._recorder.note_setting("stash", short)
 
-    def _keep_title(self) -> None:
+    def _save_title(self) -> None:
         # The session's own first title comes with its first message, and would cover it.
         if self._title and self._has_begun and self._recorder is not None:
             self._recorder.note("title", {"title": self._title}, sync=True)
@@ -172,18 +174,14 @@ def encode_queue(waiting: Iterable[tuple[QueueKind, UserMessage]]) -> list[dict[
 
 
 def decode_queue(value: Any) -> list[tuple[QueueKind, UserMessage]]:
-    """What `encode_queue` gave once; what is none of it is left out."""
-    entries = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    """The queue that `encode_queue` encoded; what is no message of one is left out."""
     found: list[tuple[QueueKind, UserMessage]] = []
-    for entry in entries:
-        if not isinstance(entry, Mapping) or entry.get("kind") not in ("steering", "follow_up"):
-            continue
-        try:
-            message = decode_message(entry.get("message"))
-        except ValueError:
-            continue
-        if isinstance(message, UserMessage):
-            found.append((cast(QueueKind, entry["kind"]), message))
+    for entry in value if isinstance(value, list | tuple) else ():
+        kind = text_member(entry, "kind")
+        with contextlib.suppress(ValueError):
+            message = decode_message(entry.get("message")) if kind in get_args(QueueKind) else None
+            if isinstance(message, UserMessage):
+                found.append((cast(QueueKind, kind), message))
     return found
 
 
@@ -204,18 +202,21 @@ _MAX_FILE_BYTES = 8_388_608
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftState:
-    """A draft and those put aside, the last one on top. `session`: "" for one not begun."""
+    """What was typed at one moment."""
 
     draft: str = ""
+    """What stood in the input."""
     stash: tuple[str, ...] = ()
+    """The drafts that were put aside, the last one on top."""
     session: str = ""
+    """The session it belongs to; "" for one not begun."""
 
 
 class DraftFile:
     """A file of this process: each state is a line, the last whole one counts.
 
-    The kernel holds its lock as long as we live, so that others know when to take over what is in
-    it. What cannot be written is not kept. `redact` is applied to every text.
+    The kernel holds its lock as long as the process lives, so that others know when to adopt what
+    is in it. What cannot be written is lost. `redact` is applied to every text.
     """
 
     def __init__(self, folder: Path, redact: Callable[[str], str] = lambda text: text) -> None:
@@ -223,16 +224,16 @@ class DraftFile:
         self._redact = redact
         self._path: Path | None = None
         self._fd = -1
-        self._kept = DraftState()
+        self._saved = DraftState()
 
-    def keep(self, typed: DraftState) -> None:
-        """Write it down; nothing typed leaves no file."""
+    def save(self, typed: DraftState) -> None:
+        """Write the state; nothing typed leaves no file."""
         if not (typed.draft or typed.stash):
             self.clear()
-        elif typed != self._kept:
+        elif typed != self._saved:
             with contextlib.suppress(OSError):
                 self._write(typed)
-                self._kept = typed
+                self._saved = typed
 
     def clear(self) -> None:
         """Remove the file: what was in it is elsewhere, or nowhere."""
@@ -242,40 +243,38 @@ class DraftFile:
         self.close()
 
     def close(self) -> None:
-        """Leave the file to whoever comes next."""
+        """Leave the file to the process that comes next."""
         if self._path is not None:
             os.close(self._fd)
-        self._path, self._kept = None, DraftState()
+        self._path, self._saved = None, DraftState()
 
-    def take_over(self, session: str) -> DraftState:
+    def adopt_abandoned(self, session: str) -> DraftState:
         """What processes that are gone have left for this session, which is ours from now on.
 
         Of several drafts the newest is the draft, the others are put on the stash.
         """
-        with contextlib.ExitStack() as held:
+        oldest_first: list[Path] = []
+        with contextlib.suppress(OSError):
+            paths = [path for path in self._folder.glob(f"*{_DRAFT_ENDING}") if path != self._path]
+            oldest_first = sorted(paths, key=lambda path: path.lstat().st_mtime)
+        with contextlib.ExitStack() as locks:
             left = {
                 path: typed
-                for path in self._oldest_first()
-                if (typed := _take_abandoned(path, session, held)) is not None
+                for path in oldest_first
+                if (typed := _read_abandoned(path, session, locks)) is not None
             }
             drafts = [typed.draft for typed in left.values() if typed.draft]
             stash = [text for typed in left.values() for text in typed.stash]
             found = DraftState(
                 draft=drafts[-1] if drafts else "", stash=(*drafts[:-1], *stash), session=session
             )
-            self.keep(found)
-            if self._kept == found or not (found.draft or found.stash):
+            self.save(found)
+            if self._saved == found or not (found.draft or found.stash):
                 # Not before it is written down here.
                 for path in left:
                     with contextlib.suppress(OSError):
                         path.unlink()
         return found
-
-    def _oldest_first(self) -> list[Path]:
-        with contextlib.suppress(OSError):
-            paths = [path for path in self._folder.glob(f"*{_DRAFT_ENDING}") if path != self._path]
-            return sorted(paths, key=lambda path: path.lstat().st_mtime)
-        return []
 
     def _write(self, typed: DraftState) -> None:
         state = {
@@ -286,31 +285,26 @@ class DraftFile:
         line = b"\n" + json.dumps(state, ensure_ascii=False).encode() + b"\n"
         before = self._path, self._fd
         if self._path is None or os.fstat(self._fd).st_size + len(line) > _MAX_FILE_BYTES:
-            self._begin()
+            make_folders(self._folder)
+            path = self._folder / f"{secrets.token_hex(8)}{_DRAFT_ENDING}"
+            fd = os.open(path, APPEND_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+            try_lock(fd)
+            self._path, self._fd = path, fd
         write_all(self._fd, line)
         if before[0] is not None and before[0] != self._path:
             before[0].unlink()
             os.close(before[1])
 
-    def _begin(self) -> None:
-        make_folders(self._folder)
-        path = self._folder / f"{secrets.token_hex(8)}{_DRAFT_ENDING}"
-        fd = os.open(path, APPEND_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._path, self._fd = path, fd
 
-
-def _take_abandoned(path: Path, session: str, held: contextlib.ExitStack) -> DraftState | None:
-    """What is in the file of a process that is gone; `held` keeps it locked."""
+def _read_abandoned(path: Path, session: str, locks: contextlib.ExitStack) -> DraftState | None:
+    """What is in the file of a process that is gone; `locks` keeps it locked."""
     try:
         fd = open_regular(path, APPEND_FLAGS)
-    except SessionError:
+        file = locks.enter_context(os.fdopen(fd, "rb"))
+        if not try_lock(fd):
+            return None  # Its process lives.
+    except (OSError, SessionError):
         return None
-    file = held.enter_context(os.fdopen(fd, "rb"))
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return None  # It is alive.
     typed = next(_decode_states(file.read(2 * _MAX_FILE_BYTES)), DraftState())
     return None if typed.session != session and (typed.draft or typed.stash) else typed
 
@@ -341,8 +335,8 @@ _LOCK_TIMEOUT_S = 0.5
 class PromptHistory:
     """A file of JSON lines, only added to; closed to others, secrets taken out by `redact`.
 
-    Several processes may add at the same time. What cannot be written or read is left out: nobody
-    is kept from working because an earlier prompt is missing.
+    Several processes may add at the same time. What cannot be written or read is left out: a
+    missing prompt must not stop anybody's work.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str] = lambda text: text) -> None:
@@ -353,39 +347,33 @@ class PromptHistory:
 
     def load(self) -> list[str]:
         """The newest prompts, oldest first; lines that are damaged are skipped."""
-        with contextlib.suppress(OSError), self._alone():
+        with contextlib.suppress(OSError), self._locked():
             return [*_read_prompts(self._before), *_read_prompts(self._path)][-MAX_PROMPTS:]
         return []
 
     def add(self, text: str) -> None:
-        """Keep a prompt, as long as it may be; one of spaces only is not worth it."""
+        """Store a prompt of any length, unless it is of spaces only."""
         if not text.strip():
             return
-        text = self._redact(text).encode("utf-8", "replace").decode()
-        line = json.dumps({"prompt": text}, ensure_ascii=False).encode() + b"\n"
-        with contextlib.suppress(OSError, SessionError), self._alone():
-            self._make_room(len(line))
-            self._append(line)
+        prompt = _encodable(self._redact(text))
+        line = json.dumps({"prompt": prompt}, ensure_ascii=False).encode() + b"\n"
+        with contextlib.suppress(OSError), self._locked():
+            with contextlib.suppress(FileNotFoundError):
+                if self._path.lstat().st_size + len(line) > MAX_HISTORY_BYTES:
+                    self._path.replace(self._before)
+            fd = os.open(self._path, APPEND_FLAGS | os.O_CREAT, 0o600)
+            try:
+                size = os.fstat(fd).st_size
+                is_torn = size and os.pread(fd, 1, size - 1) != b"\n"
+                write_all(fd, b"\n" + line if is_torn else line)
+            finally:
+                os.close(fd)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         make_folders(self._path.parent)
         with hold_lock(self._lock, _LOCK_TIMEOUT_S):
             yield
-
-    def _make_room(self, needed: int) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if self._path.lstat().st_size + needed > MAX_HISTORY_BYTES:
-                self._path.replace(self._before)
-
-    def _append(self, line: bytes) -> None:
-        fd = os.open(self._path, APPEND_FLAGS | os.O_CREAT, 0o600)
-        try:
-            size = os.fstat(fd).st_size
-            is_torn = size and os.pread(fd, 1, size - 1) != b"\n"
-            write_all(fd, b"\n" + line if is_torn else line)
-        finally:
-            os.close(fd)
 
 
 def _read_prompts(path: Path) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from dirge_py.session.drafts import DraftFile, DraftState
 file = DraftFile(Path(sys.argv[1]))
 for n in range(1, len(sys.argv[2]) + 1):
-    file.keep(DraftState(draft=sys.argv[2][:n], stash=sys.argv[3:]))
+    file.save(DraftState(draft=sys.argv[2][:n], stash=sys.argv[3:]))
 print("kept", flush=True)
 sys.stdin.read()
 """
@@ -40,18 +40,18 @@ def typing(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
 def left(folder: Path, typed: DraftState) -> None:
     """A file that nobody holds any more."""
     file = DraftFile(folder)
-    file.keep(typed)
+    file.save(typed)
     file.close()
 
 
 def test_what_a_killed_process_had_typed_is_taken_over_once(folder: Path):
     process = typing(folder, "half a thought", "one", "two")
-    assert DraftFile(folder).take_over("") == DraftState()
+    assert DraftFile(folder).adopt_abandoned("") == DraftState()
     process.kill()
     process.communicate()
     mine = DraftFile(folder)
-    assert mine.take_over("") == DraftState(draft="half a thought", stash=("one", "two"))
-    assert DraftFile(folder).take_over("") == DraftState()
+    assert mine.adopt_abandoned("") == DraftState(draft="half a thought", stash=("one", "two"))
+    assert DraftFile(folder).adopt_abandoned("") == DraftState()
     mine.clear()
     assert list(folder.iterdir()) == []
 
@@ -61,36 +61,36 @@ def test_of_two_drafts_the_older_is_on_the_stash(folder: Path):
         process = typing(folder, word)
         process.kill()
         process.communicate()
-    assert DraftFile(folder).take_over("") == DraftState(draft="newer", stash=("older",))
+    assert DraftFile(folder).adopt_abandoned("") == DraftState(draft="newer", stash=("older",))
 
 
 def test_only_the_own_session_is_taken_over(folder: Path):
     left(folder, DraftState(draft="of another", session="s1"))
-    assert DraftFile(folder).take_over("") == DraftState()
-    assert DraftFile(folder).take_over("s1").draft == "of another"
+    assert DraftFile(folder).adopt_abandoned("") == DraftState()
+    assert DraftFile(folder).adopt_abandoned("s1").draft == "of another"
 
 
 def test_a_torn_line_leaves_the_state_before_it(folder: Path):
     left(folder, DraftState(draft="whole"))
     [path] = folder.iterdir()
     path.write_bytes(path.read_bytes() + b'\n{"session": "", "draft": "wh')
-    assert DraftFile(folder).take_over("").draft == "whole"
+    assert DraftFile(folder).adopt_abandoned("").draft == "whole"
 
 
 def test_nothing_typed_leaves_nothing_behind(folder: Path):
     file = DraftFile(folder)
-    file.keep(DraftState(draft="a"))
+    file.save(DraftState(draft="a"))
     [path] = folder.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
-    file.keep(DraftState())
+    file.save(DraftState())
     assert list(folder.iterdir()) == []
 
 
 def test_secrets_are_taken_out(folder: Path):
     file = DraftFile(folder, lambda text: text.replace("hunter2", "…"))
-    file.keep(DraftState(draft="hunter2"))
+    file.save(DraftState(draft="hunter2"))
     file.close()
-    assert DraftFile(folder).take_over("").draft == "…"
+    assert DraftFile(folder).adopt_abandoned("").draft == "…"
 
 
 def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
@@ -100,9 +100,9 @@ def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
         "from pathlib import Path\n"
         "from dirge_py.session.drafts import DraftFile\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-        "print(DraftFile(Path(sys.argv[1])).take_over('').draft)\n"
+        "print(DraftFile(Path(sys.argv[1])).adopt_abandoned('').draft)\n"
     )
     child = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True)
 
     assert child.stdout == "half a thought\n"
-    assert DraftFile(folder).take_over("") == DraftState(draft="half a thought")
+    assert DraftFile(folder).adopt_abandoned("") == DraftState(draft="half a thought")

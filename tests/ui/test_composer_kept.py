@@ -24,7 +24,7 @@ class KeepingRoom(Room):
 
     def build(self, asker: Asker, session: SessionChoice, **options: Any) -> Conversation:
         conversation = super().build(asker, session, **options)
-        conversation.unsent.keep_beside(self.state_dir / "typed" / "p", lambda text: text)
+        conversation.unsent.set_folder(self.state_dir / "typed" / "p", lambda text: text)
         return conversation
 
 

@@ -1,4 +1,4 @@
-"""What the program itself keeps of what was typed, with `keep_beside` wired (tests/ui/)."""
+"""What the program itself keeps of what was typed, with `set_folder` wired (tests/ui/)."""
 
 import os
 import signal

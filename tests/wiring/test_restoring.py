@@ -169,8 +169,8 @@ async def test_a_huge_draft_is_not_written_at_every_pause(room: Room) -> None:
     async with room.open() as talk:
         room.model.will_say("yes")
         await talk.send("hello")
-        talk.unsent.keep_draft("a line")
-        talk.unsent.keep_draft("x" * (MAX_DRAFT_CHARS + 1))
+        talk.unsent.save_draft("a line")
+        talk.unsent.save_draft("x" * (MAX_DRAFT_CHARS + 1))
         assert settings(room)["draft"] == ""
 
 

@@ -8,8 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
@@ -17,13 +15,7 @@ from dirge_py.frontend.line.asker import GUARD_S, LineAsker
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.source import LineSource
 from dirge_py.frontend.line.writer import LineWriter
-from dirge_py.frontend.session_opener import (
-    OpenFirst,
-    OpenMode,
-    OpenOther,
-    SessionOpener,
-    notice_sink,
-)
+from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther, SessionOpener, notice_sink
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone, Unsupported
 from dirge_py.slash.registry import Registry, discover
@@ -32,10 +24,13 @@ from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
+from typing import Any, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
+
+
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
@@ -156,7 +151,7 @@ class Repl:
         self.source.stop()
         if conversation is not None:
             if not self.source.is_script:
-                conversation.unsent.keep_draft(self.source.draft)
+                conversation.unsent.save_draft(self.source.draft)
             conversation.unsent.close()
             conversation.subscribe(notice_sink(self.notify_user))
         await self.controller.close()
@@ -386,7 +381,7 @@ class LineSessionOpener:
     def _give_back(self, conversation: Conversation) -> None:
         """What was typed before: earlier prompts, and what was never sent."""
         unsent = conversation.unsent
-        unsent.take_over()
+        unsent.adopt_abandoned()
         if unsent.prompts is not None:
             self._repl.source.remember(unsent.prompts.load())
         said = [m for m in conversation.messages if m.role == "user" and m.origin == "user"]

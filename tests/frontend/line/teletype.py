@@ -49,7 +49,7 @@ class Teletype:
             choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
         self.opened.append(self.room.build(asker, choice))
         self.opened[-1].settings.set_mode(self._mode)
-        self.opened[-1].unsent.keep_beside(self.room.state_dir / "project" / "typed", str)
+        self.opened[-1].unsent.set_folder(self.room.state_dir / "project" / "typed", str)
         return self.opened[-1]
 
     @property
