@@ -205,13 +205,13 @@ def _repair_lines(found: RepairReport) -> Iterator[str]:
 
 
 def _put_away(trash: Trash, store: Store, session_id: str) -> None:
-    trash.put(store, session_id)
+    trash.add(store, session_id)
     undo = f"`dirge sessions delete --undo {session_id}` brings it back"
     _tell(session_id, [f"deleted; for {KEPT_IN_TRASH.days} days {undo}"])
 
 
 def _bring_back(trash: Trash, store: Store, name: str) -> None:
-    session_id = trash.take_back(store, name)
+    session_id = trash.restore(store, name)
     _tell(session_id, [f"is back; `dirge -r {session_id}` goes on in it"])
 
 

@@ -11,10 +11,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from itertools import takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.conversation.deps import TreeState
 from dirge_py.files.walk import is_build_artifact
 from dirge_py.lib.lean_dataclass import dataclass
@@ -22,12 +18,16 @@ from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.snapshots.base import Snapshot
+
+
 
 
 _COMMANDS = "bash"
@@ -70,7 +70,7 @@ class ProjectGuard:
         self._before = await self._read()
         snapshots = self._conversation.snapshots
         if needs_way_back and snapshots is not None:
-            self._snapshot = await snapshots.take()
+            self._snapshot = await snapshots.take_snapshot()
 
     def bundle(self) -> Hooks:
         """For the runs of a fork whose commands nothing confines."""
@@ -141,7 +141,9 @@ class ProjectGuard:
         if snapshots is None or snapshot is None:
             return False, f"{words} There is no snapshot to undo it from: look at them yourself."
         try:
-            now = await snapshots.take()  # What was there may be somebody's work all the same.
+            now = (
+                await snapshots.take_snapshot()
+            )  # What was there may be somebody's work all the same.
             restored = await snapshots.restore(snapshot.tree, paths)
         except DirgeError as error:
             return False, f"{words} It could not be undone: {error.message}"

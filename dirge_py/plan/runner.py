@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
+
+
 _PHASE_LABELS: dict[PhaseName, str] = {
     "explore": "the plan's exploration is going on",
     "plan": "a plan is being made",
@@ -271,7 +273,7 @@ class PlanRun:
 
     async def _accept(self, text: str) -> None:
         snapshots = self._conversation.snapshots
-        taken = await snapshots.take() if snapshots is not None else None
+        taken = await snapshots.take_snapshot() if snapshots is not None else None
         self._say(implementation.prepare_implementation(read_plan(text), self._conversation))
         base = taken.tree if taken is not None else ""
         self._keep(status="active", plan=text, is_accepted=True, base_tree=base)

@@ -41,7 +41,7 @@ from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.sdk.waiting import ThreadState
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.snapshots.run_snapshots import NOTHING_KEPT
+from dirge_py.extensions.snapshots.extension import NOTHING_KEPT
 from dirge_py.session.store import Store, continuation_reader
 from dirge_py.tools.base import Tool, ToolServices
 from dirge_py.tools.toolbox import Toolbox

@@ -246,7 +246,7 @@ async def diff_since_beginning(
     Raises:
         SessionError: the snapshots cannot be read.
     """
-    now = await snapshots.take() if snapshots is not None else None
+    now = await snapshots.take_snapshot() if snapshots is not None else None
     if snapshots is None or now is None:
         why = snapshots.unavailable if snapshots is not None else "No snapshots are kept here."
     else:

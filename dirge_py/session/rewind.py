@@ -397,7 +397,9 @@ class Rewinder:
             return None
         held = {path for known in file_states(self._records()) for path in known.held}
         root = self._snapshots.root
-        return await self._snapshots.take([os.path.join(root, path) for path in sorted(held)])
+        return await self._snapshots.take_snapshot(
+            [os.path.join(root, path) for path in sorted(held)]
+        )
 
     async def _plan(self, destination: RewindTarget, now: Snapshot | None) -> RewindPreview:
         records = self._records()

@@ -452,7 +452,7 @@ class Trash:
         self._folder = state_dir / "trash"
         self._clock = clock
 
-    def put(self, store: Store, session_id: str) -> Path:
+    def add(self, store: Store, session_id: str) -> Path:
         """Move all that belongs to the session here; returns its folder.
 
         Raises:
@@ -480,7 +480,7 @@ class Trash:
         finally:
             lock.release()
 
-    def take_back(self, store: Store, name: str) -> str:
+    def restore(self, store: Store, name: str) -> str:
         """Put the session deleted last that `name` begins back; returns its id.
 
         Raises:
@@ -507,7 +507,7 @@ class Trash:
             lock.release()
         return found.session_id
 
-    def of(self, project: str) -> Sequence[DeletedSession]:
+    def sessions_of(self, project: str) -> Sequence[DeletedSession]:
         """What was deleted from this project, the latest first."""
         found = filter(None, (_read_trash_folder(path, project) for path in self._entries()))
         return sorted(found, key=lambda session: (session.on, session.path.name), reverse=True)
@@ -522,7 +522,7 @@ class Trash:
 
     def _find(self, store: Store, name: str) -> DeletedSession:
         check_session_id(name)
-        deleted = self.of(store.folder.name)
+        deleted = self.sessions_of(store.folder.name)
         ids = ids_fitting(sorted({session.session_id for session in deleted}), name)
         if not ids:
             raise SessionError(f"No deleted session of this project is called {name!r}.")

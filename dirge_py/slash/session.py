@@ -97,7 +97,7 @@ async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> N
         return
     if wanted == conversation.session_id:
         await front.open(None)
-    Trash(state).put(store, wanted)
+    Trash(state).add(store, wanted)
     undo = f"`dirge sessions delete --undo {wanted}` brings it back"
     front.show(f"Deleted; for a week {undo}.", tone="good")
 

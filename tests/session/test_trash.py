@@ -36,7 +36,7 @@ def kept(store):
 
 
 def test_deleting_moves_all_that_belongs_to_a_session_and_nothing_else(store, trash, kept):
-    where = trash.put(store, "20261120-aaa111")
+    where = trash.add(store, "20261120-aaa111")
 
     assert where.name == f"20261118-{store.folder.name}-20261120-aaa111"
     assert set(everything(store.folder)) == {"20261120-bbb222.jsonl"}
@@ -49,38 +49,38 @@ def test_deleting_moves_all_that_belongs_to_a_session_and_nothing_else(store, tr
 
 
 def test_undoing_brings_back_exactly_what_was_deleted(store, trash, kept):
-    trash.put(store, "20261120-aaa111")
+    trash.add(store, "20261120-aaa111")
 
-    assert trash.take_back(store, "aaa") == "20261120-aaa111"
+    assert trash.restore(store, "aaa") == "20261120-aaa111"
 
     assert everything(store.folder) == kept
-    assert trash.of(store.folder.name) == []
+    assert trash.sessions_of(store.folder.name) == []
 
 
 def test_of_two_deleted_on_one_day_the_later_comes_back(store, trash):
     for text in ("first", "second"):
         record(store, "s", exchange(text, "Done."))
-        trash.put(store, "s")
+        trash.add(store, "s")
 
-    trash.take_back(store, "s")
+    trash.restore(store, "s")
 
     assert store.read("s").description.title == "second"
     with pytest.raises(SessionError, match="There is a session s again"):
-        trash.take_back(store, "s")
-    trash.put(store, "s")
-    assert len(trash.of(store.folder.name)) == 2
+        trash.restore(store, "s")
+    trash.add(store, "s")
+    assert len(trash.sessions_of(store.folder.name)) == 2
 
 
 def test_a_week_later_it_is_gone_for_good(store, trash, kept, clock):
-    trash.put(store, "20261120-aaa111")
+    trash.add(store, "20261120-aaa111")
     clock.now += 7 * DAY_S
     trash.empty_old()
-    assert len(trash.of(store.folder.name)) == 1
+    assert len(trash.sessions_of(store.folder.name)) == 1
 
     clock.now += DAY_S
     trash.empty_old()
 
-    assert trash.of(store.folder.name) == []
+    assert trash.sessions_of(store.folder.name) == []
     assert list((store.folder.parents[1] / "trash").iterdir()) == []
 
 
@@ -107,7 +107,7 @@ def test_a_session_in_use_is_not_deleted(store, trash, kept):
     journal = store.open("20261120-aaa111")
 
     with pytest.raises(SessionBusy, match="in use by process"):
-        trash.put(store, "20261120-aaa111")
+        trash.add(store, "20261120-aaa111")
 
     journal.close()
     assert everything(store.folder) == kept
@@ -119,9 +119,9 @@ def test_no_name_leads_out_of_the_folder(store, trash, kept, tmp_path, name):
     outside.touch()
 
     with pytest.raises(SessionError):
-        trash.put(store, name)
+        trash.add(store, name)
     with pytest.raises(SessionError):
-        trash.take_back(store, name)
+        trash.restore(store, name)
 
     assert outside.exists()
     assert {k: v for k, v in everything(store.folder).items() if not k.endswith(".lock")} == kept
@@ -133,7 +133,7 @@ def test_two_who_delete_at_once_delete_it_once(store, trash, kept):
 
     def delete():
         try:
-            outcomes.put(trash.put(store, "20261120-aaa111").name)
+            outcomes.put(trash.add(store, "20261120-aaa111").name)
         except SessionError:
             outcomes.put(None)
 
@@ -145,15 +145,15 @@ def test_two_who_delete_at_once_delete_it_once(store, trash, kept):
         each.join()
 
     assert found.count(None) == 1
-    assert len(trash.of(store.folder.name)) == 1
+    assert len(trash.sessions_of(store.folder.name)) == 1
     assert not os.path.lexists(store.folder / "20261120-aaa111.lock")
 
 
 def test_an_ambiguous_or_unknown_name_is_told(store, trash, kept):
-    trash.put(store, "20261120-aaa111")
-    trash.put(store, "20261120-bbb222")
+    trash.add(store, "20261120-aaa111")
+    trash.add(store, "20261120-bbb222")
 
     with pytest.raises(SessionError, match="fits 2 deleted sessions"):
-        trash.take_back(store, "2026")
+        trash.restore(store, "2026")
     with pytest.raises(SessionError, match="No deleted session"):
-        trash.take_back(store, "zzz")
+        trash.restore(store, "zzz")

@@ -202,7 +202,7 @@ class RunSnapshots(ProjectSnapshots):
         try:
             if before is not None:
                 await asyncio.wait({before})
-            snapshot = await self.snapshots.take(also)
+            snapshot = await self.snapshots.take_snapshot(also)
             if snapshot is None:
                 self._notify_once(self.snapshots.unavailable)
                 return

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, Protocol
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.extensions import Extension
+from typing import Literal, Protocol
+
 
 SNAPSHOT_RECORD = "snapshot"
 """The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"},
@@ -64,7 +64,7 @@ class Snapshots(Protocol):
     def unavailable(self) -> str:
         """Why there are none, for the person; "" while there are."""
 
-    async def take(self, also: Sequence[str] = ()) -> Snapshot | None:
+    async def take_snapshot(self, also: Sequence[str] = ()) -> Snapshot | None:
         """The working tree as it is now; None where that cannot be had (see `unavailable`).
 
         The files `also` (absolute, physical paths) are held from now on although git ignores them,
@@ -75,7 +75,7 @@ class Snapshots(Protocol):
         """Whether the newest snapshot holds the file at this physical path."""
 
     def unheld(self, reals: Sequence[str]) -> Sequence[str]:
-        """Of the files at these physical paths, those that `take` would hold only if asked to."""
+        """Of the files at these physical paths, those that `take_snapshot` would hold only if asked to."""
 
     async def holds(self, tree: str) -> bool:
         """Whether the tree is there and whole: old ones are pruned, and a store can be damaged."""

@@ -343,7 +343,7 @@ class SnapshotCapture:
         self._named: set[str] = set()
         self._deadline = 0.0
 
-    async def take(self, date: int, also: Sequence[str] = ()) -> Snapshot:
+    async def take_snapshot(self, date: int, also: Sequence[str] = ()) -> Snapshot:
         """The work tree as it is now; `date` in seconds is kept with it.
 
         The files `also`, relative to the project, are in it although rules or their size leave

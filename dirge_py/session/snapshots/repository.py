@@ -280,7 +280,7 @@ class SnapshotRepository:
         """The private repository, for whoever wants to look into it."""
         return self._folder.path
 
-    async def take(self, also: Sequence[str] = ()) -> Snapshot | None:
+    async def take_snapshot(self, also: Sequence[str] = ()) -> Snapshot | None:
         if self._never or self._is_closed:
             return None
         return await self._alone(self._take([path for path in map(self._in_project, also) if path]))
@@ -400,7 +400,7 @@ class SnapshotRepository:
         attempt = 1
         while True:
             try:
-                return await (await self._ready()).take(date, also)
+                return await (await self._ready()).take_snapshot(date, also)
             except GitFailed as error:
                 if attempt == _MOST_ATTEMPTS or error.has_no_room or self._is_closed:
                     raise

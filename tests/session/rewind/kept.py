@@ -4,10 +4,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
-
-from dirge_py.session.snapshots.run_snapshots import RunSnapshots
-
 from dirge_py.agent_loop.merge import compose
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import RunSettings
@@ -17,9 +13,13 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.repository import SnapshotRepository
+from dirge_py.extensions.snapshots.extension import RunSnapshots
 from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import LoopConfig
 from tests.conversation.room import Room
+from typing import Any
+
+
 
 LARGE = 100_000
 """Bytes from which a file is too large to be kept here."""
@@ -59,7 +59,7 @@ class Desk:
         self.room.model.will_say(f"did {text}")
         await self.talk.send(text)
         # Behind the one of the last turn, which would hold what the person does at once as well.
-        await self.repository.take()
+        await self.repository.take_snapshot()
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.session.snapshots.run_snapshots import COPIES_LIST, FileCopies
+from dirge_py.extensions.snapshots.extension import COPIES_LIST, FileCopies
 from dirge_py.types.errors import FileError
 
 from .conftest import LIMIT
@@ -21,7 +21,7 @@ async def test_it_knows_which_files_are_held_and_which_could_be(project):
         project.put(name)
     project.put("large", b"x" * (LIMIT + 1))
     snapshots = project.open()
-    await snapshots.take()
+    await snapshots.take_snapshot()
 
     def held(name: str) -> bool:
         return snapshots.holds_file(f"{project.root}/{name}")
@@ -38,12 +38,12 @@ async def test_what_was_asked_for_is_held_from_then_on(project):
     log = project.put("a.log", "one\n")
     large = project.put("large", b"x" * (LIMIT + 1))
     snapshots = project.open()
-    before = await snapshots.take()
+    before = await snapshots.take_snapshot()
 
-    asked = await snapshots.take([str(log), str(large)])
+    asked = await snapshots.take_snapshot([str(log), str(large)])
     log.write_text("two\n")
     large.unlink()
-    after = await snapshots.take()
+    after = await snapshots.take_snapshot()
     changes = await snapshots.changes(asked.tree, after.tree)
 
     assert (before.held, asked.held, after.held) == ((), ("a.log", "large"), ())
@@ -53,7 +53,7 @@ async def test_what_was_asked_for_is_held_from_then_on(project):
     ]
     await snapshots.restore(asked.tree, ["a.log", "large"])
     assert (log.read_text(), large.stat().st_size) == ("one\n", LIMIT + 1)
-    assert (await snapshots.take()).tree == asked.tree
+    assert (await snapshots.take_snapshot()).tree == asked.tree
 
 
 async def test_what_cannot_be_held_spoils_no_snapshot(project):
@@ -61,7 +61,9 @@ async def test_what_cannot_be_held_spoils_no_snapshot(project):
     project.put("a")
     kept = project.put("out/f")
     snapshots = project.open()
-    taken = await snapshots.take([str(kept), str(project.root), "/etc/passwd", f"{kept}/x"])
+    taken = await snapshots.take_snapshot(
+        [str(kept), str(project.root), "/etc/passwd", f"{kept}/x"]
+    )
     assert taken.held == ("out/f",)
 
     kept.unlink()
@@ -70,7 +72,7 @@ async def test_what_cannot_be_held_spoils_no_snapshot(project):
     (project.base / "elsewhere/f").write_text("theirs\n")
     kept.parent.symlink_to(project.base / "elsewhere")
     project.put("a", "changed\n")
-    after = await snapshots.take()
+    after = await snapshots.take_snapshot()
 
     changes = await snapshots.changes(taken.tree, after.tree)
     assert {each.path: each.kind for each in changes}["a"] == "changed"
@@ -80,10 +82,10 @@ async def test_what_cannot_be_held_spoils_no_snapshot(project):
 async def test_going_back_changes_no_mode_under_another_name(project):
     script = project.put("run.sh", "echo\n", 0o755)
     snapshots = project.open()
-    before = await snapshots.take()
+    before = await snapshots.take_snapshot()
     script.chmod(0o644)
     os.link(script, project.base / "other")
-    await snapshots.take()
+    await snapshots.take_snapshot()
 
     await snapshots.restore(before.tree, ["run.sh"])
 

@@ -69,16 +69,16 @@ async def test_after_any_damage_snapshots_work_again(project, damage):
         project.put(f"f{number}", f"{number}\n")
     project.put("f", "one\n")
     repository = project.open()
-    first = (await repository.take()).tree
+    first = (await repository.take_snapshot()).tree
     project.put("f", "two\n")
-    await repository.take()
+    await repository.take_snapshot()
 
     damage(repository.store)
     found = await repository.holds(first)
     project.put("f", "three\n")
-    now = await repository.take()
+    now = await repository.take_snapshot()
     project.put("f", "four\n")
-    later = await repository.take()
+    later = await repository.take_snapshot()
 
     assert now is not None, repository.unavailable
     assert (await restore_all(repository, now.tree, later.tree)).failed == ()
@@ -93,10 +93,10 @@ async def test_after_any_damage_snapshots_work_again(project, damage):
 async def test_what_is_whole_in_a_damaged_store_still_comes_back(project):
     project.put("f", "one\n")
     repository = project.open()
-    first = (await repository.take()).tree
+    first = (await repository.take_snapshot()).tree
     (repository.store / "HEAD").unlink()
     project.put("f", "two\n")
-    now = (await repository.take()).tree
+    now = (await repository.take_snapshot()).tree
 
     restored = await restore_all(repository, first, now)
 
@@ -109,14 +109,14 @@ async def test_one_damaged_content_is_told_and_the_rest_comes_back(project):
     project.put("f", "f one\n")
     project.put("g", "g one\n")
     repository = project.open()
-    first = (await repository.take()).tree
+    first = (await repository.take_snapshot()).tree
     before = set(objects(repository.store))
     project.put("h", "h one\n")
-    second = (await repository.take()).tree
+    second = (await repository.take_snapshot()).tree
     new = set(objects(repository.store)) - before
     for name in "fgh":
         project.put(name, "now\n")
-    now = (await repository.take()).tree
+    now = (await repository.take_snapshot()).tree
     changes = [change.path for change in await repository.changes(now, second)]
     largest_first = sorted(new, key=lambda path: path.stat().st_size)
     # The content of `h` is the smallest of what came with it: a tree and a commit are the others.
@@ -132,11 +132,11 @@ async def test_one_damaged_content_is_told_and_the_rest_comes_back(project):
 async def test_lost_refs_lose_no_snapshot_of_this_session(project):
     project.put("f", "one\n")
     repository = project.open()
-    first = (await repository.take()).tree
+    first = (await repository.take_snapshot()).tree
     shutil.rmtree(repository.store / "refs" / "dirge")
     project.put("f", "two\n")
 
-    now = (await repository.take()).tree
+    now = (await repository.take_snapshot()).tree
 
     assert await repository.holds(first)
     assert (await restore_all(repository, first, now)).done == ("f",)
@@ -145,12 +145,12 @@ async def test_lost_refs_lose_no_snapshot_of_this_session(project):
 async def test_a_spoilt_index_is_made_anew(project):
     project.put("f", "one\n")
     repository = project.open()
-    first = (await repository.take()).tree
+    first = (await repository.take_snapshot()).tree
     for index in repository.store.rglob("index"):
         overwrite(index, os.urandom(200))
     project.put("f", "two\n")
 
-    second = (await repository.take()).tree
+    second = (await repository.take_snapshot()).tree
 
     assert [change.path for change in await repository.changes(first, second)] == ["f"]
     assert project.notices == []
@@ -159,18 +159,18 @@ async def test_a_spoilt_index_is_made_anew(project):
 async def test_a_leftover_lock_of_the_index_stops_nothing(project):
     project.put("f", "one\n")
     repository = project.open()
-    first = await repository.take()
+    first = await repository.take_snapshot()
     for index in repository.store.rglob("index"):
         index.with_name("index.lock").touch()
     project.put("f", "two\n")
 
-    assert await repository.take() not in (None, first)
+    assert await repository.take_snapshot() not in (None, first)
 
 
 async def test_a_tree_that_nobody_has_is_not_held(project):
     project.put("f")
     repository = project.open()
-    await repository.take()
+    await repository.take_snapshot()
 
     assert not await repository.holds("1" * 40)
     assert not await repository.holds("--all")
@@ -182,7 +182,7 @@ async def test_a_tree_that_nobody_has_is_not_held(project):
 async def test_a_disk_without_room_is_not_taken_for_damage(project):
     project.put("f", "then\n")
     repository = project.open()
-    tree = (await repository.take()).tree
+    tree = (await repository.take_snapshot()).tree
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
     try:

@@ -83,17 +83,17 @@ async def go_to_and_fro(base, first, second):
     repository = project.open()
     try:
         apply(project.root, first)
-        files_then, then = project.files(), (await repository.take()).tree
+        files_then, then = project.files(), (await repository.take_snapshot()).tree
         apply(project.root, second)
-        files_now, now = project.files(), (await repository.take()).tree
+        files_now, now = project.files(), (await repository.take_snapshot()).tree
 
         assert (await restore_all(repository, then, now)).failed == ()
         assert project.files() == files_then
-        assert (await repository.take()).tree == then
+        assert (await repository.take_snapshot()).tree == then
 
         assert (await restore_all(repository, now, then)).failed == ()
         assert project.files() == files_now
-        assert (await repository.take()).tree == now
+        assert (await repository.take_snapshot()).tree == now
     finally:
         await repository.aclose()
 
@@ -102,11 +102,11 @@ async def test_many_new_files_come_back_exactly(project):
     for number in range(300):
         project.put(f"d{number % 7}/f{number}", os.urandom(number) + b"\r\n")
     repository = project.open()
-    files, then = project.files(), (await repository.take()).tree
+    files, then = project.files(), (await repository.take_snapshot()).tree
     shutil.rmtree(project.root)
     project.root.mkdir()
 
-    restored = await restore_all(repository, then, (await repository.take()).tree)
+    restored = await restore_all(repository, then, (await repository.take_snapshot()).tree)
 
     assert restored.failed == ()
     assert project.files() == files
@@ -117,13 +117,13 @@ async def test_changes_tell_the_lines_and_what_became_of_a_path(project):
     project.put("gone", "1\n")
     project.put("binary", b"\0\1")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("edited", "1\n2\nthree\nfour\n")
     project.put("binary", b"\0\2")
     project.put("new", "1\n2\n")
     (project.root / "gone").unlink()
 
-    found = await repository.changes(before, (await repository.take()).tree)
+    found = await repository.changes(before, (await repository.take_snapshot()).tree)
 
     assert [(one.path, one.kind, one.lines) for one in found] == [
         ("binary", "changed", None),
@@ -136,21 +136,21 @@ async def test_changes_tell_the_lines_and_what_became_of_a_path(project):
 async def test_a_change_that_keeps_size_and_times_is_seen(project):
     file = project.put("f", "one\n")
     repository = project.open()
-    before = await repository.take()
+    before = await repository.take_snapshot()
     times = file.stat()
     file.write_text("two\n")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    assert await repository.take() != before
+    assert await repository.take_snapshot() != before
 
 
 async def test_a_folder_that_was_not_there_goes_with_its_last_file(project):
     (project.root / "kept").mkdir()
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("made/by/it/f")
 
-    await restore_all(repository, before, (await repository.take()).tree)
+    await restore_all(repository, before, (await repository.take_snapshot()).tree)
 
     assert sorted(os.listdir(project.root)) == ["kept"]
 
@@ -159,9 +159,9 @@ async def test_a_folder_that_was_not_there_goes_with_its_last_file(project):
 async def test_whatever_the_clock_says_a_snapshot_is_taken(project, now):
     project.put("f", "then\n")
     repository = project.open(clock=lambda: now)
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("f", "now\n")
 
-    restored = await restore_all(repository, before, (await repository.take()).tree)
+    restored = await restore_all(repository, before, (await repository.take_snapshot()).tree)
 
     assert restored.done == ("f",)

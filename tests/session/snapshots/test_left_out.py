@@ -17,7 +17,7 @@ async def test_ignored_files_are_not_held_whoever_ignores_them(project, home):
         project.put(name)
     repository = project.open()
 
-    tree = (await repository.take()).tree
+    tree = (await repository.take_snapshot()).tree
 
     assert await held(repository, tree) == [".gitignore", "held", "kept"]
 
@@ -29,7 +29,7 @@ async def test_the_file_of_ignored_names_that_the_person_chose_counts(project, h
     project.put("held")
     repository = project.open()
 
-    assert await held(repository, (await repository.take()).tree) == ["held"]
+    assert await held(repository, (await repository.take_snapshot()).tree) == ["held"]
 
 
 async def test_an_ignored_file_that_the_project_tracks_is_held(project):
@@ -39,10 +39,10 @@ async def test_an_ignored_file_that_the_project_tracks_is_held(project):
     project.put("other.out", "one\n")
     project.git("add", "-f", "tracked.out")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("tracked.out", "two\n")
 
-    await restore_all(repository, before, (await repository.take()).tree)
+    await restore_all(repository, before, (await repository.take_snapshot()).tree)
 
     assert (project.root / "tracked.out").read_text() == "one\n"
     assert "other.out" not in await held(repository, before)
@@ -51,10 +51,10 @@ async def test_an_ignored_file_that_the_project_tracks_is_held(project):
 async def test_a_held_file_that_is_ignored_later_stays_held(project):
     project.put("notes", "one\n")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put(".gitignore", "notes\n")
     project.put("notes", "two\n")
-    now = (await repository.take()).tree
+    now = (await repository.take_snapshot()).tree
 
     await restore_all(repository, before, now)
     assert (project.root / "notes").read_text() == "one\n"
@@ -72,7 +72,7 @@ async def test_git_folders_and_ours_are_never_held(project):
     project.state = project.root / "our state"
     repository = project.open()
 
-    assert await held(repository, (await repository.take()).tree) == ["held"]
+    assert await held(repository, (await repository.take_snapshot()).tree) == ["held"]
 
 
 async def test_pipes_and_sockets_are_passed_over(project):
@@ -82,7 +82,7 @@ async def test_pipes_and_sockets_are_passed_over(project):
         listening.bind(str(project.root / "socket"))
         repository = project.open()
 
-        tree = (await repository.take()).tree
+        tree = (await repository.take_snapshot()).tree
 
     assert await held(repository, tree) == ["held"]
 
@@ -91,11 +91,11 @@ async def test_a_large_file_is_named_when_it_changed(project):
     project.put("large", b"x" * (LIMIT + 1))
     project.put("small", "one\n")
     repository = project.open()
-    first = await repository.take()
-    unchanged = await repository.take()
+    first = await repository.take_snapshot()
+    unchanged = await repository.take_snapshot()
     project.put("large", b"y" * (LIMIT + 2))
     project.put("small", "two\n")
-    changed = await repository.take()
+    changed = await repository.take_snapshot()
 
     restored = await restore_all(repository, first.tree, changed.tree)
 
@@ -107,21 +107,21 @@ async def test_a_large_file_is_named_when_it_changed(project):
 async def test_a_new_large_file_and_one_that_is_gone_are_named(project):
     old = project.put("old", b"x" * (LIMIT + 1))
     repository = project.open()
-    await repository.take()
+    await repository.take_snapshot()
     old.unlink()
     project.put("new", b"x" * (LIMIT + 1))
 
-    assert (await repository.take()).left_out == ("new", "old")
+    assert (await repository.take_snapshot()).left_out == ("new", "old")
 
 
 async def test_g13_a_file_of_nine_mib_is_named_and_left_as_it_is(project):
     nine = 9 * 1024 * 1024
     project.put("nine", b"x" * nine)
     repository = project.open(limit=8 * 1024 * 1024)
-    before = await repository.take()
+    before = await repository.take_snapshot()
     project.put("nine", b"y" * nine)
 
-    now = await repository.take()
+    now = await repository.take_snapshot()
 
     assert now.left_out == ("nine",)
     assert await repository.changes(before.tree, now.tree) == ()
@@ -130,9 +130,9 @@ async def test_g13_a_file_of_nine_mib_is_named_and_left_as_it_is(project):
 async def test_a_file_that_grew_too_large_is_not_overwritten(project):
     project.put("f", "then\n")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("f", b"x" * (LIMIT + 1))
-    now = await repository.take()
+    now = await repository.take_snapshot()
 
     restored = await restore_all(repository, before, now.tree)
 
@@ -145,10 +145,10 @@ async def test_what_changed_since_the_last_snapshot_is_not_overwritten(project):
     project.put("f", "then\n")
     project.put("g", "then\n")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("f", "now\n")
     project.put("g", "now\n")
-    await repository.take()
+    await repository.take_snapshot()
     project.put("f", "typed a moment ago\n")
 
     restored = await repository.restore(before, ["f", "g"])
@@ -169,7 +169,7 @@ async def test_repositories_in_the_project_are_named_once_and_left_alone(project
     project.put("held")
     repository = project.open()
 
-    first, second = await repository.take(), await repository.take()
+    first, second = await repository.take_snapshot(), await repository.take_snapshot()
 
     assert (first.left_out, second.left_out) == (("inner/",), ())
     assert await held(repository, first.tree) == ["held"]

@@ -43,7 +43,7 @@ async def test_a_process_killed_while_it_takes_leaves_a_store_that_works(project
         taken += await asyncio.to_thread(kill_after, child, chance.uniform(0, 0.4))
 
         repository = project.open()
-        now = await repository.take()
+        now = await repository.take_snapshot()
         assert now is not None, repository.unavailable
         for _, tree in taken:
             assert await repository.holds(tree)
@@ -66,9 +66,9 @@ async def test_a_process_killed_while_it_restores_leaves_each_file_whole(project
         assert contents <= {b"a" * SIZE, b"b" * SIZE}
 
         repository = project.open()
-        now = await repository.take()
+        now = await repository.take_snapshot()
         await restore_all(repository, then, now.tree)
-        assert (await repository.take()).tree == then
+        assert (await repository.take_snapshot()).tree == then
         await repository.aclose()
         for left in project.root.glob(".dirge-*"):
             left.unlink()
@@ -90,9 +90,9 @@ async def test_two_processes_take_snapshots_of_one_project(project):
 async def test_two_conversations_see_the_same_tree(project):
     project.put("f", "one\n")
     first, second = project.open("a"), project.open("b")
-    both = await asyncio.gather(first.take(), second.take())
+    both = await asyncio.gather(first.take_snapshot(), second.take_snapshot())
     project.put("f", "two\n")
-    later = await asyncio.gather(first.take(), second.take())
+    later = await asyncio.gather(first.take_snapshot(), second.take_snapshot())
 
     assert both[0] == both[1]
     assert later[0] == later[1]
@@ -102,12 +102,12 @@ async def test_two_conversations_see_the_same_tree(project):
 async def test_a_later_process_begins_with_what_an_earlier_one_saw(project):
     project.put("f", "one\n")
     first = project.open("a")
-    tree = (await first.take()).tree
+    tree = (await first.take_snapshot()).tree
     await first.aclose()
     project.put("g", "one\n")
 
     second = project.open("b")
-    seen = await second.take()
+    seen = await second.take_snapshot()
 
     assert [change.path for change in await second.changes(tree, seen.tree)] == ["g"]
     assert await second.holds(tree)
@@ -116,11 +116,11 @@ async def test_a_later_process_begins_with_what_an_earlier_one_saw(project):
 async def test_a_store_that_another_process_moved_aside_is_followed(project):
     project.put("f", "one\n")
     first, second = project.open("a"), project.open("b")
-    await first.take()
-    await second.take()
+    await first.take_snapshot()
+    await second.take_snapshot()
     (first.store / "HEAD").unlink()
     project.put("f", "two\n")
 
-    assert await first.take() is not None
-    assert await second.take() == await first.take()
+    assert await first.take_snapshot() is not None
+    assert await second.take_snapshot() == await first.take_snapshot()
     assert len(project.notices) == 1

@@ -42,11 +42,11 @@ def contents_of(folder: Path):
 
 async def take_and_go_back(project):
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("f.txt", "changed\r\n")
     (project.root / "g.txt").unlink()
     project.put("h.txt", "new\n")
-    now = (await repository.take()).tree
+    now = (await repository.take_snapshot()).tree
     restored = await restore_all(repository, before, now)
     assert restored.failed == ()
     return repository
@@ -99,14 +99,14 @@ async def test_git_is_not_taken_from_the_project(project):
     git = project.put("bin/git", f"#!/bin/sh\ntouch {project.base}/marker\n", 0o755)
     repository = project.open(path=os.pathsep.join([str(git.parent), os.environ["PATH"]]))
 
-    assert await repository.take() is not None
+    assert await repository.take_snapshot() is not None
     assert not (project.base / "marker").exists()
 
 
 async def test_the_store_is_for_its_owner_only(project):
     project.put("secret", "s")
     repository = project.open()
-    await repository.take()
+    await repository.take_snapshot()
 
     assert stat.S_IMODE(repository.store.stat().st_mode) == 0o700
     assert stat.S_IMODE(repository.store.parent.stat().st_mode) == 0o700
@@ -115,12 +115,12 @@ async def test_the_store_is_for_its_owner_only(project):
 async def test_what_commands_changed_is_in_it(project):
     project.put("f.txt", "one\n")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     await asyncio.to_thread(
         subprocess.run, ["sh", "-c", "sed -i s/one/two/ f.txt; echo 3 > new"], cwd=project.root
     )
 
-    found = await repository.changes(before, (await repository.take()).tree)
+    found = await repository.changes(before, (await repository.take_snapshot()).tree)
 
     assert [(one.path, one.kind) for one in found] == [("f.txt", "changed"), ("new", "added")]
 
@@ -128,7 +128,7 @@ async def test_what_commands_changed_is_in_it(project):
 async def test_a_folder_without_git_of_its_own_has_snapshots(project):
     project.put("f.txt")
 
-    assert await project.open().take() is not None
+    assert await project.open().take_snapshot() is not None
     assert not (project.root / ".git").exists()
 
 
@@ -145,7 +145,7 @@ async def test_the_linked_work_tree_of_a_project_is_a_project_of_its_own(project
     project.put("private")
 
     repository = project.open()
-    tree = (await repository.take()).tree
+    tree = (await repository.take_snapshot()).tree
 
     assert repository.store != first
     assert await held(repository, tree) == ["f.txt"]
@@ -158,14 +158,14 @@ async def test_nothing_is_written_through_a_link_that_was_put_in_the_way(project
     (outside / "f").write_text("theirs\n")
     project.put("d/f", "then\n")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     (project.root / "d" / "f").unlink()
     if way == "link":
         (project.root / "d" / "f").symlink_to(outside / "f")
     else:
         (project.root / "d").rmdir()
         (project.root / "d").symlink_to(outside)
-    await repository.take()
+    await repository.take_snapshot()
 
     restored = await repository.restore(before, ["d/f"])
 
@@ -180,7 +180,7 @@ async def test_nothing_is_written_through_a_link_that_was_put_in_the_way(project
 async def test_paths_outside_of_the_project_are_refused(project):
     project.put("f")
     repository = project.open()
-    tree = (await repository.take()).tree
+    tree = (await repository.take_snapshot()).tree
     victim = project.base / "victim"
     victim.write_text("theirs\n")
 

@@ -27,7 +27,7 @@ async def take_of(project, clock, session, content):
     """A snapshot with a session of its own, that ended."""
     project.put("f", content)
     repository = project.open(session, clock=clock)
-    tree = (await repository.take()).tree
+    tree = (await repository.take_snapshot()).tree
     await repository.aclose()
     return tree
 
@@ -40,7 +40,7 @@ async def test_what_is_too_old_goes_and_nothing_else(project):
     clock.now += 15 * DAY_S
     project.put("f", "now\n")
     repository = project.open("now", clock=clock, retention=SnapshotRetention(days=30))
-    now = (await repository.take()).tree
+    now = (await repository.take_snapshot()).tree
     age_objects(repository.store, 2 * HOUR_S)
 
     await repository.prune()
@@ -48,20 +48,20 @@ async def test_what_is_too_old_goes_and_nothing_else(project):
     assert [await repository.holds(tree) for tree in (old, recent, now)] == [False, True, True]
     assert project.notices == []
     project.put("f", "later\n")
-    assert await repository.take() is not None
+    assert await repository.take_snapshot() is not None
 
 
 async def test_a_session_in_use_keeps_all_of_its_own(project):
     clock = Clock(1_800_000_000.0)
     project.put("f", "mine\n")
     mine = project.open("mine", clock=clock)
-    my_tree = (await mine.take()).tree
+    my_tree = (await mine.take_snapshot()).tree
     project.put("f", "theirs\n")
     theirs = project.open("theirs", clock=clock)
-    their_tree = (await theirs.take()).tree
+    their_tree = (await theirs.take_snapshot()).tree
     clock.now += 100 * DAY_S
     project.put("f", "now\n")
-    await mine.take()
+    await mine.take_snapshot()
     age_objects(mine.store, 2 * HOUR_S)
 
     await mine.prune()
@@ -78,7 +78,7 @@ async def test_the_oldest_go_where_there_is_too_much(project):
         trees.append(await take_of(project, clock, f"s{number}", os.urandom(50_000)))
     project.put("f", "now\n")
     repository = project.open("now", clock=clock, retention=SnapshotRetention(max_bytes=120_000))
-    await repository.take()
+    await repository.take_snapshot()
     age_objects(repository.store, 2 * HOUR_S)
 
     await repository.prune()
@@ -92,7 +92,7 @@ async def test_it_is_done_once_a_day(project):
     old = await take_of(project, clock, "old", "old\n")
     repository = project.open("now", clock=clock, retention=SnapshotRetention(days=1))
     project.put("f", "now\n")
-    await repository.take()
+    await repository.take_snapshot()
     age_objects(repository.store, 2 * HOUR_S)
     await repository.prune()
 

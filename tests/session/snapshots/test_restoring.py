@@ -19,12 +19,12 @@ async def test_a_folder_with_something_in_it_is_left_in_the_way(project):
     project.put("f", "then\n")
     project.put("g", "then\n")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     (project.root / "f").unlink()
     project.put("f/ignored", "mine\n")
     project.put("g", "now\n")
 
-    restored = await restore_all(repository, before, (await repository.take()).tree)
+    restored = await restore_all(repository, before, (await repository.take_snapshot()).tree)
 
     assert restored.done == ("g",)
     assert [(path, "a folder is in the way" in why) for path, why in restored.failed] == [
@@ -37,10 +37,10 @@ async def test_only_the_chosen_paths_are_put_back(project):
     project.put("f", "then\n")
     project.put("g", "then\n")
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("f", "now\n")
     project.put("g", "now\n")
-    await repository.take()
+    await repository.take_snapshot()
 
     restored = await repository.restore(before, ["f"])
 
@@ -51,10 +51,10 @@ async def test_only_the_chosen_paths_are_put_back(project):
 async def test_other_permissions_of_a_file_stay(project):
     project.put("f", "then\n", 0o600)
     repository = project.open()
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     project.put("f", "now\n", 0o700)
 
-    await restore_all(repository, before, (await repository.take()).tree)
+    await restore_all(repository, before, (await repository.take_snapshot()).tree)
 
     assert (project.root / "f").stat().st_mode & 0o777 == 0o600
 
@@ -62,7 +62,7 @@ async def test_other_permissions_of_a_file_stay(project):
 async def test_a_tree_that_is_not_there_changes_nothing(project):
     project.put("f", "now\n")
     repository = project.open()
-    await repository.take()
+    await repository.take_snapshot()
 
     with pytest.raises(SessionError, match="no longer kept"):
         await repository.restore("0" * 40, ["f"])
@@ -88,10 +88,10 @@ async def main():
         base / "state", base / "project", session="s", path=os.environ["PATH"],
         limits=SnapshotLimits(file_bytes=1 << 20),
     )
-    before = (await repository.take()).tree
+    before = (await repository.take_snapshot()).tree
     for name in ("f", "d/g", "h"):
         (base / "project" / name).write_text("now\\n")
-    now = (await repository.take()).tree
+    now = (await repository.take_snapshot()).tree
     (base / "project" / "d").chmod(0o500)
     (base / "project" / "h").chmod(0o400)
     restored = await restore_all(repository, before, now)

@@ -127,7 +127,7 @@ class Slow:
         self.go = asyncio.Event()
         self.unavailable = ""
 
-    async def take(self, also=()):
+    async def take_snapshot(self, also=()):
         await self.go.wait()
         self.taken += 1
         result = self.results.pop(0) if self.results else Snapshot(tree=f"t{self.taken}")

@@ -13,7 +13,7 @@ async def test_without_git_it_says_so(project):
     project.put("f")
     repository = project.open(path=str(empty))
 
-    assert await repository.take() is None
+    assert await repository.take_snapshot() is None
     assert repository.unavailable == NO_GIT
     assert not await repository.holds("1" * 40)
     assert not project.state.exists()
@@ -26,7 +26,7 @@ async def test_a_home_folder_is_no_project(project, home, which, monkeypatch):
         project.root = type(home)("/")
     repository = project.open()
 
-    assert await repository.take() is None
+    assert await repository.take_snapshot() is None
     assert "more than a project" in repository.unavailable
     assert not project.state.exists()
 
@@ -36,7 +36,7 @@ async def test_too_many_files_are_told_and_no_half_store_stays(project):
         project.put(f"f{number}")
     repository = project.open(files=30)
 
-    assert await repository.take() is None
+    assert await repository.take_snapshot() is None
     assert "more than 30 files" in repository.unavailable
     assert not repository.store.exists()
 
@@ -45,14 +45,14 @@ async def test_too_many_files_that_came_later_are_told_unless_they_are_ignored(p
     for number in range(20):
         project.put(f"f{number}")
     repository = project.open(files=30)
-    await repository.take()
+    await repository.take_snapshot()
     for number in range(20):
         project.put(f"built/f{number}")
     project.put(".gitignore", "built\n")
-    assert await repository.take() is not None
+    assert await repository.take_snapshot() is not None
 
     (project.root / ".gitignore").unlink()
-    assert await repository.take() is None
+    assert await repository.take_snapshot() is None
     assert "more than 30 files" in repository.unavailable
 
 
@@ -60,19 +60,19 @@ async def test_held_files_that_are_ignored_by_now_make_room_for_others(project):
     for number in range(20):
         project.put(f"built/f{number}")
     repository = project.open(files=30)
-    await repository.take()
+    await repository.take_snapshot()
     project.put(".gitignore", "built\n")
     for number in range(20):
         project.put(f"f{number}")
 
-    assert await repository.take() is not None
+    assert await repository.take_snapshot() is not None
 
 
 async def test_a_first_snapshot_that_takes_too_long_is_given_up(project):
     project.put("f")
     repository = project.open(take_s=0.0)
 
-    assert await repository.take() is None
+    assert await repository.take_snapshot() is None
     assert "took longer than 0 seconds" in repository.unavailable
     assert not repository.store.exists()
 
@@ -82,7 +82,7 @@ async def test_a_pipe_in_place_of_a_file_of_rules_holds_nobody_up_for_long(proje
     project.put("f")
     repository = project.open(take_s=1.0)
 
-    assert await repository.take() is None
+    assert await repository.take_snapshot() is None
     assert "took longer than 1 seconds" in repository.unavailable
 
 
@@ -91,5 +91,5 @@ async def test_where_the_state_cannot_be_written_it_is_told(project):
     project.state.write_text("a file\n")
     repository = project.open()
 
-    assert await repository.take() is None
+    assert await repository.take_snapshot() is None
     assert "no snapshots can be kept there" in repository.unavailable

@@ -35,14 +35,14 @@ async def _work(base, what):
     trees = {}
     for letter in "ab":
         fill(root, letter)
-        trees[letter] = (await repository.take()).tree
+        trees[letter] = (await repository.take_snapshot()).tree
         os.write(1, f"at {trees[letter]}\n".encode())
     number = 0
     while True:
         number += 1
         if what == "take":
             (root / f"f{number % FILES}").write_bytes(os.urandom(1000))
-            snapshot = await repository.take()
+            snapshot = await repository.take_snapshot()
             if snapshot is None:
                 os.write(1, f"no {repository.unavailable}\n".encode())
                 return
