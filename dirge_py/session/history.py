@@ -207,7 +207,8 @@ class SessionSpending:
             return self
         if record.type == "usage":
             return self._after_usage(record.data)
-        if record.type == "message" and _is_from_model(record.data):
+        is_answer = record.type == "message" and record.data.get("role") == "assistant"
+        if is_answer and record.data.get("origin") != "harness":
             return self._after_answer(record.data)
         return self
 
@@ -223,19 +224,21 @@ class SessionSpending:
     def _after_answer(self, answer: Mapping[str, Any]) -> "SessionSpending":
         unpriced = decode_usage(answer.get("usage"))
         has_no_price = answer.get("content") and not unpriced
+        # An answer that was broken off to be asked for again, or again with less, is no turn.
+        is_final = answer.get("stop_reason") not in (*UNFINISHED,)
         return SessionSpending(
             usage=self.whole_usage,
             unpriced=unpriced,
             cost_usd=None if has_no_price else self.whole_cost_usd,
-            turns=self.turns + _is_turn(answer),
+            turns=self.turns + (is_final and answer.get("error_kind") != "context_length"),
         )
 
-    def _after_usage(self, told: Mapping[str, Any]) -> "SessionSpending":
-        usage = decode_usage(told.get("usage"))
+    def _after_usage(self, reported: Mapping[str, Any]) -> "SessionSpending":
+        usage = decode_usage(reported.get("usage"))
         return SessionSpending(
             usage=self.usage + usage,
             unpriced=Usage() if usage == self.unpriced else self.unpriced,
-            cost_usd=_add_cost(self.cost_usd, told.get("cost_usd")),
+            cost_usd=_add_cost(self.cost_usd, reported.get("cost_usd")),
             turns=self.turns,
         )
 
@@ -244,16 +247,6 @@ def _add_cost(cost_usd: float | None, price: Any) -> float | None:
     if cost_usd is None or not isinstance(price, int | float):
         return None
     return cost_usd + price
-
-
-def _is_turn(answer: Mapping[str, Any]) -> bool:
-    """Whether it counts: not if it was broken off to be asked again, or asked again, smaller."""
-    is_final = answer.get("stop_reason") not in (*UNFINISHED,)
-    return is_final and answer.get("error_kind") != "context_length"
-
-
-def _is_from_model(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "assistant" and message.get("origin") != "harness"
 
 
 PlanRecordEvent: TypeAlias = PlanPhase | EvidenceTaken
@@ -288,44 +281,36 @@ def plan_events_in(records: Sequence[Record]) -> Sequence[tuple[int, PlanRecordE
 
 
 def _decode_phase(data: Mapping[str, Any]) -> PlanPhase | None:
-    name, cost = _phase_name(data), data.get("cost_usd")
-    if name is None:
+    name: Any = data.get("phase")
+    cost = data.get("cost_usd")
+    if name not in get_args(PhaseName):
         return None
     return PlanPhase(
         phase=name,
-        step=max(1, _whole(data, "step")),
+        step=max(1, _count(data, "step")),
         state="ended",
-        summary=text_member(data, "summary"),
-        text=text_member(data, "text"),
-        shut_in=text_member(data, "shut_in"),
-        duration_ms=max(0, _whole(data, "duration_ms")),
+        duration_ms=max(0, _count(data, "duration_ms")),
         usage=decode_usage(data.get("usage")),
         cost_usd=cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        **{text: text_member(data, text) for text in ("summary", "text", "shut_in")},
     )
 
 
 def _decode_evidence(data: Mapping[str, Any]) -> EvidenceTaken | None:
-    name, code = _phase_name(data), data.get("exit_code")
-    outcome: EvidenceOutcome | None = data.get("outcome")
-    if name is None or outcome is None or outcome not in get_args(EvidenceOutcome):
+    name: Any = data.get("phase")
+    outcome: Any = data.get("outcome")
+    code = data.get("exit_code")
+    if name not in get_args(PhaseName) or outcome not in get_args(EvidenceOutcome):
         return None
     return EvidenceTaken(
-        id=text_member(data, "id"),
         phase=name,
-        step=max(1, _whole(data, "step")),
-        command=text_member(data, "command"),
+        step=max(1, _count(data, "step")),
         outcome=outcome,
         exit_code=code if isinstance(code, int) else None,
-        output_sha256=text_member(data, "output_sha256"),
-        tree=text_member(data, "tree"),
+        **{text: text_member(data, text) for text in ("id", "command", "output_sha256", "tree")},
     )
 
 
-def _phase_name(data: Mapping[str, Any]) -> PhaseName | None:
-    name: PhaseName | None = data.get("phase")
-    return name if name in get_args(PhaseName) else None
-
-
-def _whole(data: Mapping[str, Any], name: str) -> int:
+def _count(data: Mapping[str, Any], name: str) -> int:
     value = data.get(name)
     return value if isinstance(value, int) else 0

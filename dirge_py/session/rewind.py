@@ -305,12 +305,7 @@ class Rewinder:
             # What a move that was killed had begun is taken back with this one.
             cut = unfinished_move(self._records())
             if before is not None:
-                facts = {"run_id": "", "turn": 0, "at": "before_move", "tree": before.tree}
-                if what != "conversation" and destination.state is not None:
-                    facts["toward"] = destination.state.tree
-                # On the disk before any file is touched: it leads back if this is killed.
-                facts["left_out"] = paths_as_text(before.left_out)
-                self._kept.note(SNAPSHOT_RECORD, facts, sync=True)
+                self._note_snapshot(before, destination if what != "conversation" else None)
             tip = self._records()[-1].id
             if not self._kept.is_saving:
                 raise DirgeError("the session cannot be saved, so nothing goes anywhere now.")
@@ -460,6 +455,15 @@ class Rewinder:
             return RestoreResult(), before
         restored = await restore_files(self._snapshots, wanted, state, plan.held)
         return restored, await self._take_snapshot()
+
+    def _note_snapshot(self, snapshot: Snapshot, destination: RewindTarget | None) -> None:
+        """Record how the files are, and with a `destination` how they will be."""
+        facts = {"run_id": "", "turn": 0, "at": "before_move", "tree": snapshot.tree}
+        if destination is not None and destination.state is not None:
+            facts["toward"] = destination.state.tree
+        facts["left_out"] = paths_as_text(snapshot.left_out)
+        # On the disk before any file is touched: it leads back if this is killed.
+        self._kept.note(SNAPSHOT_RECORD, facts, sync=True)
 
     def _record(
         self, destination: RewindTarget, what: RewindScope, facts: Mapping[str, Any]

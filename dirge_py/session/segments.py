@@ -79,17 +79,16 @@ _RECORD_END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What a journal holds.
-
-    `records` are in order of `seq`, each once, unknown types included. `damage` are the bytes no
-    record could be read from. `torn_at` is the offset of an unfinished end of the file, which is
-    also among `damage`. `is_newer`: a later format wrote here, so this one must not.
-    """
+    """What a journal holds."""
 
     records: list[Record]
+    """The records in order of `seq`, each once, unknown types included."""
     damage: list[bytes]
+    """The bytes that no record could be read from."""
     torn_at: int | None = None
+    """The offset of an unfinished end of the file, which is also among `damage`."""
     is_newer: bool = False
+    """A later format wrote here, so this one must not."""
 
 
 def scan(lines: Iterable[bytes]) -> Scan:
@@ -101,37 +100,32 @@ def scan(lines: Iterable[bytes]) -> Scan:
     for line in lines:
         body = line.removesuffix(b"\n")
         record = decode(body)
-        if record is not None:
-            found.append(record)
-        else:
-            for start, piece, salvaged in _salvage(body):
-                if salvaged is not None:
-                    found.append(salvaged)
-                    continue
-                damage.append(piece)
-                if not line.endswith(b"\n") and start + len(piece) == len(body):
-                    torn_at = offset + start
+        for start, piece, salvaged in _salvage(body) if record is None else [(0, body, record)]:
+            if salvaged is not None:
+                found.append(salvaged)
+                continue
+            damage.append(piece)
+            if not line.endswith(b"\n") and start + len(piece) == len(body):
+                torn_at = offset + start
         offset += len(line)
-    records, conflicting = _each_once(found)
+    return _scan_of(found, damage, torn_at)
+
+
+def _scan_of(found: Sequence[Record], damage: Sequence[bytes], torn_at: int | None) -> Scan:
+    """The records by `seq`, those whose `seq` another record already had among the damage.
+
+    A record written twice is one record. Two different ones with one `seq` mean that two programs
+    wrote at once; the first stays, the second is reported.
+    """
+    by_seq: dict[int, Record] = {}
+    conflicting = [
+        record for record in found if by_seq.setdefault(record.seq, record).id != record.id
+    ]
     return Scan(
-        records=records,
-        damage=damage + [encode(record).rstrip(b"\n") for record in conflicting],
+        records=[by_seq[seq] for seq in sorted(by_seq)],
+        damage=[*damage, *(encode(record).rstrip(b"\n") for record in conflicting)],
         torn_at=torn_at,
-        is_newer=any(record.v > VERSION for record in records),
-    )
-
-
-def merge_scans(parts: Sequence[Scan]) -> Scan:
-    """What several files of one journal hold together; `torn_at` is in the last of them."""
-    if len(parts) == 1:
-        return parts[0]
-    records, conflicting = _each_once([record for part in parts for record in part.records])
-    damage = [piece for part in parts for piece in part.damage]
-    return Scan(
-        records=records,
-        damage=damage + [encode(record).rstrip(b"\n") for record in conflicting],
-        torn_at=parts[-1].torn_at if parts else None,
-        is_newer=any(part.is_newer for part in parts),
+        is_newer=any(record.v > VERSION for record in by_seq.values()),
     )
 
 
@@ -152,19 +146,6 @@ def _salvage(body: bytes) -> Iterator[tuple[int, bytes, Record | None]]:
             yield start, piece, None
 
 
-def _each_once(found: list[Record]) -> tuple[list[Record], list[Record]]:
-    """The records by `seq`, and those whose `seq` another record already had.
-
-    A record written twice is one record. Two different ones with one `seq` mean that two programs
-    wrote at once; the first stays, the second is reported.
-    """
-    by_seq: dict[int, Record] = {}
-    conflicting = [
-        record for record in found if by_seq.setdefault(record.seq, record).id != record.id
-    ]
-    return [by_seq[seq] for seq in sorted(by_seq)], conflicting
-
-
 _SEGMENT_NAME = re.compile(r"[0-9]{4,9}\.jsonl")
 
 
@@ -178,15 +159,14 @@ class SegmentLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFiles:
-    """A session as its files hold it.
-
-    `records` are those of all segments, in order, with their large texts. `parts` says what was
-    found in each, by number; `missing` are the numbers between them that have no file.
-    """
+    """A session as its files hold it."""
 
     scan: Scan
+    """What all segments hold together, with their large texts."""
     parts: Mapping[int, Scan]
+    """What was found in each segment, by number."""
     missing: Sequence[int] = ()
+    """The numbers between them that have no file."""
 
 
 def folder_of(first: Path) -> Path:
@@ -200,7 +180,13 @@ def segment_path(first: Path, number: int) -> Path:
 
 def segment_numbers(first: Path) -> list[int]:
     """The numbers of the segments there are, in order."""
-    return sorted({*([1] if os.path.lexists(first) else []), *_later_numbers(folder_of(first))})
+    found = {1} if os.path.lexists(first) else set()
+    with contextlib.suppress(OSError):
+        for name in filter(_SEGMENT_NAME.fullmatch, os.listdir(folder_of(first))):
+            number = int(name.partition(".")[0])
+            if number > 1 and name == f"{number:04}.jsonl":
+                found.add(number)
+    return sorted(found)
 
 
 def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
@@ -229,7 +215,13 @@ def read_segments(first: Path) -> SessionFiles:
     numbers = segment_numbers(first) or [1]
     with _no_collecting():
         parts = {number: _scan_file(segment_path(first, number)) for number in numbers}
-        found = merge_scans(list(parts.values()))
+        found = parts[numbers[-1]]
+        if len(parts) > 1:
+            found = _scan_of(
+                [record for part in parts.values() for record in part.records],
+                [piece for part in parts.values() for piece in part.damage],
+                found.torn_at,
+            )
     return SessionFiles(
         scan=restore_large_texts(found, folder_of(first)),
         parts=parts,
@@ -239,10 +231,8 @@ def read_segments(first: Path) -> SessionFiles:
 
 @contextlib.contextmanager
 def _no_collecting() -> Iterator[None]:
-    """A time in which the collector does not look, again and again, through what is being read.
-
-    All of it stays; looking would take a third of the time.
-    """
+    """A time without garbage collection: all that is read stays, and looking through it again and
+    again would take a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -250,18 +240,6 @@ def _no_collecting() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _later_numbers(folder: Path) -> Iterator[int]:
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries]
-    except OSError:
-        return
-    for name in filter(_SEGMENT_NAME.fullmatch, names):
-        number = int(name.partition(".")[0])
-        if number > 1 and name == f"{number:04}.jsonl":
-            yield number
 
 
 def _scan_file(path: Path) -> Scan:

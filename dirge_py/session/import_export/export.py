@@ -7,10 +7,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_count
@@ -34,14 +34,13 @@ from dirge_py.types.messages import (
 )
 
 VERSION = 1
+_FACTS = ("id", "title", "cwd", "model", "created", "updated")
+_RECORD = ("seq", "ts", "type", "id", "parent", "data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedSession:
-    """A session to write out. `times` has one entry per message, "" where it is unknown.
-
-    `messages` are those of the current branch; `records` are the whole journal, all branches.
-    """
+    """A session to write out."""
 
     id: str
     title: str = ""
@@ -52,8 +51,11 @@ class ExportedSession:
     usage: Usage = Usage()
     cost_usd: float | None = None
     messages: Sequence[Message] = ()
+    """The messages of the current branch."""
     times: Sequence[str] = ()
+    """When each message was recorded; "" where it is unknown."""
     records: Sequence[Record] = ()
+    """The whole journal, all branches."""
 
     def timed(self) -> list[tuple[Message, str]]:
         """Each message and when it was recorded."""
@@ -87,33 +89,19 @@ def as_json(document: ExportedSession) -> str:
     value: Json = {
         "format": "dirge-session",
         "v": VERSION,
-        "id": document.id,
-        "title": document.title,
-        "cwd": document.cwd,
-        "model": document.model,
-        "created": document.created,
-        "updated": document.updated,
+        **{name: getattr(document, name) for name in _FACTS},
         "usage": encode_usage(document.usage),
         "cost_usd": document.cost_usd,
         "messages": [
             {**encode_message(message), **({"at": at} if at else {})}
             for message, at in document.timed()
         ],
-        "records": [_record(record) for record in document.records],
+        "records": [
+            {name: getattr(record, name) for name in _RECORD} for record in document.records
+        ],
     }
     # By way of `json_text`, which knows what to make of what JSON cannot say.
     return json.dumps(json.loads(json_text(value)), indent=1) + "\n"
-
-
-def _record(record: Record) -> Mapping[str, Any]:
-    return {
-        "seq": record.seq,
-        "ts": record.ts,
-        "type": record.type,
-        "id": record.id,
-        "parent": record.parent,
-        "data": record.data,
-    }
 
 
 def session_heading(document: ExportedSession) -> str:
@@ -143,9 +131,7 @@ def speaker(message: Message) -> str:
     match message:
         case UserMessage(origin="user" | "steering" | "follow_up"):
             return "You"
-        case UserMessage() | SystemMessage():
-            return "dirge"
-        case AssistantMessage(origin="harness"):
+        case UserMessage() | SystemMessage() | AssistantMessage(origin="harness"):
             return "dirge"
         case AssistantMessage(model=model):
             return f"Model ({clean(model)})" if model else "Model"
@@ -199,12 +185,8 @@ def _markdown_body(message: Message) -> Iterator[str]:
         elif isinstance(message, UserMessage):
             # So that no heading of a prompt passes for one of the page.
             yield from (f"> {line}".rstrip() for line in text.split("\n"))
-        elif kind == "call":
-            yield f"**{name}**"
-            yield ""
-            yield from _fenced(text)
-        elif kind == "thinking":
-            yield "*Thinking*"
+        elif kind in ("call", "thinking"):
+            yield f"**{name}**" if kind == "call" else "*Thinking*"
             yield ""
             yield from _fenced(text)
         elif kind == "other":

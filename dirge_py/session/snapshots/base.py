@@ -75,7 +75,7 @@ class Snapshots(Protocol):
         """Whether the newest snapshot holds the file at this physical path."""
 
     def unheld(self, reals: Sequence[str]) -> Sequence[str]:
-        """Of the files at these physical paths, those that `take_snapshot` would hold only if asked to."""
+        """Those of the files at these physical paths that a snapshot holds only if asked to."""
 
     async def holds(self, tree: str) -> bool:
         """Whether the tree is there and whole: old ones are pruned, and a store can be damaged."""
