@@ -21,7 +21,7 @@ from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.lib.lazy import late
 from dirge_py.session.drafts import SessionDrafts
 from dirge_py.session.rewind import Rewinder
-from dirge_py.session.snapshots.base import ProjectSnapshots, Snapshots
+from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import AgentEnd, ContextCompacted, LoopEvent, MessageEnd, OF_TURNS, Sink, SystemNotice, UsageReported
@@ -143,7 +143,7 @@ class Conversation:
         return self.extensions.find(kind)
 
     @property
-    def snapshots(self) -> Snapshots | None:
+    def snapshots(self) -> SnapshotRepository | None:
         """Snapshots of the project's files; None where none are taken."""
         extension = self.extension(ProjectSnapshots)
         return extension.snapshots if extension is not None else None

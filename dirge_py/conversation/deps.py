@@ -2,6 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
@@ -10,6 +13,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.session.recorder import Recorder, SessionMetadata
+from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.store import SessionSummary
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -20,8 +24,6 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
-from pathlib import Path
-from typing import Any, Literal, Protocol, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.cache_prefix import CachePrefixMonitor
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.processes.shells import Shells
     from dirge_py.session.file_states import UncommittedDiff
+
 
 
 

@@ -5,6 +5,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import EventForwarder
@@ -27,6 +30,7 @@ from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.shells import Shells, ended_notice
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.session.recorder import SessionMetadata
+from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools, tool_names
@@ -34,9 +38,6 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
-from pathlib import Path
-from typing import Any, Protocol, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox

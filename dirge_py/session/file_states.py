@@ -14,9 +14,9 @@ from dirge_py.session.snapshots.base import (
     SNAPSHOT_RECORD,
     RestoreResult,
     Snapshot,
-    Snapshots,
     TreeChange,
 )
+from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.tree import MOVE_RECORD, RewindPoint
 from dirge_py.types.errors import SessionError
 
@@ -107,7 +107,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 async def files_held_later(
-    snapshots: Snapshots, states: Sequence[FileState], state: FileState
+    snapshots: SnapshotRepository, states: Sequence[FileState], state: FileState
 ) -> dict[str, str]:
     """Paths that `state` does not hold, each with the first tree after it that does."""
     later = [known for known in reversed(states) if known.seq > state.seq and known.held]
@@ -116,7 +116,7 @@ async def files_held_later(
 
 
 async def changes_to_state(
-    snapshots: Snapshots, now: str, state: FileState, held: Mapping[str, str]
+    snapshots: SnapshotRepository, now: str, state: FileState, held: Mapping[str, str]
 ) -> Sequence[TreeChange]:
     """What going to `state` would change, by path. Raises SessionError: a tree is gone."""
     found = [
@@ -131,7 +131,7 @@ async def changes_to_state(
 
 
 async def restore_files(
-    snapshots: Snapshots, paths: Sequence[str], state: FileState, held: Mapping[str, str]
+    snapshots: SnapshotRepository, paths: Sequence[str], state: FileState, held: Mapping[str, str]
 ) -> RestoreResult:
     """Make these paths as they were. Raises SessionError: a tree is gone."""
     done: list[str] = []
@@ -149,7 +149,7 @@ _MAX_EARLIER_TREES = 50
 
 
 async def find_hidden_files(
-    snapshots: Snapshots,
+    snapshots: SnapshotRepository,
     changes: Sequence[TreeChange],
     *,
     state: FileState,
@@ -172,7 +172,7 @@ async def find_hidden_files(
 
 
 async def _never_held(
-    snapshots: Snapshots, paths: set[str], state: FileState, states: Sequence[FileState]
+    snapshots: SnapshotRepository, paths: set[str], state: FileState, states: Sequence[FileState]
 ) -> set[str]:
     """Those that no state before held: what is held once stays held, until it is not there."""
     left = set(paths)
@@ -187,7 +187,7 @@ async def _never_held(
 
 
 async def files_changed_by_person(
-    snapshots: Snapshots, state: FileState, later: Sequence[FileState], now: Snapshot
+    snapshots: SnapshotRepository, state: FileState, later: Sequence[FileState], now: Snapshot
 ) -> set[str] | None:
     """The paths that changed since `state` while no run went on; None where that cannot be told."""
     found: set[str] = set()
@@ -201,12 +201,16 @@ async def files_changed_by_person(
     return found
 
 
-async def changes_between(snapshots: Snapshots, before: str, after: str) -> Sequence[TreeChange]:
+async def changes_between(
+    snapshots: SnapshotRepository, before: str, after: str
+) -> Sequence[TreeChange]:
     """What differs. Raises SessionError: a tree is gone."""
     return await snapshots.changes(before, after) if before != after else ()
 
 
-async def _changes_of_person(snapshots: Snapshots, before: FileState, after: FileState) -> set[str]:
+async def _changes_of_person(
+    snapshots: SnapshotRepository, before: FileState, after: FileState
+) -> set[str]:
     changed = {c.path for c in await changes_between(snapshots, before.tree, after.tree)}
     if not changed or not before.toward:
         return changed
@@ -233,7 +237,7 @@ class SessionDiff:
 
 async def diff_since_beginning(
     records: Sequence[Record],
-    snapshots: Snapshots | None,
+    snapshots: SnapshotRepository | None,
     path: str = "",
     *,
     uncommitted: UncommittedDiff | None = None,

@@ -33,10 +33,10 @@ from dirge_py.session.snapshots.base import (
     SNAPSHOT_RECORD,
     RestoreResult,
     Snapshot,
-    Snapshots,
     TreeChange,
     paths_as_text,
 )
+from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.tree import (
     MOVE_RECORD,
     RewindPoint,
@@ -154,7 +154,7 @@ class Rewinder:
     def __init__(
         self,
         recorder: Recorder | None,
-        snapshots: Snapshots | None = None,
+        snapshots: SnapshotRepository | None = None,
         *,
         report: Sink = lambda event: None,
         check_idle: Callable[[], None] = lambda: None,

@@ -13,9 +13,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
-
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.resolve import reason_of
@@ -24,30 +21,18 @@ from dirge_py.files.workspace import Originals
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
 from dirge_py.session.ids import project_id
-from dirge_py.session.snapshots.base import (
-    MAX_KEPT_BYTES,
-    SNAPSHOT_RECORD,
-    ProjectSnapshots,
-    Snapshot,
-    SnapshotMoment,
-    Snapshots,
-    paths_as_text,
-)
+from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, SNAPSHOT_RECORD, Snapshot, SnapshotMoment, paths_as_text
 from dirge_py.session.snapshots.capture import SnapshotLimits
-from dirge_py.session.snapshots.repository import SnapshotRepository
+from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.session.snapshots.store import DAY_S, SnapshotRetention
 from dirge_py.types.errors import FileError
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import ExtensionHost, RunContext
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.tools import (
-    Claim,
-    Interceptor,
-    LoopToolResult,
-    Proceed,
-    ToolCall,
-    changes_something,
-)
+from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, changes_something
+from pathlib import Path
+from typing import Any
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -96,7 +81,7 @@ class RunSnapshots(ProjectSnapshots):
 
     def __init__(
         self,
-        snapshots: Snapshots,
+        snapshots: SnapshotRepository,
         *,
         note: Callable[[str, Mapping[str, Any]], None],
         notice: Callable[[str], None],
@@ -355,7 +340,7 @@ _NOT_HELD = "it would remove a file that no snapshot holds"
 
 def keep_originals(
     originals: Originals,
-    snapshots: Snapshots | None,
+    snapshots: SnapshotRepository | None,
     config: Config,
     cwd: Path,
     notice: Callable[[str], None],
@@ -376,7 +361,7 @@ def keep_originals(
 
 class _OriginalsKeeper:
     def __init__(
-        self, snapshots: Snapshots, copies: FileCopies, notice: Callable[[str], None]
+        self, snapshots: SnapshotRepository, copies: FileCopies, notice: Callable[[str], None]
     ) -> None:
         self._snapshots = snapshots
         self._copies = copies

@@ -49,6 +49,7 @@ from dirge_py.session.snapshots.git import (
 )
 from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
 from dirge_py.session.snapshots.store import (
+from dirge_py.types.extensions import Extension
     SnapshotRetention,
     StoreFolder,
     StoreLease,
@@ -269,10 +270,12 @@ class SnapshotRepository:
 
     @property
     def root(self) -> str:
+        """The physical folder of the project."""
         return self._root
 
     @property
     def unavailable(self) -> str:
+        """Why there are no snapshots, for the person; "" while there are."""
         return self._never or self._failure
 
     @property
@@ -281,15 +284,22 @@ class SnapshotRepository:
         return self._folder.path
 
     async def take_snapshot(self, also: Sequence[str] = ()) -> Snapshot | None:
+        """The working tree as it is now; None where that cannot be had (see `unavailable`).
+
+        The files `also` (absolute, physical paths) are held from now on although git ignores them,
+        and in this snapshot although they are large; what cannot be held is passed over.
+        """
         if self._never or self._is_closed:
             return None
         return await self._alone(self._take([path for path in map(self._in_project, also) if path]))
 
     def holds_file(self, real: str) -> bool:
+        """Whether the newest snapshot holds the file at this physical path."""
         path = self._in_project(real)
         return bool(path) and not self.unavailable and self._is_held(path)
 
     def unheld(self, reals: Sequence[str]) -> Sequence[str]:
+        """Those of the files at these physical paths that a snapshot holds only if asked to."""
         if self.unavailable or self._is_closed:
             return ()
         found = [(real, self._in_project(real)) for real in reals]
@@ -310,23 +320,40 @@ class SnapshotRepository:
         return path
 
     async def holds(self, tree: str) -> bool:
+        """Whether the tree is there and whole: old ones are pruned, and a store can be damaged."""
         if self._is_closed or self._is_missing():
             return False
         return await self._alone(self._holds(tree))
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
+        """What differs between two trees, by path. Raises SessionError: one of them is gone."""
         self._check_there()
         return await self._alone(self._reader().changes(before, after))
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
+        """What differs between two trees, below `path` if given, as a unified diff.
+
+        Raises:
+            SessionError: one of them is gone.
+        """
         self._check_there()
         return await self._alone(self._reader().difference(before, after, path))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
+        """Of paths that the tree lacks, those that it ignores: they may have been there.
+
+        Raises:
+            SessionError: the tree is gone.
+        """
         self._check_there()
         return await self._alone(self._ignored_then(tree, paths)) if paths else ()
 
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
+        """Make these paths of the working tree as they are in `tree`: written, or removed.
+
+        Raises:
+            SessionError: the tree is gone. Nothing has changed then.
+        """
         self._check_there()
         return await self._alone(self._restore(tree, paths))
 
@@ -560,3 +587,12 @@ def _as_ref(session: str) -> str:
     if _REF.fullmatch(session) and not session.endswith(".lock"):
         return session
     return "session-" + hashlib.sha256(session.encode()).hexdigest()[:16]
+
+
+class ProjectSnapshots(Extension):
+    """The extension that offers them; a conversation without it has no snapshots."""
+
+    name = "snapshots"
+    summary = "restores the project's files with /undo and /rewind"
+    stage = "first"
+    snapshots: SnapshotRepository
