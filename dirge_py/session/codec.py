@@ -144,21 +144,17 @@ def _decode_tool_result(encoded: Mapping[str, Any]) -> ToolResultMessage:
     )
 
 
-def _decode_system(encoded: Mapping[str, Any]) -> SystemMessage:
-    return SystemMessage(content=cast(tuple[TextBlock, ...], _blocks(encoded, TextBlock)))
-
-
-def _decode_custom(encoded: Mapping[str, Any]) -> CustomMessage:
-    return CustomMessage(kind=_text(encoded.get("kind")), payload=encoded.get("payload"))
-
-
 _DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
     "user": _decode_user,
     "assistant": _decode_assistant,
     "toolResult": _decode_tool_result,
     "tool": _decode_tool_result,
-    "system": _decode_system,
-    "custom": _decode_custom,
+    "system": lambda encoded: SystemMessage(
+        content=cast(tuple[TextBlock, ...], _blocks(encoded, TextBlock))
+    ),
+    "custom": lambda encoded: CustomMessage(
+        kind=_text(encoded.get("kind")), payload=encoded.get("payload")
+    ),
 }
 
 

@@ -98,6 +98,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
     header = _newest(records, "session")
     copied_to = text_member(header, "forked_at") or None
     transcript = read_transcript(branch(records), copied_to=copied_to)
+    prompts = (m for m in transcript.messages if isinstance(m, UserMessage) and m.origin == "user")
     spending = reduce(SessionSpending.after, records, SessionSpending())
     told = {record.data.get("content") for record in _of_type(records, "notice")}
     return LoadedSession(
@@ -115,7 +116,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
         turns=spending.turns,
         description=SessionDescription(
             title=text_member(_newest(records, "title"), "title")
-            or _first_title(transcript.messages),
+            or next(map(title_of, prompts), ""),
             cwd=text_member(header, "cwd"),
             created=text_member(header, "created"),
             updated=records[-1].ts if records else "",
@@ -133,11 +134,6 @@ def title_of(message: UserMessage) -> str:
 def shorten_title(text: str) -> str:
     """The same for any text."""
     return one_line(text, _TITLE_LENGTH)
-
-
-def _first_title(messages: Iterable[Message]) -> str:
-    prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
-    return next(map(title_of, prompts), "")
 
 
 def _choices(records: Sequence[Record]) -> SessionChoices:

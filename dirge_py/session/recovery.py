@@ -31,6 +31,7 @@ from dirge_py.session.transcript import (
     undecided_result,
     unfinished_result,
 )
+from dirge_py.session.tree import is_said
 from dirge_py.types.errors import FileError, SessionError
 from dirge_py.types.hooks import CallDecision
 from dirge_py.types.messages import (
@@ -388,7 +389,7 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
     name = continuation.session_id
     since = [r for r in records if r.seq > continuation.journal_seq and r.type in _MOVING_TYPES]
     # Later calls may have the same id: some services begin to count anew in every answer.
-    at_once = takewhile(_is_no_word, since)
+    at_once = takewhile(lambda record: not is_said(record), since)
     if any(_is_about(record, continuation.awaiting) for record in at_once):
         raise SessionError(
             f"The continuation was used already: {continuation.call['title']!r} has been decided.",
@@ -444,12 +445,6 @@ def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(members):
         raise ValueError("it has a duplicate key")
     return found
-
-
-def _is_no_word(record: Record) -> bool:
-    """Whether neither a person nor a model said anything with it."""
-    is_told = record.type == "message" and isinstance(record.data, Mapping)
-    return not is_told or record.data.get("role") not in ("user", "assistant")
 
 
 def _is_about(record: Record, call_id: str) -> bool:

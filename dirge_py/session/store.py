@@ -110,7 +110,10 @@ def _summarise(project: str, session_id: str, paths: Sequence[Path]) -> SessionS
             count = tail.count(_MESSAGE)
         else:
             # Only a session that was killed in a long run has no end of a run near its end.
-            count = sum(map(_count_messages, paths))
+            count = 0
+            for path in paths:
+                with open(os.open(path, READ_FLAGS), "rb") as file:
+                    count += sum(line.count(_MESSAGE) for line in file)
     except OSError:
         return None
     if not last.size:
@@ -141,11 +144,6 @@ def _read_ends(path: Path) -> _FileEnds:
         )
     finally:
         os.close(fd)
-
-
-def _count_messages(path: Path) -> int:
-    with open(os.open(path, READ_FLAGS), "rb") as file:
-        return sum(line.count(_MESSAGE) for line in file)
 
 
 def _last_run_end(tail: bytes) -> tuple[str, int] | None:

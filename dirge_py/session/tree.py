@@ -87,7 +87,12 @@ def records_to_fork(records: Sequence[Record], at: str | None = None) -> list[Re
     return [
         record
         for record in records
-        if _is_chosen_for_session(record) or (record.id in path and _is_of_branch(record))
+        if _is_chosen_for_session(record)
+        or (
+            record.id in path
+            and record.type != "session"
+            and _setting_name(record) not in UNSENT_SETTINGS
+        )
     ]
 
 
@@ -95,10 +100,6 @@ def _is_chosen_for_session(record: Record) -> bool:
     if record.type != "setting":
         return record.type in SESSION_WIDE
     return _setting_name(record) not in BRANCH_SETTINGS | UNSENT_SETTINGS
-
-
-def _is_of_branch(record: Record) -> bool:
-    return record.type != "session" and _setting_name(record) not in UNSENT_SETTINGS
 
 
 def _setting_name(record: Record) -> str:

@@ -176,7 +176,8 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
     """
     sqlite = _sqlite()
     is_new = not path.exists()
-    if not is_new and _checksum_of(path) != _stored_checksum(path):
+    stored = Path(f"{path}.sum")
+    if not is_new and not (stored.exists() and stored.read_bytes() == _checksum_of(path)):
         raise StaleIndex
     # Made here, so that it is closed to others from its first byte.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
@@ -202,7 +203,7 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
         connection.close()
     if has_changed:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        with open(os.open(f"{path}.sum", flags, 0o600), "wb") as file:
+        with open(os.open(stored, flags, 0o600), "wb") as file:
             file.write(_checksum_of(path))
 
 
@@ -218,13 +219,6 @@ def _checksum_of(path: Path) -> bytes:
         while piece := file.read(_CHUNK_BYTES):
             total, size = zlib.crc32(piece, total), size + len(piece)
     return b"%d %08x\n" % (size, total)
-
-
-def _stored_checksum(path: Path) -> bytes | None:
-    try:
-        return Path(f"{path}.sum").read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 class IndexTables:

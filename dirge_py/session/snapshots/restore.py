@@ -40,13 +40,18 @@ DAMAGED = "its content of then is damaged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """What stands at a path. `oid` names its content, "" where that was not read: see `why`."""
+    """What stands at a path."""
 
     kind: Literal["nothing", "file", "link", "folder", "other"] = "nothing"
+    """What it is."""
     oid: str = ""
+    """The name of its content; "" where that was not read."""
     is_executable: bool = False
+    """Whether its owner may run it."""
     stamp: FileStamp | None = None
+    """Its size, time and inode."""
     why: str = ""
+    """Why it was not read."""
 
 
 class _PathRefused(Exception):
@@ -129,7 +134,7 @@ def restore_paths(
     done: list[str] = []
     failed: list[tuple[str, str]] = []
     anchor = open_folder_handle(root)
-    work = _Restore(anchor, known=known, contents=contents, folders=folders)
+    writer = _PathWriter(anchor, known=known, contents=contents, folders=folders)
 
     def attempt(path: str, change: Callable[[str, PathState], None]) -> None:
         try:
@@ -147,17 +152,17 @@ def restore_paths(
         # What has to go goes first, the deepest before: it may stand in the way of the rest.
         for path in sorted(wanted, key=lambda path: (-path.count("/"), path)):
             if wanted[path] is None:
-                attempt(path, work.remove)
+                attempt(path, writer.remove)
         for path in sorted(wanted):
             if (entry := wanted[path]) is not None:
-                attempt(path, partial(work.write, entry))
+                attempt(path, partial(writer.write, entry))
     finally:
         os.close(anchor)
     return RestoreResult(done=tuple(sorted(done)), failed=tuple(sorted(failed)))
 
 
-class _Restore:
-    """Changes one path at a time below the folder `anchor`."""
+class _PathWriter:
+    """Writes and removes one path at a time below the folder `anchor`."""
 
     def __init__(
         self, anchor: int, *, known: frozenset[str], contents: BlobReader, folders: frozenset[str]
@@ -194,11 +199,17 @@ class _Restore:
         with make_folders(self._anchor, path, path) as folder:
             place = FileLocation(folder, os.path.basename(path), path)
             if now.kind == "folder":
-                self._clear_folder(place)
+                try:
+                    # It may have gone with the last file in it.
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rmdir(place.name, dir_fd=folder)
+                except OSError as error:
+                    raise _PathRefused(f"a folder is in the way: {reason_of(error)}") from error
                 now = PathState()
             if entry.is_link:
                 _put_link(place, content, now)
-            elif not is_same or _has_other_names(place):
+            # A change of its mode would reach the file under its other names (hard links).
+            elif not is_same or ((status := place.status()) and status.st_nlink > 1):
                 _put_file(place, content, now)
             if not entry.is_link:
                 _set_executable(place, is_executable=entry.is_executable)
@@ -208,14 +219,6 @@ class _Restore:
             raise _PathRefused(now.why)
         if now.oid not in self._known:
             raise _PathRefused("it was changed since the last snapshot")
-
-    def _clear_folder(self, place: FileLocation) -> None:
-        try:
-            # It may have gone with the last file in it.
-            with contextlib.suppress(FileNotFoundError):
-                os.rmdir(place.name, dir_fd=place.folder)
-        except OSError as error:
-            raise _PathRefused(f"a folder is in the way: {reason_of(error)}") from error
 
     def _remove_folders(self, folder: str) -> None:
         """Remove folders that are left empty and were not there then."""
@@ -249,12 +252,6 @@ def _put_link(place: FileLocation, target: bytes, now: PathState) -> None:
         place.unlink(name)
         raise
     sync_folder(place.folder)
-
-
-def _has_other_names(place: FileLocation) -> bool:
-    """Whether a change of its mode would reach the file under other names (hard links)."""
-    status = place.status()
-    return status is not None and status.st_nlink > 1
 
 
 def _set_executable(place: FileLocation, *, is_executable: bool) -> None:

@@ -331,8 +331,16 @@ class StorePruner:
             await self._output(["update-ref", "--stdin"], stdin=orders, timeout_s=_LIST_S)
         folders = (self._store / "objects").glob("[0-9a-f][0-9a-f]")
         if leaving or is_full or sum(len(os.listdir(each)) for each in folders) > _LOOSE_FROM:
-            # Once only: what is packed anew counts as fresh, and would stay for the time of grace.
-            await self._pack()
+            # All that is kept goes into one pack; what nothing needs any more is gone. Once only:
+            # what is packed anew counts as fresh, and would stay for the time of grace.
+            repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
+            await self._git.run(
+                self._git.command("pack-refs", "--all", "--prune"),
+                self._git.command(*repack),
+                self._git.command("prune", f"--expire={_GRACE}"),
+                store=self._store,
+                timeout_s=_PACK_S,
+            )
 
     async def _output(self, *commands: Sequence[str], stdin: str = "", timeout_s: float) -> str:
         printed = await self._folder.output(self._git, *commands, stdin=stdin, timeout_s=timeout_s)
@@ -363,17 +371,6 @@ class StorePruner:
         listed = await self._output(["for-each-ref", form, "refs/dirge"], timeout_s=_LIST_S)
         lines = [line.partition(" ") for line in listed.splitlines()]
         return sorted((_Ref(int(date), name) for date, _, name in lines), key=lambda ref: ref.date)
-
-    async def _pack(self) -> None:
-        """All that is kept in one pack; what nothing needs any more is gone."""
-        repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
-        await self._git.run(
-            self._git.command("pack-refs", "--all", "--prune"),
-            self._git.command(*repack),
-            self._git.command("prune", f"--expire={_GRACE}"),
-            store=self._store,
-            timeout_s=_PACK_S,
-        )
 
     def _remove_leftovers(self) -> None:
         """Remove what killed processes left, and damaged stores that are too old."""
