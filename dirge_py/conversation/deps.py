@@ -13,7 +13,6 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.session.recorder import Recorder, SessionMetadata
-from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.store import SessionSummary
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.processes.shells import Shells
     from dirge_py.session.file_states import UncommittedDiff
-
-
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

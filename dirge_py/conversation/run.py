@@ -8,6 +8,8 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.history import final_text, is_turn, open_calls
 from dirge_py.agent_loop.merge import compose
@@ -20,22 +22,49 @@ from dirge_py.conversation.queue import PendingInserts, objection
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.recovery import choices_of, complete_decisions, end_leftovers, result_of_skipped_call
+from dirge_py.session.recovery import (
+    choices_of,
+    complete_decisions,
+    end_leftovers,
+    result_of_skipped_call,
+)
 from dirge_py.session.transcript import closed_calls_text
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageEnd, PermissionAnswered, Sink, SystemNotice
-from dirge_py.types.hooks import CallDecision, Context, Hooks, LoopConfig, ToolOverride, TurnInfo, TurnUpdate
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    Sink,
+    SystemNotice,
+)
+from dirge_py.types.hooks import (
+    CallDecision,
+    Context,
+    Hooks,
+    LoopConfig,
+    ToolOverride,
+    TurnInfo,
+    TurnUpdate,
+)
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
 from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
-from dirge_py.types.outcomes import AgentResult, AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, NeedsMoreTurns, Outcome
+from dirge_py.types.outcomes import (
+    AgentResult,
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    NeedsMoreTurns,
+    Outcome,
+)
 from dirge_py.types.tools import LoopToolResult, ToolCall
-from typing import Any, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.guards.structured_output import StructuredAnswer
-
-
 
 
 class Queueing(Protocol):

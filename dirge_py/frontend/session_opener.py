@@ -4,14 +4,14 @@ With it: the callables that open a conversation, and the question about a sessio
 """
 
 from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
 from dirge_py.frontend.replay import plan_events
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import SessionBusy
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import Asker, Question, QuestionAnswer, QuestionOption, SupportsForms
-from typing import Any, Literal, Protocol, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

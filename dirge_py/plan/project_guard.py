@@ -11,6 +11,10 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.conversation.deps import TreeState
 from dirge_py.files.walk import is_build_artifact
 from dirge_py.lib.lean_dataclass import dataclass
@@ -18,16 +22,12 @@ from dirge_py.lib.text import clean
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
-from itertools import takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.snapshots.base import Snapshot
-
-
 
 
 _COMMANDS = "bash"

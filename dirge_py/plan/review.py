@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
@@ -11,15 +13,12 @@ from dirge_py.plan.verdict_check import CheckedVerdict, Finding, check_verdict, 
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.phase_fork import PhaseFork
     from dirge_py.plan.project_guard import ProjectChanges
     from dirge_py.plan.state import PlanState
-
-
 
 
 _MOST_OF_CHANGES = 20_000

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-
-
 _PHASE_LABELS: dict[PhaseName, str] = {
     "explore": "the plan's exploration is going on",
     "plan": "a plan is being made",

@@ -6,6 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
@@ -19,6 +22,7 @@ from dirge_py.conversation.deps import Pictures, RunDeps, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
+from dirge_py.extensions.snapshots.extension import NOTHING_KEPT
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import Limits
@@ -32,7 +36,12 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
+from dirge_py.providers.catalog import (
+    ASSUMED_WINDOW_TOKENS,
+    ModelProfile,
+    cost_usd,
+    find_model_profile,
+)
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -41,7 +50,6 @@ from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.sdk.waiting import ThreadState
 from dirge_py.session.recorder import Recorder
-from dirge_py.extensions.snapshots.extension import NOTHING_KEPT
 from dirge_py.session.store import Store, continuation_reader
 from dirge_py.tools.base import Tool, ToolServices
 from dirge_py.tools.toolbox import Toolbox
@@ -53,9 +61,6 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
-from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
-
 
 _RECOVERIES = 3
 _RETRIES = 3

@@ -29,8 +29,6 @@ from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfil
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.shells import Shells, ended_notice
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.session.recorder import SessionMetadata
-from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools, tool_names

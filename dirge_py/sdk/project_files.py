@@ -6,6 +6,9 @@ import re
 import threading
 from collections.abc import Callable, Sequence, Set
 from dataclasses import field
+from pathlib import Path
+from typing import TypeVar
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.git import GitFolders, make_index_folder
@@ -21,9 +24,6 @@ from dirge_py.session.ids import project_root
 from dirge_py.session.snapshots.capture import ignore_options, personal_excludes, project_git
 from dirge_py.session.snapshots.git import Git, GitFailed, find_git, private_git
 from dirge_py.types.errors import FileError
-from pathlib import Path
-from typing import TypeVar
-
 
 MOST_FILES = 100_000
 _LIST_S = 60.0

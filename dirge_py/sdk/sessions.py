@@ -6,6 +6,9 @@ What a resumed session gets back of what was set, read and typed.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
@@ -15,7 +18,8 @@ from dirge_py.lib.text import one_line
 from dirge_py.lib.version import __version__
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
-from dirge_py.plan.state import NAME as PLAN, notice_at_start
+from dirge_py.plan.state import NAME as PLAN
+from dirge_py.plan.state import notice_at_start
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.drafts import decode_draft, decode_queue, decode_stash
 from dirge_py.session.history import LoadedSession
@@ -31,9 +35,6 @@ from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
 from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.messages import UserMessage
-from functools import partial
-from pathlib import Path
-
 
 _STALE = timedelta(hours=24)
 

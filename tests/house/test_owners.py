@@ -3,10 +3,19 @@
 import ast
 import re
 from collections.abc import Iterator
-from tests.house.source import PACKAGE, called, mentioning, modules, name_of, text_of, tree_of, walked
 
 import pytest
 
+from tests.house.source import (
+    PACKAGE,
+    called,
+    mentioning,
+    modules,
+    name_of,
+    text_of,
+    tree_of,
+    walked,
+)
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),

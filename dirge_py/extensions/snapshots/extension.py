@@ -13,6 +13,9 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.resolve import reason_of
@@ -21,7 +24,13 @@ from dirge_py.files.workspace import Originals
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
 from dirge_py.session.ids import project_id
-from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, SNAPSHOT_RECORD, Snapshot, SnapshotMoment, paths_as_text
+from dirge_py.session.snapshots.base import (
+    MAX_KEPT_BYTES,
+    SNAPSHOT_RECORD,
+    Snapshot,
+    SnapshotMoment,
+    paths_as_text,
+)
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.session.snapshots.store import DAY_S, SnapshotRetention
@@ -29,10 +38,14 @@ from dirge_py.types.errors import FileError
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import ExtensionHost, RunContext
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, changes_something
-from pathlib import Path
-from typing import Any
-
+from dirge_py.types.tools import (
+    Claim,
+    Interceptor,
+    LoopToolResult,
+    Proceed,
+    ToolCall,
+    changes_something,
+)
 
 _LOG = logging.getLogger(__name__)
 

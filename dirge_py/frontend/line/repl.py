@@ -8,6 +8,8 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
@@ -15,7 +17,13 @@ from dirge_py.frontend.line.asker import GUARD_S, LineAsker
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.source import LineSource
 from dirge_py.frontend.line.writer import LineWriter
-from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther, SessionOpener, notice_sink
+from dirge_py.frontend.session_opener import (
+    OpenFirst,
+    OpenMode,
+    OpenOther,
+    SessionOpener,
+    notice_sink,
+)
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone, Unsupported
 from dirge_py.slash.registry import Registry, discover
@@ -24,12 +32,10 @@ from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
-from typing import Any, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
-
 
 
 QUIT_WITHIN_S = 2.0

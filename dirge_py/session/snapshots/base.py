@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterable
-from dirge_py.lib.lean_dataclass import dataclass
 from typing import Literal
 
+from dirge_py.lib.lean_dataclass import dataclass
 
 SNAPSHOT_RECORD = "snapshot"
 """The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"},

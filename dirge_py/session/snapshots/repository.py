@@ -49,7 +49,6 @@ from dirge_py.session.snapshots.git import (
 )
 from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
 from dirge_py.session.snapshots.store import (
-from dirge_py.types.extensions import Extension
     SnapshotRetention,
     StoreFolder,
     StoreLease,
@@ -58,6 +57,7 @@ from dirge_py.types.extensions import Extension
     sessions_in_use,
 )
 from dirge_py.types.errors import SessionError
+from dirge_py.types.extensions import Extension
 
 _READ_S = 60.0
 _DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")

@@ -4,6 +4,8 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
+
 from dirge_py.agent_loop.merge import compose
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import RunSettings
@@ -13,13 +15,9 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.repository import SnapshotRepository
-from dirge_py.extensions.snapshots.extension import RunSnapshots
 from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import LoopConfig
 from tests.conversation.room import Room
-from typing import Any
-
-
 
 LARGE = 100_000
 """Bytes from which a file is too large to be kept here."""
