@@ -1,18 +1,20 @@
-"""What a slash command is given: the conversation, and the front end it was typed into."""
+"""What a slash command gets: the conversation, and the front end it was typed into."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.errors import DirgeError
+from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
-from dirge_py.types.questions import Question, QuestionAnswer
+from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.outcomes import Outcome
+
+
 
 Tone = Literal["plain", "good", "warning", "error"]
 
@@ -43,7 +45,7 @@ class CommandList(Protocol):
 
     @property
     def own_names(self) -> Sequence[tuple[str, str]]:
-        """What the person calls commands, and what that stands for."""
+        """The names that the user gave to commands, and the line each stands for."""
 
     def __iter__(self) -> Iterator[Command]:
         """Every command, by name."""
@@ -53,7 +55,7 @@ class CommandList(Protocol):
 
 
 class FrontEnd(Protocol):
-    """What commands may ask of whoever draws. What a front end lacks raises `Unsupported`."""
+    """What commands may ask of a front end. What it cannot do raises `Unsupported`."""
 
     @property
     def commands(self) -> CommandList:
@@ -61,40 +63,49 @@ class FrontEnd(Protocol):
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
-        """The active keys and what they do; empty without a keyboard of our own."""
+        """The active keys and what they do; empty where dirge reads no keys."""
+        return ()
 
     def show(self, text: str, *, tone: Tone = "plain") -> None:
-        """Say something to the person. Lines stay lines; the text may come from anywhere."""
+        """Show a text. Lines stay lines; the text may come from anywhere."""
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
-        """Let the person pick one; None if they would rather not."""
+        """Let the user pick one; None if they cancel."""
 
     async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        """Ask the person several things at once; None if they would rather not say."""
+        """Ask the user several things at once; None if they cancel."""
+        raise Unsupported("a question")
 
     async def edit_text(self, text: str) -> str | None:
-        """Let the person edit `text` in their editor; None if they left it unchanged."""
+        """Let the user edit `text` in their editor; None if they left it unchanged."""
+        raise Unsupported("editing text")
 
     def set_input(self, text: str) -> None:
         """Put `text` where the next prompt is written."""
+        raise Unsupported("a prompt to edit")
 
     async def open(self, session_id: str | None) -> "Conversation":
-        """Go on in another session, or in a new one; the current one is closed."""
+        """Open another session, or a new one; the current one is closed."""
+        raise Unsupported("switching the session")
 
     def quit(self) -> None:
-        """Leave the program in good order."""
+        """End the program."""
 
     def theme(self, name: str) -> None:
         """Use another colour theme."""
+        raise Unsupported("a theme")
 
     def copy(self, text: str) -> str:
-        """Put `text` on the clipboard; returns what can truthfully be said of that."""
+        """Put `text` on the clipboard; returns a message that says whether that worked."""
+        raise Unsupported("the clipboard")
 
     def show_diff(self, diff: str) -> None:
         """Show a unified diff as such."""
+        self.show(diff)
 
     async def read_on(self, text: str) -> None:
-        """Let the person read a long text in their pager."""
+        """Show a long text in the user's pager."""
+        self.show(text)
 
 
 @runtime_checkable
@@ -103,15 +114,15 @@ class HasSettings(Protocol):
 
     @property
     def settings_file(self) -> Path | None:
-        """Where they are, also when there is no such file yet; None: it was started without."""
+        """The settings file, even if it does not exist yet; None: started without settings."""
 
     def settings(self) -> "Config | None":
-        """The settings as they are now; None: it was started without. Raises ConfigError."""
+        """The settings as they are now; None: started without settings. Raises ConfigError."""
 
 
 @runtime_checkable
 class CanOpenFolder(Protocol):
-    """A front end that can go on in another folder."""
+    """A front end that can move to another folder."""
 
     async def open_in(self, folder: Path) -> "Conversation":
         """Begin a new session in `folder`; the current one is closed. Raises DirgeError."""
@@ -119,12 +130,44 @@ class CanOpenFolder(Protocol):
 
 @runtime_checkable
 class ReceivesOutcome(Protocol):
-    """A front end that leaves with what one command came to: `dirge -p`."""
+    """A front end that ends with the outcome of one command: `dirge -p`."""
 
     def take_outcome(self, outcome: "Outcome", text: str) -> None:
-        """How the command ended, and the text to print. Others are told by `show`."""
+        """Receive how the command ended, and the text to print. Other front ends use `show`."""
 
 
 def settings_of(front: FrontEnd) -> "Config | None":
     """The settings, as far as this front end knows them. Raises ConfigError."""
     return front.settings() if isinstance(front, HasSettings) else None
+
+
+async def pick_name(
+    args: str, front: FrontEnd, title: str, choices: Mapping[Any, str], *, current: str, noun: str
+) -> str | None:
+    """The name in `args`, or the one that the user picks from names and their meanings.
+
+    Raises:
+        UsageError: there is no such name.
+    """
+    if not args:
+        listed = [Choice(id=name, label=name, detail=detail) for name, detail in choices.items()]
+        return await front.pick(title, listed, current=current)
+    if args not in choices:
+        names = ", ".join(choices)
+        raise UsageError(f"There is no {noun} {args!r}.", hint=f"{noun.capitalize()}s: {names}.")
+    return args
+
+
+async def ask_option(
+    front: FrontEnd, header: str, text: str, options: Mapping[str, str]
+) -> str | None:
+    """The option that the user chooses from labels and their descriptions; None if they cancel."""
+    listed = tuple(QuestionOption(label=name, description=note) for name, note in options.items())
+    question = Question(header=header, question=text, options=listed, is_open=False)
+    answers = await front.form([question])
+    return answers[0].chosen[0] if answers and answers[0].chosen else None
+
+
+def plural(count: int, noun: str) -> str:
+    """As `1 file` or `3 files`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

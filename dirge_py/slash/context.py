@@ -1,4 +1,4 @@
-"""`/context` and `/compact`: what the model is shown, and showing it less."""
+"""`/context` and `/compact`: what is sent to the model, and sending less."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,69 +21,55 @@ _MOST_OFFERED = 20
 async def show_context(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     report = conversation.context_report()
     if report is None:
-        raise UsageError("this conversation does not know how its context is made up.")
+        raise UsageError("This conversation keeps no account of its context.")
     front.show("\n".join(_lines(report)))
 
 
 async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    """Fold, or with `show`, `restore N` or `--undo` look at what was folded and take it back."""
-    word, _, rest = args.partition(" ")
-    if word == "--undo" and not rest:
-        _undo(conversation, front)
-    elif word == "show" and not rest:
-        front.show("\n".join(_dropped_lines(conversation.compaction_controls.dropped())))
-    elif word == "restore" and _is_number(rest.strip()):
-        _show_again(int(rest), conversation, front)
-    elif _is_slip(args.split()):
-        # A fold costs a model call, so it had better be meant.
-        raise UsageError(
-            f"/compact has no {args!r}.",
-            hint="There are: show, restore N, --undo, and words for what to keep above all.",
-        )
-    else:
-        await _compact_now(args, conversation, front)
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
-def _is_slip(words: Sequence[str]) -> bool:
-    """Whether it looks like one of the other forms gone wrong, and not like a focus."""
-    match words:
+    """Compact, or with `show`, `restore N` or `--undo` look at what was compacted and undo it."""
+    match args.split():
+        case ["--undo"]:
+            undone = conversation.compaction_controls.undo()
+            if undone is None:
+                front.show("There is no compaction to undo.")
+            else:
+                front.show(f"The last compaction is undone. {_savings_text(undone)}", tone="good")
+        case ["show"]:
+            front.show("\n".join(_dropped_lines(conversation.compaction_controls.dropped())))
+        case ["restore", number] if number.isdecimal() and len(number) <= _MOST_DIGITS:
+            shown = conversation.compaction_controls.show_again(int(number))
+            if shown is None:
+                raise UsageError(
+                    f"Message {int(number)} is not left out.",
+                    hint="`/compact show` lists the messages that are.",
+                )
+            text = f"Message {int(number)} is sent whole again. {_savings_text(shown)}"
+            front.show(text, tone="good")
         case ["undo" | "restore"] | ["show" | "restore", _]:
-            return True
-        case [first, *_]:
-            return first.startswith("-")
-    return False
+            raise _no_such_form(args)
+        case [first, *_] if first.startswith("-"):
+            raise _no_such_form(args)
+        case _:
+            await _compact_now(args, conversation, front)
 
 
-def _undo(conversation: "Conversation", front: FrontEnd) -> None:
-    undone = conversation.compaction_controls.undo()
-    if undone is None:
-        front.show("There is no compaction to take back.")
-        return
-    front.show(f"The last compaction was taken back. {_savings_text(undone)}", tone="good")
-
-
-def _show_again(number: int, conversation: "Conversation", front: FrontEnd) -> None:
-    shown = conversation.compaction_controls.show_again(number)
-    if shown is None:
-        raise UsageError(
-            f"message {number} is not left out.", hint="`/compact show` lists what is."
-        )
-    front.show(f"Message {number} is sent whole again. {_savings_text(shown)}", tone="good")
+def _no_such_form(args: str) -> UsageError:
+    """What looks like one of the other forms is refused: a compaction costs a model call."""
+    return UsageError(
+        f"/compact has no {args!r}.",
+        hint="There are: show, restore N, --undo, and words for what to keep above all.",
+    )
 
 
 def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
     if not left_out:
-        return ["Nothing is left out: everything is sent as it was said."]
-    lines = [
-        f"Left out or shortened, {len(left_out)} messages (`/compact restore N` sends one again):"
-    ]
-    return lines + [
-        f"  {item.number:>5}  {item.how:<9} {item.author:<12} {item.chars:>9,}  {item.beginning}"
-        for item in left_out
+        return ["Nothing is left out: every message is sent whole."]
+    return [
+        f"Left out or shortened, {len(left_out)} messages (`/compact restore N` sends one again):",
+        *(
+            f"  {m.number:>5}  {m.how:<9} {m.author:<12} {m.chars:>9,}  {m.beginning}"
+            for m in left_out
+        ),
     ]
 
 
@@ -124,18 +110,18 @@ def _lines(report: "ContextReport") -> list[str]:
         if part.name == "system prompt":
             lines += [f"    {name:<20} {tokens:>10,}" for name, tokens in report.sections]
     marks = ", ".join(f"{name} {mark:.0%}" for name, mark in report.marks)
-    lines += ["", f"  Marks: {marks}"]
+    lines += ["", f"  Compaction: {marks}"]
     if report.model_window != report.window:
         lines.append(f"  The model's window: {report.model_window:,} tokens")
     lines.append(
-        f"  Messages: {report.messages}, of which {report.folded_messages} are folded;"
+        f"  Messages: {report.messages}, of which {report.folded_messages} are summarized;"
         f" compactions so far: {report.compactions}"
     )
     return lines
 
 
-def forms(conversation: "Conversation") -> list[str]:
-    """Its forms, with the newest of what could be sent whole again."""
+def _compact_words(conversation: "Conversation") -> list[str]:
+    """The forms of `/compact`, with the newest messages that could be sent whole again."""
     numbers = [item.number for item in conversation.compaction_controls.dropped()][-_MOST_OFFERED:]
     return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
 
@@ -149,12 +135,12 @@ COMMANDS = (
     ),
     Command(
         name="compact",
-        summary="fold old history into a summary, minding FOCUS; look at what is left out, undo",
+        summary="summarize old history, with FOCUS kept above all; look at what is left out, undo",
         usage="[FOCUS | show | restore N | --undo]",
         run=compact,
         while_running="no",
         headless=True,
         aliases=("compress",),
-        complete=forms,
+        complete=_compact_words,
     ),
 )

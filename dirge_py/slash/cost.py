@@ -1,6 +1,7 @@
 """`/cost` and `/cache`: the requests of a session, their price and their cached part."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,7 +11,7 @@ from dirge_py.lib.text import format_usd
 from dirge_py.lib.text_width import cell_width
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.slash.base import FrontEnd, settings_of
+from dirge_py.slash.base import FrontEnd, plural, settings_of
 from dirge_py.types.events import OF_TURNS, UsageReported
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import Usage
@@ -64,9 +65,9 @@ class AnsweredRequest:
 def requests_of(
     records: Sequence[Record], reported: Sequence[UsageReported] = ()
 ) -> Sequence[AnsweredRequest]:
-    """Those that the records tell of, oldest first; without records, those that were `reported`."""
+    """The requests in `records`, oldest first; without records, those that were `reported`."""
     if records:
-        return list(_recorded_requests(records))
+        return _recorded_requests(records)
     return [
         AnsweredRequest(
             model=event.model,
@@ -81,90 +82,71 @@ def requests_of(
     ]
 
 
-def _recorded_requests(records: Iterable[Record]) -> Iterator[AnsweredRequest]:
+def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
     """A `usage` record behind an answer repeats its tokens; any other is of a hidden request."""
-    waiting: tuple[Usage, str] | None = None
+    requests: list[AnsweredRequest] = []
+    unpriced: int | None = None  # The place of the last answer, until its `usage` record came.
     run = 0
-    side: AnsweredRequest | None = None
     since: list[str] = []
     last: tuple[str, str] | None = None
     for record in records:
         data = record.data if isinstance(record.data, dict) else {}
         if record.type == "usage":
-            usage, model = decode_usage(data.get("usage")), _text(data, "model")
-            cost = _price_in(data.get("cost_usd"))
-            if side is not None:
-                yield side
-                side = None
-            if waiting is not None and waiting[0] == usage:
-                waiting = None
-                yield AnsweredRequest(
-                    model=model,
-                    usage=usage,
-                    cost_usd=cost,
-                    role=_text(data, "role") or MAIN,
-                    run=run,
-                    since=_causes(since, last, model, record),
+            request = AnsweredRequest(
+                model=_text(data, "model"),
+                usage=decode_usage(data.get("usage")),
+                cost_usd=_number(data.get("cost_usd")),
+                role=_text(data, "role"),
+                run=run,
+            )
+            if unpriced is not None and requests[unpriced].usage == request.usage:
+                requests[unpriced] = replace(
+                    request,
+                    role=request.role or MAIN,
+                    since=_causes(since, last, request.model, record),
                     is_compared=isinstance(data.get("changed"), list),
                 )
-                since, last = [], (model, record.ts)
+                unpriced, since, last = None, [], (request.model, record.ts)
             else:
-                role = _text(data, "role") or ASIDE
-                side = AnsweredRequest(
-                    model=model, usage=usage, cost_usd=cost, role=role, is_turn=False, run=run
-                )
+                requests.append(replace(request, role=request.role or ASIDE, is_turn=False))
         elif record.type == "message" and _is_prompt(data):
             run += 1
         elif record.type == "message" and _is_answer(data):
-            if waiting is not None:
-                yield AnsweredRequest(model=waiting[1], usage=waiting[0], cost_usd=None, run=run)
-            usage, model = decode_usage(data.get("usage")), _text(data, "model")
-            waiting = (usage, model) if usage else None
-            if waiting is None and data.get("content"):
-                # It was answered, and nobody said with how many tokens.
-                yield AnsweredRequest(model=model, usage=usage, cost_usd=None, run=run)
+            usage = decode_usage(data.get("usage"))
+            unpriced = len(requests) if usage else None
+            if usage or data.get("content"):
+                model = _text(data, "model")
+                requests.append(AnsweredRequest(model=model, usage=usage, cost_usd=None, run=run))
         elif record.type == "compaction":
             since.append("old history was folded")
-            if side is not None and side.role == ASIDE:
-                side = replace(side, role=SUMMARY)
+            if requests and requests[-1].role == ASIDE:
+                requests[-1] = replace(requests[-1], role=SUMMARY)
         elif record.type in ("branch", "move"):
-            since.append("the conversation went to another point")
+            since.append("the conversation moved to another point")
         elif record.type == "setting" and data.get("name") == "prompt":
             since.append("another prompt was chosen")
-    if side is not None:
-        yield side
-    if waiting is not None:
-        yield AnsweredRequest(model=waiting[1], usage=waiting[0], cost_usd=None, run=run)
+    return requests
 
 
 def _causes(
     since: Sequence[str], last: tuple[str, str] | None, model: str, record: Record
 ) -> tuple[str, ...]:
+    """What changed since the `last` turn (its model and time), as far as the records show it."""
     if last is None:
         return ()
-    found = list(dict.fromkeys(since))
-    data = record.data if isinstance(record.data, dict) else {}
-    if isinstance(data.get("changed"), list):
-        found = _changes_seen(data["changed"], found)
-    if model != last[0] and not any(cause.startswith("another model") for cause in found):
-        found.append("another model")
-    waited_s = _seconds(last[1], record.ts)
-    if waited_s > _FORGOTTEN_AFTER_S:
-        found.append(f"{round(waited_s / 60)} min passed, and services forget")
-    return tuple(found)
-
-
-def _changes_seen(changed: Sequence[Any], happened: Sequence[str]) -> list[str]:
-    """What was found to have changed, and of the messages, what had them change."""
-    why = f" ({'; '.join(happened)})" if happened else ""
-    return [f"{one}{why}" if "message" in str(one) else str(one) for one in changed]
-
-
-def _seconds(before: str, after: str) -> float:
-    try:
-        return (datetime.fromisoformat(after) - datetime.fromisoformat(before)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0
+    causes = list(dict.fromkeys(since))
+    changed = record.data.get("changed") if isinstance(record.data, dict) else None
+    if isinstance(changed, list):
+        why = f" ({'; '.join(causes)})" if causes else ""
+        causes = [f"{name}{why}" if "message" in str(name) else str(name) for name in changed]
+    if model != last[0] and not any(cause.startswith("another model") for cause in causes):
+        causes.append("another model")
+    with suppress(ValueError, TypeError):
+        waited = datetime.fromisoformat(record.ts) - datetime.fromisoformat(last[1])
+        if waited.total_seconds() > _FORGOTTEN_AFTER_S:
+            minutes = round(waited.total_seconds() / 60)
+            causes.append(f"{minutes} min passed, and services forget")
+    return tuple(causes)
 
 
 def _is_answer(data: Mapping[str, Any]) -> bool:
@@ -175,7 +157,7 @@ def _is_prompt(data: Mapping[str, Any]) -> bool:
     return data.get("role") == "user" and data.get("origin", "user") == "user"
 
 
-def _price_in(value: Any) -> float | None:
+def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
@@ -185,140 +167,118 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 
 
 async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    asked = requests_of(conversation.timeline.records(), conversation.reported)
+    requests = requests_of(conversation.timeline.records(), conversation.reported)
     lines: list[_Line] = ["No model was asked yet."]
-    if asked:
-        lines = [("", "requests", "input", "output", "cached", "cost"), *_by_model(asked)]
-        lines.append(_row("together", asked, conversation.usage, conversation.cost_usd))
-        lines += [*_latest(asked), *_by_role(asked)]
-        if any(one.cost_usd is None for one in asked) and any(one.cost_usd for one in asked):
-            lines += [
-                "",
-                "A + says that the cost of some requests is unknown.",
-            ]
-    lines += ["", f"Requests while idle: {conversation.idle_requests}", *_budgets(front)]
+    if requests:
+        models = dict.fromkeys(request.model for request in requests)
+        lines = [("", "requests", "input", "output", "cached", "cost")]
+        lines += [
+            _row(model or "unknown model", [r for r in requests if r.model == model])
+            for model in models
+        ]
+        total = (conversation.usage, conversation.cost_usd)
+        lines += [_row("total", requests, total), *_latest(requests), *_by_role(requests)]
+        if any(r.cost_usd is None for r in requests) and any(r.cost_usd for r in requests):
+            lines += ["", "A + says that the cost of some requests is unknown."]
+    lines += ["", f"Requests while idle: {conversation.idle_requests}"]
+    settings = settings_of(front)
+    if settings is not None:
+        limits = settings.limits.model_dump(exclude_none=True)
+        shown = ", ".join(f"{name} {value:,}" for name, value in limits.items())
+        lines.append(f"Limits of one run: {shown or 'none ([limits])'}")
     front.show("\n".join(_aligned(lines)))
 
 
 async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    asked = requests_of(conversation.timeline.records(), conversation.reported)
-    turns = [one for one in asked if one.is_turn]
+    requests = requests_of(conversation.timeline.records(), conversation.reported)
+    turns = [request for request in requests if request.is_turn]
     if not turns:
         front.show("No model was asked yet.")
         return
     total = _sum(turns)
     share = total.cache_read / total.input if total.input else 0.0
+    count = plural(len(turns), "request")
     lines = [
-        f"From the cache: {share:.0%} of {total.input:,} input tokens in {_count(turns)}",
+        f"From the cache: {share:.0%} of {total.input:,} input tokens in {count}",
         "",
         f"  {'request':>7}  {'input':>10}  {'cached':>10}",
     ]
     first = max(0, len(turns) - _MOST_REQUESTS)
     if first:
         lines.append(f"  {'…':>7}  {first} earlier ones")
-    for number, one in enumerate(turns[first:], first + 1):
+    for number, turn in enumerate(turns[first:], first + 1):
         before = turns[number - 2] if number > 1 else None
-        usage = one.usage
-        if not usage:
-            lines.append(f"  {number:>7}  {'not told':>10}")
-            continue
-        row = (
-            f"  {number:>7}  {usage.input:>10,}  {usage.cache_read:>10,}  {one.cached_share:>4.0%}"
-        )
-        lines.append(f"{row}  {_broken(one, before)}".rstrip())
+        usage = turn.usage
+        row = f"{usage.input:>10,}  {usage.cache_read:>10,}  {turn.cached_share:>4.0%}"
+        row = f"{row}  {_break_cause(turn, before)}" if usage else f"{'unknown':>10}"
+        lines.append(f"  {number:>7}  {row}".rstrip())
     front.show("\n".join(lines))
 
 
-def _broken(one: AnsweredRequest, before: AnsweredRequest | None) -> str:
-    """What broke the cached beginning, where it was broken."""
-    if before is None or one.cached_share >= _BROKEN_BELOW:
+def _break_cause(turn: AnsweredRequest, before: AnsweredRequest | None) -> str:
+    """Why less came from the cache than in the turn before; "" if it did not."""
+    if before is None or turn.cached_share >= _BROKEN_BELOW:
         return ""
-    if before.cached_share <= one.cached_share and not one.since:
+    if before.cached_share <= turn.cached_share and not turn.since:
         return ""
     forgotten = "it began the same, and the service had forgotten it"
-    return "; ".join(one.since) or (forgotten if one.is_compared else "unknown why")
+    return "; ".join(turn.since) or (forgotten if turn.is_compared else "unknown cause")
 
 
-def _by_model(asked: Sequence[AnsweredRequest]) -> list[_Line]:
-    lines: list[_Line] = []
-    for model in dict.fromkeys(one.model for one in asked):
-        of_model = [one for one in asked if one.model == model]
-        lines.append(_row(model or "unknown model", of_model, _sum(of_model), _price(of_model)))
-    return lines
+def _latest(requests: Sequence[AnsweredRequest]) -> list[_Line]:
+    """The rows of the last prompt, and of its last turn, unless they are all there is."""
+    of_run = [request for request in requests if request.run == requests[-1].run]
+    turns = [request for request in of_run if request.is_turn]
+    rows: list[_Line] = []
+    if len(of_run) < len(requests):
+        rows.append(_row("the last prompt", of_run))
+    if 0 < len(turns) < len(of_run):
+        rows.append(_row("its last turn", turns[-1:]))
+    return ["", *rows] if rows else []
 
 
-def _latest(asked: Sequence[AnsweredRequest]) -> list[_Line]:
-    """What the last prompt cost, and the last turn, where they are not all there is."""
-    last = asked[-1].run
-    of_run = [one for one in asked if one.run == last]
-    turns = [one for one in of_run if one.is_turn]
-    lines = [("the last prompt", of_run)] if len(of_run) < len(asked) else []
-    lines += [("its last turn", turns[-1:])] if 0 < len(turns) < len(of_run) else []
-    told = [_row(name, some, _sum(some), _price(some)) for name, some in lines]
-    return ["", *told] if told else []
-
-
-def _by_role(asked: Sequence[AnsweredRequest]) -> list[_Line]:
-    """Nothing where the main model made all of it."""
-    roles = dict.fromkeys(one.role for one in asked)
+def _by_role(requests: Sequence[AnsweredRequest]) -> list[_Line]:
+    """A table by role; nothing where the main model made every request."""
+    roles = dict.fromkeys(request.role for request in requests)
     if list(roles) == [MAIN]:
         return []
-    lines: list[_Line] = [
-        "",
-        "By role, with a * where the answers are no part of the conversation:",
-    ]
+    lines: list[_Line] = ["", "By role (* the answers are not part of the conversation):"]
     for role in roles:
-        of_role = [one for one in asked if one.role == role]
-        name = role if all(one.is_turn for one in of_role) else f"{role} *"
-        lines.append(_row(name, of_role, _sum(of_role), _price(of_role)))
+        of_role = [request for request in requests if request.role == role]
+        name = role if all(request.is_turn for request in of_role) else f"{role} *"
+        lines.append(_row(name, of_role))
     return lines
 
 
-def _row(name: str, asked: Sequence[AnsweredRequest], usage: Usage, price: float | None) -> _Row:
-    counts = (len(asked), usage.input, usage.output, usage.cache_read)
-    least = sum(one.cost_usd or 0.0 for one in asked)
-    return (name, *(f"{count:,}" for count in counts), format_usd(price, least))
+def _row(
+    name: str,
+    requests: Sequence[AnsweredRequest],
+    total: tuple[Usage, float | None] | None = None,
+) -> _Row:
+    """A row about these requests; `total` is their usage and price, where that is known better."""
+    prices = [request.cost_usd for request in requests if request.cost_usd is not None]
+    is_known = len(prices) == len(requests)
+    usage, price = total or (_sum(requests), sum(prices) if is_known else None)
+    counts = (len(requests), usage.input, usage.output, usage.cache_read)
+    return (name, *(f"{count:,}" for count in counts), format_usd(price, sum(prices)))
 
 
 def _aligned(lines: Sequence[_Line]) -> list[str]:
-    """The lines, rows of all tables in the same columns, which are no wider than they need be."""
+    """The lines, with the rows of all tables in the same columns, as narrow as they can be."""
     rows = [line for line in lines if not isinstance(line, str)] or [("",)]
     name_width, *widths = (max(map(cell_width, column)) for column in zip(*rows, strict=True))
-    told = []
+    aligned = []
     for line in lines:
-        if isinstance(line, str):
-            told.append(line)
-            continue
-        name, *cells = line
-        numbers = (f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        told.append("  " + name + " " * (name_width - cell_width(name)) + "".join(numbers))
-    return told
+        if not isinstance(line, str):
+            name, *cells = line
+            numbers = (f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+            line = "  " + name + " " * (name_width - cell_width(name)) + "".join(numbers)
+        aligned.append(line)
+    return aligned
 
 
-def _budgets(front: FrontEnd) -> list[str]:
-    """What ends a run, as far as this front end knows the settings."""
-    settings = settings_of(front)
-    if settings is None:
-        return []
-    limits = settings.limits.model_dump(exclude_none=True)
-    told = [f"{name} {value:,}" for name, value in limits.items()]
-    return [f"Limits of one run: {', '.join(told) or 'none ([limits])'}"]
-
-
-def _sum(asked: Iterable[AnsweredRequest]) -> Usage:
-    total = Usage()
-    for one in asked:
-        total += one.usage
-    return total
-
-
-def _price(asked: Sequence[AnsweredRequest]) -> float | None:
-    prices = [one.cost_usd for one in asked if one.cost_usd is not None]
-    return sum(prices) if len(prices) == len(asked) else None
-
-
-def _count(asked: Sequence[AnsweredRequest]) -> str:
-    return f"{len(asked)} request{'' if len(asked) == 1 else 's'}"
+def _sum(requests: Iterable[AnsweredRequest]) -> Usage:
+    return sum((request.usage for request in requests), Usage())
 
 
 COMMANDS = (

@@ -1,19 +1,19 @@
-"""`/add-dir`, `/cd` and `/diff`: the folders a session works in, and what became of their files."""
+"""`/add-dir`, `/cd` and `/diff`: the folders of a session, and what changed in them."""
 
 import os
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import visible
 from dirge_py.session.ids import project_root
-from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported
+from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported, ask_option, plural
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -30,30 +30,24 @@ _NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\
 
 
 async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    settings = conversation.settings
     if not args:
-        front.show(
-            "\n".join(
-                ["Worked in:", *(f"  {visible(one)}" for one in conversation.settings.folders)]
-            )
-        )
+        front.show("\n".join(["Folders:", *(f"  {visible(name)}" for name in settings.folders)]))
         return
     folder = _folder(args, conversation.cwd)
-    if any(_is_in(folder, Path(known)) for known in conversation.settings.folders):
-        front.show(f"{visible(str(folder))} is worked in already.")
+    shown = visible(str(folder))
+    if any(folder == known or known in folder.parents for known in map(Path, settings.folders)):
+        front.show(f"{shown} is part of the workspace already.")
         return
-    means = (
-        f"{visible(str(folder))} becomes a part of the workspace until this session ends:\n"
-        f"in the mode {conversation.settings.mode}, what is read and edited there is judged as in "
+    text = (
+        f"{shown} becomes a part of the workspace until this session ends:\n"
+        f"in the mode {settings.mode}, what is read and edited there is judged as in "
         f"{visible(str(conversation.cwd))}."
     )
-    options = (QuestionOption(label=_ADD), QuestionOption(label="cancel"))
-    asked = Question(header="Folder", question=means, options=options, is_open=False)
-    answers = await front.form([asked])
-    if not answers or answers[0].chosen != (_ADD,):
+    if await ask_option(front, "Folder", text, {_ADD: "", "cancel": ""}) != _ADD:
         front.show("Nothing was added.")
         return
-    real = conversation.settings.add_folder(folder)
-    front.show(f"Worked in, too: {visible(real)}", tone="good")
+    front.show(f"Added: {visible(settings.add_folder(folder))}", tone="good")
     if conversation.environment.sandbox:
         front.show(_OUTSIDE_THE_SANDBOX, tone="warning")
 
@@ -67,13 +61,15 @@ async def cd(args: str, conversation: "Conversation", front: FrontEnd) -> None:
         return
     left = conversation.session_id
     await front.open_in(folder)
-    words = "A new session in another folder; what was allowed ended with the old one."
-    way_back = shlex.join(("dirge", "-C", str(conversation.cwd), "-r", left)) if left else ""
-    front.show(f"{words}{f' That: {visible(way_back)}' if left else ''}")
+    words = "A new session in another folder; grants of the old session ended with it."
+    if left:
+        way_back = shlex.join(("dirge", "-C", str(conversation.cwd), "-r", left))
+        words += f" To go back: {visible(way_back)}"
+    front.show(words)
 
 
 def _folder(name: str, cwd: Path) -> Path:
-    """The physical folder of that name. Raises UsageError for one that is none."""
+    """The physical folder of that name. Raises UsageError: there is none."""
     is_quoted = len(name) > 2 and name[0] == name[-1] and name[0] in "'\""
     path = cwd / from_home(name[1:-1] if is_quoted else name)
     try:
@@ -92,45 +88,35 @@ def _folder(name: str, cwd: Path) -> Path:
     )
 
 
-def _is_in(folder: Path, other: Path) -> bool:
-    return folder == other or other in folder.parents
-
-
-def folder_words(conversation: "Conversation") -> Sequence[str]:
-    """Folders in the one worked in, and those beside it."""
-    found = [".."]
-    for folder, shown in ((conversation.cwd, ""), (conversation.cwd.parent, "../")):
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:
-            continue
-        found += [
-            f"{shown}{entry.name}"
-            for entry in entries
-            if not entry.name.startswith(".") and entry.is_dir()
-        ]
-    return found[:_MOST_OFFERED]
+def _folder_names(conversation: "Conversation") -> Sequence[str]:
+    """The folders inside the current one, and those beside it."""
+    names = [".."]
+    for folder, prefix in ((conversation.cwd, ""), (conversation.cwd.parent, "../")):
+        with suppress(OSError):
+            inside = (e.name for e in os.scandir(folder) if e.name[0] != "." and e.is_dir())
+            names += [f"{prefix}{name}" for name in sorted(inside)]
+    return names[:_MOST_OFFERED]
 
 
 async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    found = await conversation.timeline.difference(_within_project(args, conversation))
-    if found.obstacle:
+    difference = await conversation.timeline.difference(_within_project(args, conversation))
+    if difference.obstacle:
         raise UsageError(
-            f"What changed cannot be told. {found.obstacle}",
+            f"There is no record of what changed. {difference.obstacle}",
             hint="`snapshots = true` under [session] keeps what the files were.",
         )
-    if not found.diff.strip():
+    text = difference.diff
+    if not text.strip():
         where = f" in {name}" if (name := args.strip()) else ""
-        front.show(f"Nothing differs{where} since {found.since}.")
+        front.show(f"Nothing differs{where} since {difference.since}.")
         return
-    text = found.diff
     names = [visible(name) for name in dict.fromkeys(_NAMES.findall(text))]
     shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
     cut = len(text) > _MOST_CHARS
     if cut:
         text = text[: text.rfind("\n", 0, _MOST_CHARS) + 1]
-    count = f"{len(names)} file{'' if len(names) == 1 else 's'}"
-    front.show(f"Since {found.since}, whoever did it, {count}: {shown}")
+    files = plural(len(names), "file")
+    front.show(f"Since {difference.since}, by you or the model, {files}: {shown}")
     front.show_diff(text)
     if cut:
         front.show("The rest is left out; /diff FILE shows one file.", tone="warning")
@@ -149,8 +135,8 @@ def _within_project(name: str, conversation: "Conversation") -> str:
     return "" if inside == os.curdir else inside
 
 
-def changed_files(conversation: "Conversation") -> Sequence[str]:
-    """Files that were handed to tools that write, the newest first."""
+def _edited_files(conversation: "Conversation") -> Sequence[str]:
+    """The files that the model edited or wrote, the newest first."""
     names = [
         str(call.arguments.get("path") or "")
         for message in reversed(conversation.messages)
@@ -168,7 +154,7 @@ COMMANDS = (
         usage="[DIR]",
         run=add_dir,
         while_running="listing",
-        complete=folder_words,
+        complete=_folder_names,
     ),
     Command(
         name="cd",
@@ -176,7 +162,7 @@ COMMANDS = (
         usage="[DIR]",
         run=cd,
         while_running="no",
-        complete=folder_words,
+        complete=_folder_names,
     ),
     Command(
         name="diff",
@@ -184,6 +170,6 @@ COMMANDS = (
         usage="[FILE]",
         run=diff,
         headless=True,
-        complete=changed_files,
+        complete=_edited_files,
     ),
 )

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -17,6 +18,7 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
+from dirge_py.sdk.doctor.report import as_text
 from dirge_py.session.import_export.export import write_new_file
 from dirge_py.slash.base import FrontEnd, settings_of
 from dirge_py.types.errors import DirgeError, UsageError
@@ -27,9 +29,7 @@ if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.sdk.doctor.checks import examine
-    from dirge_py.sdk.doctor.report import as_text
 else:
-    as_text = late("dirge_py.sdk.doctor.report", "as_text")
     changed_settings = late("dirge_py.config.commands", "changed_settings")
     examine = late("dirge_py.sdk.doctor.checks", "examine")
 
@@ -39,33 +39,34 @@ _PACKAGE = Path(version.__file__).parents[1]
 _PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
 """In an installed package, and in a checkout."""
 _TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
+_LOGGED = ("WARNING", "ERROR", "CRITICAL")
 _MOST_ERRORS = 20
+_HELP_END = (
+    "@path attaches a file, a folder, a picture or a PDF. A line that begins with // is sent as a "
+    "prompt that begins with /."
+)
 _READ_BYTES = 1_000_000
 
 
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    rows = [(_usage_of(command), command.summary) for command in front.commands]
+    rows = []
+    for command in front.commands:
+        names = " ".join(f"/{name}" for name in (command.name, *command.aliases))
+        rows.append((f"{names} {command.usage}".rstrip(), command.summary))
     parts = ["Commands", *_aligned(rows)]
     if own := front.commands.own_names:
         parts += ["", "Own names", *_aligned(own)]
     if front.keys:
         parts += ["", "Keys", *_aligned(front.keys)]
-    parts += ["", "@path attaches a file, a folder, a picture or a PDF. A line that begins with //"]
-    parts[-1] += " is sent as a prompt that begins with /."
-    front.show("\n".join(parts))
+    front.show("\n".join([*parts, "", _HELP_END]))
 
 
 async def quit_dirge(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     front.quit()
 
 
-def _usage_of(command: Command) -> str:
-    names = " ".join(f"/{name}" for name in (command.name, *command.aliases))
-    return f"{names} {command.usage}".rstrip()
-
-
 def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Two columns; what is too long for the left one gets a line of its own."""
+    """Rows in two columns; a left cell that is too long gets a line of its own."""
     width = min(_WIDEST_LEFT, max((len(left) for left, _ in rows), default=0))
     lines: list[str] = []
     for left, right in rows:
@@ -79,25 +80,25 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
 async def release_notes(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     text = next((p.read_text(encoding="utf-8") for p in _PLACES if p.is_file()), "")
     if not text:
-        raise UsageError("This installation holds no CHANGELOG.", hint="The project's page has it.")
+        raise UsageError("This installation has no CHANGELOG.", hint="The project's page has it.")
     front.show(newest_notes(text))
 
 
 def newest_notes(changelog: str) -> str:
     """The part about the newest version, or what was not released yet, from its heading on."""
-    parts = changelog.split("\n## ")[1:]
-    told = [part for part in parts if len(part.strip().splitlines()) > 1]
-    if not told:
+    sections = (part.strip() for part in changelog.split("\n## ")[1:])
+    newest = next((section for section in sections if "\n" in section), None)
+    if newest is None:
         return changelog.strip()
     # An entry is one line here: how wide lines are is the screen's business.
-    text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", told[0].strip())
+    text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", newest)
     return f"dirge {version.__version__}\n\n{text}"
 
 
 async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    # Programs are asked, which may take a moment.
-    found = await asyncio.to_thread(_doctor_text, conversation.cwd)
-    text = "\n".join(_report(args, conversation, front, found)) + "\n"
+    # In a thread: the checks run programs, which may take a moment.
+    findings = await asyncio.to_thread(_doctor_text, conversation.cwd)
+    text = "\n".join(_report(args, conversation, front, findings)) + "\n"
     name = f"dirge-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.md"
     path = write_new_file(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
@@ -109,12 +110,12 @@ async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> 
 
 
 def _issues_page() -> str:
-    """Where the installed package says that problems are told."""
+    """Where to report problems, by the metadata of the installed package."""
     try:
-        told = metadata("dirge-py").get_all("Project-URL") or []
+        urls = metadata("dirge-py").get_all("Project-URL") or []
     except PackageNotFoundError:
-        told = []
-    pages = dict(entry.split(", ", 1) for entry in told if ", " in entry)
+        urls = []
+    pages = dict(entry.split(", ", 1) for entry in urls if ", " in entry)
     named = (pages[name] for name in ("Issues", "Source", "Homepage") if name in pages)
     return next((f"at {page}" for page in named), "where you have dirge from")
 
@@ -130,52 +131,38 @@ def _doctor_text(cwd: Path) -> str:
 def _report(
     args: str, conversation: "Conversation", front: FrontEnd, findings: str
 ) -> Iterator[str]:
-    yield "# A report about dirge"
-    yield ""
-    yield args or "(What happened, and what should have?)"
-    yield ""
-    yield "## Versions"
-    yield ""
-    yield f"- dirge {__version__}, Python {platform.python_version()}, {platform.platform()}"
     settings = conversation.settings
+    yield f"# A report about dirge\n\n{args or '(What happened, and what should have?)'}\n"
+    yield "## Versions\n"
+    yield f"- dirge {__version__}, Python {platform.python_version()}, {platform.platform()}"
     yield f"- model {settings.model}, thinking {settings.thinking}"
     yield f"- mode {settings.mode}, sandbox {conversation.environment.sandbox or 'none'}"
     for variable in _TERMINAL:
         if variable in os.environ:
-            value = "set" if variable == "TMUX" else os.environ[variable]
-            yield f"- {variable} {value}"
-    yield ""
-    yield "## Settings"
-    yield ""
-    yield from (f"    {line}" for line in _settings_lines(front))
-    yield ""
-    yield "## What `dirge doctor` finds"
-    yield ""
-    yield from (f"    {line}" for line in findings.splitlines())
-    yield ""
-    yield "## Last errors"
-    yield ""
-    errors = [*_session_lines(conversation), *_log_lines(state_dir() / "log" / "dirge.jsonl")]
-    told = "\n".join(errors[-_MOST_ERRORS:]) or "none"
-    yield from (f"    {line}" for line in told.splitlines())
-
-
-def _settings_lines(front: FrontEnd) -> list[str]:
+            yield f"- {variable} {'set' if variable == 'TMUX' else os.environ[variable]}"
     try:
-        settings = settings_of(front)
+        config = settings_of(front)
+        changed = changed_settings(config) if config is not None else ["not known here"]
     except DirgeError as error:
-        return [error.message]
-    return changed_settings(settings) if settings is not None else ["not known here"]
+        changed = [error.message]
+    errors = [*_session_errors(conversation), *_log_errors(state_dir() / "log" / "dirge.jsonl")]
+    for title, lines in (
+        ("Settings", changed),
+        ("What `dirge doctor` finds", findings.splitlines()),
+        ("Last errors", "\n".join(errors[-_MOST_ERRORS:] or ["none"]).splitlines()),
+    ):
+        yield f"\n## {title}\n"
+        yield from (f"    {line}" for line in lines)
 
 
-def _session_lines(conversation: "Conversation") -> Iterator[str]:
+def _session_errors(conversation: "Conversation") -> Iterator[str]:
     for message in conversation.messages:
         if isinstance(message, AssistantMessage) and message.error_message:
             yield f"{message.error_kind or 'error'}: {message.error_message}"
 
 
-def _log_lines(file: Path) -> Iterator[str]:
-    """Warnings and errors that the program noted of itself."""
+def _log_errors(file: Path) -> Iterator[str]:
+    """The warnings and errors at the end of dirge's log file."""
     try:
         with file.open("rb") as log:
             log.seek(max(0, file.stat().st_size - _READ_BYTES))
@@ -183,16 +170,14 @@ def _log_lines(file: Path) -> Iterator[str]:
     except OSError:
         return
     for line in lines:
-        try:
-            noted = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(noted, dict) and noted.get("level") in ("WARNING", "ERROR", "CRITICAL"):
-            yield " ".join(str(noted.get(name, "")) for name in ("level", "logger", "text"))
+        with suppress(ValueError):
+            entry = json.loads(line)
+            if isinstance(entry, dict) and entry.get("level") in _LOGGED:
+                yield " ".join(str(entry.get(name, "")) for name in ("level", "logger", "text"))
 
 
 def _without_secrets(text: str) -> str:
-    """Secrets of the environment, and what looks like one, are taken out; so is the home folder."""
+    """`text` without secrets and the name of the home folder."""
     names = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL")
     known = [v for name, v in os.environ.items() if any(word in name.upper() for word in names)]
     home = os.path.expanduser("~")
@@ -201,7 +186,7 @@ def _without_secrets(text: str) -> str:
 
 
 COMMANDS = (
-    Command(name="help", summary="what can be typed here, and the keys", run=show_help),
+    Command(name="help", summary="commands and keys", run=show_help),
     Command(
         name="quit",
         summary="leave; the session is kept",

@@ -1,4 +1,4 @@
-"""`/memory` and `/remember`: what is kept from one session to the next."""
+"""`/memory` and `/remember`: what dirge remembers from one session to the next."""
 
 from typing import TYPE_CHECKING, get_args
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 _TITLES: dict[StoreName, str] = {"memory": "This project", "user": "You, in every project"}
-_USER_FLAG = "--user"
 _LATER = "The model is told from the next run on."
 
 
@@ -20,9 +19,11 @@ async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> No
     provider = _provider(conversation)
     match args.split():
         case []:
-            front.show(
-                "\n\n".join([await _shown(provider, store) for store in get_args(StoreName)])
-            )
+            parts = []
+            for store in get_args(StoreName):
+                text = (await provider.read(store)).strip() or "(nothing yet)"
+                parts.append(f"{_TITLES[store]}: {provider.where(store)}\n{text}")
+            front.show("\n\n".join(parts))
         case ["edit"]:
             await _edit(provider, "memory", front)
         case ["edit", "memory" | "user" as store]:
@@ -30,28 +31,21 @@ async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> No
         case _:
             raise UsageError(
                 f"/memory does not know {args!r}.",
-                hint="/memory shows what is kept, /memory edit [user] opens it in your editor.",
+                hint="/memory shows the notes, /memory edit [user] opens them in your editor.",
             )
 
 
 async def remember(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     first, _, rest = args.partition(" ")
-    is_user = first == _USER_FLAG
-    text = rest if is_user else args
+    store: StoreName = "user" if first == "--user" else "memory"
+    text = rest if store == "user" else args
     if not text.strip():
         raise UsageError(
-            "/remember needs words to keep.",
-            hint="/remember TEXT keeps them for this project, /remember --user TEXT for all.",
+            "/remember needs a note.",
+            hint="/remember TEXT keeps it for this project, /remember --user TEXT for all.",
         )
-    store: StoreName = "user" if is_user else "memory"
     change = MemoryUpdate(store=store, action="add", content=text)
-    done = await _provider(conversation).update(change)
-    front.show(f"{done} {_LATER}", tone="good")
-
-
-async def _shown(provider: MemoryProvider, store: StoreName) -> str:
-    text = (await provider.read(store)).strip()
-    return f"{_TITLES[store]}: {provider.where(store)}\n{text or '(nothing yet)'}"
+    front.show(f"{await _provider(conversation).update(change)} {_LATER}", tone="good")
 
 
 async def _edit(provider: MemoryProvider, store: StoreName, front: FrontEnd) -> None:
@@ -73,13 +67,8 @@ async def _edit(provider: MemoryProvider, store: StoreName, front: FrontEnd) -> 
 def _provider(conversation: "Conversation") -> MemoryProvider:
     memory = conversation.extension(Memory)
     if memory is None:
-        raise UsageError("Nothing is remembered here.", hint="Set `enabled = true` under [memory].")
+        raise UsageError("Memory is off here.", hint="Set `enabled = true` under [memory].")
     return memory.provider
-
-
-def _words(conversation: "Conversation") -> list[str]:
-    # One that goes on behind another would be taken in its place.
-    return ["edit"]
 
 
 COMMANDS = (
@@ -89,7 +78,8 @@ COMMANDS = (
         usage="[edit [user]]",
         run=memory,
         headless=True,
-        complete=_words,
+        # Not `edit user`: a completion that begins with another one would hide it.
+        complete=lambda conversation: ["edit"],
     ),
     Command(
         name="remember",

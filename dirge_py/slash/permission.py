@@ -1,9 +1,10 @@
-"""`/mode`, `/why` and `/allow`: what may happen without a question, and why."""
+"""`/mode`, `/why` and `/allow`: what is allowed without a question, and why."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.permission.decision import explain, format_log, format_past_decision
-from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.slash.base import FrontEnd, Tone, pick_name
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
@@ -20,61 +21,57 @@ _MODES = {
 
 
 async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    chosen: str | None = args
-    if not args:
-        choices = [Choice(id=name, label=name, detail=words) for name, words in _MODES.items()]
-        chosen = await front.pick("Permission mode", choices, current=conversation.settings.mode)
-    if chosen is None:
-        return
-    if chosen not in _MODES:
-        raise UsageError(f"There is no mode {chosen!r}.", hint=f"Modes: {', '.join(_MODES)}.")
-    conversation.settings.set_mode(chosen)  # type: ignore[arg-type]
-    front.show(f"Mode {chosen}: {_MODES[chosen]}.", tone="warning" if chosen == "yolo" else "good")
+    settings = conversation.settings
+    chosen = await pick_name(
+        args, front, "Permission mode", _MODES, current=settings.mode, noun="mode"
+    )
+    if chosen is not None:
+        settings.set_mode(chosen)  # type: ignore[arg-type]
+        tone: Tone = "warning" if chosen == "yolo" else "good"
+        front.show(f"Mode {chosen}: {_MODES[chosen]}.", tone=tone)
 
 
 async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    tool, _, call = args.strip().partition(" ")
-    if not tool:
-        front.show(format_log(conversation.settings.decisions))
-        return
-    if tool.isdigit() and not call:
-        front.show(_past_decision(conversation, int(tool)))
-        return
-    if not call.strip():
+    settings = conversation.settings
+    tool, _, call = (part.strip() for part in args.strip().partition(" "))
+    if call:
+        front.show(explain(settings.why(tool, call), tool, call))
+    elif tool.isdigit():
+        past = settings.decisions.get(int(tool))
+        if past is None:
+            raise UsageError(
+                f"There is no decision {int(tool)}.", hint=format_log(settings.decisions)
+            )
+        front.show(format_past_decision(past))
+    elif tool:
         raise UsageError("Which call?", hint="For example: /why bash git push")
-    front.show(explain(conversation.settings.why(tool, call.strip()), tool, call.strip()))
-
-
-def _past_decision(conversation: "Conversation", number: int) -> str:
-    past = conversation.settings.decisions.get(number)
-    if past is None:
-        raise UsageError(
-            f"There is no decision {number}.", hint=format_log(conversation.settings.decisions)
-        )
-    return format_past_decision(past)
+    else:
+        front.show(format_log(settings.decisions))
 
 
 async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    settings = conversation.settings
     verb, _, rest = args.partition(" ")
     rest = rest.strip()
     match verb:
         case "" | "list":
-            front.show(_rules_text(conversation))
+            front.show(_grants_text(settings.grants))
         case "add" if rest:
             # Quoted as for a shell, where a `*` has to be.
             is_quoted = len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "'\""
             rule = rest[1:-1] if is_quoted else rest
-            conversation.settings.add_grant(rule)
+            settings.add_grant(rule)
             front.show(f"Allowed for this session: {rule}", tone="good")
-        case "remove" if rest.isdigit() and 1 <= int(rest) <= len(conversation.settings.grants):
-            conversation.settings.remove_grant(int(rest) - 1)
-            front.show(_rules_text(conversation))
+        case "remove" if rest.isdigit() and 1 <= int(rest) <= len(settings.grants):
+            settings.remove_grant(int(rest) - 1)
+            front.show(_grants_text(settings.grants))
         case "remove":
             raise UsageError(
-                f"There is no grant {rest or 'without a number'}.", hint=_rules_text(conversation)
+                f"There is no grant {rest or 'without a number'}.",
+                hint=_grants_text(settings.grants),
             )
         case "clear":
-            conversation.settings.clear_grants()
+            settings.clear_grants()
             front.show("Nothing is allowed beyond the rules any more.", tone="good")
         case _:
             raise UsageError(
@@ -83,24 +80,16 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             )
 
 
-def _rules_text(conversation: "Conversation") -> str:
-    if not conversation.settings.grants:
+def _grants_text(grants: Sequence[object]) -> str:
+    if not grants:
         return "Nothing is allowed for this session beyond the rules."
-    rows = [f"  {number}  {grant}" for number, grant in enumerate(conversation.settings.grants, 1)]
+    rows = [f"  {number}  {grant}" for number, grant in enumerate(grants, 1)]
     return "\n".join(["Allowed for this session", *rows])
 
 
-def modes(conversation: "Conversation") -> list[str]:
-    return list(_MODES)
-
-
-def verbs(conversation: "Conversation") -> list[str]:
+def _allow_words(conversation: "Conversation") -> list[str]:
     numbers = range(1, len(conversation.settings.grants) + 1)
     return ["list", "add ", *(f"remove {number}" for number in numbers), "clear"]
-
-
-def tools(conversation: "Conversation") -> list[str]:
-    return [f"{name} " for name in conversation.tool_names]
 
 
 COMMANDS = (
@@ -109,7 +98,7 @@ COMMANDS = (
         summary="show or set the permission mode",
         usage="[standard|accept|restrictive|plan|yolo]",
         run=mode,
-        complete=modes,
+        complete=lambda conversation: list(_MODES),
     ),
     Command(
         name="why",
@@ -117,7 +106,7 @@ COMMANDS = (
         usage="[NUMBER|TOOL INPUT]",
         run=why,
         headless=True,
-        complete=tools,
+        complete=lambda conversation: [f"{name} " for name in conversation.tool_names],
     ),
     Command(
         name="allow",
@@ -126,6 +115,6 @@ COMMANDS = (
         run=allow,
         aliases=("permissions", "approvals", "allowed-tools"),
         while_running="listing",
-        complete=verbs,
+        complete=_allow_words,
     ),
 )

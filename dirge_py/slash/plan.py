@@ -1,4 +1,4 @@
-"""`/plan`: a big request in four phases, with a review that believes only what it ran itself."""
+"""`/plan`: a big request in four phases, with a review that trusts only what it ran itself."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,19 +35,20 @@ else:
 
 _VERBS = ("status", "stop", "resume", "accept", "drop")
 _OFF = "Plans are switched off: `[plan] enabled` is false in the settings."
-_STANDS: dict[PlanStatus, str] = {
-    "active": "It is being worked on.",
+_STATUS_TEXTS: dict[PlanStatus, str] = {
+    "active": "It is running.",
     "waiting": "It waits to be accepted.",
-    "stopped": "It is stopped.",
+    "stopped": "It was stopped.",
     "verified": "It is done, and verified.",
-    "not_verified": "It ended not verified.",
-    "dropped": "It was given up.",
+    "not_verified": "It ended without being verified.",
+    "dropped": "It was discarded.",
 }
 _ACCEPT, _EDIT, _AGAIN, _DROP = "accept", "edit", "comment", "drop"
+_COMMENT = Question(header="Comment", question="What should be planned differently?")
 
 
 class FrontEndApprover:
-    """Puts plans to the person at a front end; where nobody sits there, they wait."""
+    """Asks the user of a front end about plans. Where nobody can be asked, they wait."""
 
     def __init__(self, front: FrontEnd, *, accepts_alone: bool) -> None:
         """`accepts_alone`: where nobody can be asked, a plan is accepted."""
@@ -62,28 +63,26 @@ class FrontEndApprover:
                 answers = await self._front.form([question])
             except Unsupported:
                 return Accept(plan.text) if self._accepts_alone else DeferPlan()
-            chosen = answers[0].chosen if answers else ()
-            said = answers[0].text.strip() if answers else ""
-            match chosen[:1]:
-                case (label,) if label == _ACCEPT:
-                    return Accept(plan.text)
-                case (label,) if label == _EDIT:
-                    edited = await self._edit(plan.text)
-                    if edited != plan.text:
-                        return ReplacePlan(edited)
-                case (label,) if label == _DROP:
-                    return Reject()
-                case (label,) if label == _AGAIN:
-                    said = said or await self._comment()
-                    if said:
-                        return Revise(said)
-                case _ if said:
-                    return Revise(said)
-                case _:
-                    return DeferPlan()
+            chosen = "".join(answers[0].chosen[:1]) if answers else ""
+            comment = answers[0].text.strip() if answers else ""
+            if chosen == _ACCEPT:
+                return Accept(plan.text)
+            if chosen == _DROP:
+                return Reject()
+            if chosen == _EDIT:
+                edited = await self._edit(plan.text)
+                if edited != plan.text:
+                    return ReplacePlan(edited)
+                continue
+            if chosen == _AGAIN and not comment:
+                answers = await self._front.form([_COMMENT])
+                comment = answers[0].text.strip() if answers else ""
+                if not comment:
+                    continue
+            return Revise(comment) if comment else DeferPlan()
 
     async def _edit(self, text: str) -> str:
-        """The text as the person left it; as it was where they could not, or emptied it."""
+        """The text as the user left it; unchanged if they cannot edit it, or emptied it."""
         try:
             edited = await self._front.edit_text(text)
         except Unsupported as error:
@@ -92,15 +91,10 @@ class FrontEndApprover:
         if edited is None:
             return text
         if not edited.strip():
-            self._front.show("The plan stays as it was: an empty one cannot be carried out.")
+            self._front.show("The plan stays as it was: an empty plan cannot be run.")
             return text
         self._edited = edited
         return edited
-
-    async def _comment(self) -> str:
-        question = Question(header="Comment", question="What should be planned otherwise?")
-        answers = await self._front.form([question])
-        return answers[0].text.strip() if answers else ""
 
 
 async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -112,35 +106,34 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
     if verb == "status":
         front.show(_status_text(conversation))
     elif verb == "stop":
-        _stop(conversation, front)
+        if conversation.exclusive_owner is None:
+            raise UsageError("No plan is running.", hint="/plan status shows the last one.")
+        conversation.exclusive_owner.interrupt("user")
+        front.show("Stopping the plan.")
     elif verb == "drop":
         _drop(conversation, front)
-    elif verb in ("resume", "accept"):
-        result = await resume_plan(
-            conversation, _approver(conversation, front), is_accepted=verb == "accept"
-        )
-        _show_result(result, conversation, front)
     else:
-        conversation.check_idle()
-        if left := notice_at_start(conversation.session.metadata.get(NAME)):
-            front.show(f"{left.partition(':')[0]}; this request takes its place.")
-        _show_result(
-            await start_plan(verb, conversation, _approver(conversation, front)),
-            conversation,
-            front,
-        )
+        approver = _approver(conversation, front)
+        if verb in ("resume", "accept"):
+            result = await resume_plan(conversation, approver, is_accepted=verb == "accept")
+        else:
+            conversation.check_idle()
+            if left := notice_at_start(conversation.session.metadata.get(NAME)):
+                front.show(f"{left.partition(':')[0]}; this request replaces it.")
+            result = await start_plan(verb, conversation, approver)
+        _show_result(result, conversation, front)
 
 
 def _approver(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
     accept = terms_of(conversation).auto_accept
     if accept is None and isinstance(front, ReceivesOutcome):
-        accept = True  # Nobody sits there.
+        accept = True  # Nobody can be asked.
     return AutoApprove() if accept else FrontEndApprover(front, accepts_alone=accept is None)
 
 
 def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -> Question:
     name = f" ({clean(plan.name)})" if plan.name else ""
-    lines = [f"Shall this plan{name} be carried out{', as you edited it' if is_edited else ''}?"]
+    lines = [f"Run this plan{name}{', as you edited it' if is_edited else ''}?"]
     if grants:
         lines.append("Accepting it also allows, for this session:")
         lines += [f"  {clean(rule)}" for rule in grants]
@@ -148,10 +141,10 @@ def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -
         header="Plan",
         question="\n".join(lines),
         options=(
-            QuestionOption(label=_ACCEPT, description="carry it out now"),
+            QuestionOption(label=_ACCEPT, description="run it now"),
             QuestionOption(label=_EDIT, description="change it in your editor first"),
-            QuestionOption(label=_AGAIN, description="say what to plan otherwise"),
-            QuestionOption(label=_DROP, description="give it up; nothing was changed"),
+            QuestionOption(label=_AGAIN, description="say what to plan differently"),
+            QuestionOption(label=_DROP, description="discard it; nothing was changed"),
         ),
     )
 
@@ -163,9 +156,8 @@ def _show_result(result: "PlanResult", conversation: "Conversation", front: Fron
         return
     words, tone = plan_outcome_text(result.outcome)
     state = load_state(conversation.session.metadata.get(NAME))
-    is_told = waits or isinstance(result.outcome, Done)
-    if state is not None and state.is_resumable and not is_told:
-        words += " /plan resume goes on."
+    if state is not None and state.is_resumable and not (waits or isinstance(result.outcome, Done)):
+        words += " /plan resume continues it."
     front.show(words, tone=tone)
 
 
@@ -173,29 +165,20 @@ def _status_text(conversation: "Conversation") -> str:
     state = load_state(conversation.session.metadata.get(NAME))
     if state is None:
         return "There is no plan in this session."
-    stands = _STANDS[state.status]
+    status = _STATUS_TEXTS[state.status]
     if state.status == "active" and conversation.exclusive_owner is None:
-        stands = f"It was cut off in its {state.phase} phase."
+        status = f"It was cut off in its {state.phase} phase."
     why = "" if state.status == "waiting" else state.why
-    lines = [f"Plan: {_short(state.request)}", f"{stands} {why}".strip()]
+    lines = [f"Plan: {clean(one_line(state.request, 100))}", f"{status} {why}".strip()]
     if state.status == "active":
         lines.append(
             f"Phase: {state.phase}, cycle {state.cycle.step}, {state.cycle.cycles_left} left."
         )
     if conversation.exclusive_owner is None and state.is_resumable:
-        lines.append("/plan resume goes on with it, /plan drop gives it up.")
-    if state.plan:
-        lines += ["", state.plan]
-    if state.report:
-        lines += ["", state.report]
+        lines.append("/plan resume continues it, /plan drop discards it.")
+    for text in filter(None, (state.plan, state.report)):
+        lines += ["", text]
     return "\n".join(lines)
-
-
-def _stop(conversation: "Conversation", front: FrontEnd) -> None:
-    if conversation.exclusive_owner is None:
-        raise UsageError("No plan is being worked on.", hint="/plan status tells of the last one.")
-    conversation.exclusive_owner.interrupt("user")
-    front.show("Stopping the plan.")
 
 
 def _drop(conversation: "Conversation", front: FrontEnd) -> None:
@@ -205,17 +188,9 @@ def _drop(conversation: "Conversation", front: FrontEnd) -> None:
             f"{conversation.exclusive_owner.description}.", hint="/plan stop stops it first."
         )
     if state is None or not state.is_resumable:
-        raise UsageError("There is no plan to give up.")
+        raise UsageError("There is no plan to discard.")
     conversation.session.metadata.put(NAME, replace(state, status="dropped", why="").stored())
-    front.show("The plan is given up. What it changed stays; /rewind takes that back.")
-
-
-def _short(text: str) -> str:
-    return clean(one_line(text, 100))
-
-
-def _verbs(_conversation: "Conversation") -> Sequence[str]:
-    return _VERBS
+    front.show("The plan is discarded. What it changed stays; /rewind reverses that.")
 
 
 COMMANDS = (
@@ -225,6 +200,6 @@ COMMANDS = (
         usage="REQUEST | status | stop | resume | accept | drop",
         run=plan,
         headless=True,
-        complete=_verbs,
+        complete=lambda conversation: _VERBS,
     ),
 )

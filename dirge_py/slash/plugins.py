@@ -1,4 +1,4 @@
-"""`/plugins`, `/hooks` and `/tools`: who added what, and who is asked when."""
+"""`/plugins`, `/hooks` and `/tools`: what plugins added, and what runs at each hook."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,16 +13,19 @@ from dirge_py.types.tools import LoopTool
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
+
+
 _NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
 
 
 async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     known = conversation.extension(Plugins)
     verb, _, name = args.partition(" ")
-    if verb == "off" and name.strip() and known is not None:
-        known.remove(name.strip())
+    name = name.strip()
+    if verb == "off" and name and known is not None:
+        known.remove(name)
         front.commands.use_extensions(conversation.extensions.commands())
-        front.show(f"The plugin {name.strip()} is off for this session.", tone="good")
+        front.show(f"The plugin {name} is off for this session.", tone="good")
         return
     if args:
         raise UsageError(f"/plugins {args}: no such thing.", hint="/plugins, or /plugins off NAME.")
@@ -42,8 +45,7 @@ async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     words = [word for word in args.split() if word != "--chain"]
     if not words:
-        rows = [_offered(tool) for tool in conversation.tools]
-        front.show("\n".join(rows) or "The model has no tools.")
+        front.show("\n".join(map(_tool_line, conversation.tools)) or "The model has no tools.")
         return
     name = words[0]
     if name not in conversation.tool_names:
@@ -56,8 +58,8 @@ async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     front.show(" → ".join([*around, *getattr(tool, "chain", ()), name]))
 
 
-def _offered(tool: LoopTool) -> str:
-    """The tool's name, and why the model does not get it just now."""
+def _tool_line(tool: LoopTool) -> str:
+    """The tool's name, and why the model cannot use it now."""
     reason = str(getattr(tool, "unavailable", ""))
     return f"{tool.name}  (not now: {reason})" if reason else tool.name
 
@@ -80,21 +82,13 @@ def _hook(hook: HookReport) -> str:
     return f"{hook.point} {hook.name}" + (f" ({notes})" if notes else "")
 
 
-def _verbs(conversation: "Conversation") -> Sequence[str]:
-    return ["off"]
-
-
-def _tool_names(conversation: "Conversation") -> Sequence[str]:
-    return conversation.tool_names
-
-
 COMMANDS = (
     Command(
         name="plugins",
         summary="plugins, and what each added; off NAME takes one away for this session",
         usage="[off NAME]",
         run=plugins,
-        complete=_verbs,
+        complete=lambda conversation: ["off"],
     ),
     Command(name="hooks", summary="who is asked at each hook, in order", run=hooks),
     Command(
@@ -102,6 +96,6 @@ COMMANDS = (
         summary="the tools; with a name, what stands around its calls",
         usage="[NAME] [--chain]",
         run=tools,
-        complete=_tool_names,
+        complete=lambda conversation: conversation.tool_names,
     ),
 )

@@ -1,14 +1,14 @@
-"""`/rewind`, `/undo`, `/redo` and `/retry`: going back in a session, and taking that back.
+"""`/rewind`, `/undo`, `/redo`, `/retry`, `/tree`, `/fork` and `/clone`: moves within a session.
 
-A move is previewed, confirmed and reported; `/tree` moves in the same way.
+A move is previewed, confirmed and reported.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.text import one_line, visible
-from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.slash.base import Choice, FrontEnd, ask_option, plural
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.rewind import RewindPreview, RewindResult, RewindScope, RewindTarget
     from dirge_py.session.snapshots.base import TreeChange
-    from dirge_py.session.tree import RewindPoint
+    from dirge_py.session.tree import RewindPoint, SessionTree
 
 
 _HERE = "here"
@@ -25,26 +25,29 @@ _MOST_DIGITS = 9
 _MOST_FILES = 20
 _MOST_OFFERED = 30
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+_WOULD = {"added": "would come back", "changed": "would change", "removed": "would be removed"}
 _BOTH = "conversation and files"
-_TALK = "only the conversation"
+_CONVERSATION = "only the conversation"
 _FILES = "only the files"
 _GO = "go back"
 _CANCEL = "cancel"
+_HEADLINES = {
+    "redo": "The last move is undone.",
+    "clone": "A new branch ends at that message. /redo reverses that.",
+    "switch": "The session is at that point now. /redo goes back to where you were.",
+    "fork": "A new branch begins here. /redo reverses that.",
+}
 
 
 async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    timeline = conversation.timeline
     prompt = await _chosen_point(args, conversation, front)
     if prompt is None:
         return
-    destination = timeline.before(prompt.id)
-    preview = await timeline.preview(destination)
-    what = await ask_what(preview, front)
-    if what is None:
-        return
-    also = await ask_for_user_files(preview, front) if what != "conversation" else ()
-    if also is not None:
-        await move_to(conversation, front, destination, what, also)
+    target = conversation.timeline.before(prompt.id)
+    preview = await conversation.timeline.preview(target)
+    scope = await _ask_scope(preview, front)
+    if scope is not None:
+        await _move(conversation, front, target, scope, preview)
 
 
 async def undo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -56,20 +59,69 @@ async def retry(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 async def redo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    _takes_nothing(args, "redo")
-    destination = conversation.timeline.before_last_move()
-    preview = await conversation.timeline.preview(destination)
-    also = await ask_for_user_files(preview, front) if destination.what != "conversation" else ()
-    if also is not None:
-        await move_to(conversation, front, destination, None, also)
+    _refuse_arguments(args, "redo")
+    target = conversation.timeline.before_last_move()
+    preview = await conversation.timeline.preview(target)
+    await _move(conversation, front, target, None, preview)
 
 
 async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, why: str) -> None:
-    _takes_nothing(args, why)
-    destination = conversation.timeline.before(why=why)
-    preview = await conversation.timeline.preview(destination)
-    if await confirm(preview, front):
-        await move_to(conversation, front, destination, None)
+    """Go to before the last prompt; only asks if files would change."""
+    _refuse_arguments(args, why)
+    target = conversation.timeline.before(why=why)
+    preview = await conversation.timeline.preview(target)
+    options = {_GO: "", _CANCEL: ""}
+    if preview.changes and await _ask(front, preview, options) != _GO:
+        return
+    await _move(conversation, front, target, None)
+
+
+def _refuse_arguments(args: str, name: str) -> None:
+    if args:
+        raise UsageError(f"/{name} takes no words.", hint="/rewind N goes back N prompts.")
+
+
+async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    timeline = conversation.timeline
+    if not args:
+        drawn = timeline.tree()
+        front.show("\n".join(draw_tree(drawn)) if drawn.nodes else "Nothing was said yet.")
+        return
+    target = timeline.node(args)
+    preview = await timeline.preview(target)
+    has_files = bool(preview.changes or preview.yours)
+    scope = await _ask_scope(preview, front) if has_files else "conversation"
+    if scope is not None:
+        await _move(conversation, front, target, scope, preview)
+
+
+async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    timeline = conversation.timeline
+    prompt = args or await _pick_point(front, "Branch from before", timeline.prompts())
+    if prompt is not None:
+        target = timeline.before(prompt, why="fork")
+        await _move(conversation, front, target, "conversation")
+
+
+async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    timeline = conversation.timeline
+    points = [point for point in timeline.points() if point.text.strip()]
+    title = "Branch that ends at"
+    message = args or await _pick_point(front, title, points, is_marked=True)
+    if message is not None:
+        await _move(conversation, front, timeline.behind(message), "conversation")
+
+
+async def _pick_point(
+    front: FrontEnd, title: str, points: "Sequence[RewindPoint]", *, is_marked: bool = False
+) -> str | None:
+    """The id of the point that the user picks, "" if there are none; None if they cancel."""
+    choices = []
+    for point in points:
+        mark = ("❯ " if point.is_prompt else "• ") if is_marked else ""
+        label = f"{mark}{_short(point.text)}"
+        choices.append(Choice(id=point.id, label=label, detail=relative_time(point.at)))
+    return await front.pick(title, choices) if choices else ""
 
 
 async def _chosen_point(
@@ -90,47 +142,33 @@ async def _chosen_point(
     choices = [Choice(id=_HERE, label="(current)", detail="stay here")]
     for prompt in prompts:
         count = changed.get(prompt.id)
-        files = "" if count is None else f", {count} file{'' if count == 1 else 's'} changed since"
+        files = "" if count is None else f", {plural(count, 'file')} changed since"
         detail = f"{relative_time(prompt.at)}{files}"
-        choices.append(Choice(id=prompt.id, label=shortened(prompt.text), detail=detail))
-    chosen = await front.pick("Go back to before", choices, current=_HERE)
+        choices.append(Choice(id=prompt.id, label=_short(prompt.text), detail=detail))
+    chosen = await front.pick("Rewind to before", choices, current=_HERE)
     return next((prompt for prompt in prompts if prompt.id == chosen), None)
 
 
-def _takes_nothing(args: str, name: str) -> None:
-    if args:
-        raise UsageError(f"/{name} takes no words.", hint="/rewind N goes back N prompts.")
+async def _ask_scope(preview: "RewindPreview", front: FrontEnd) -> "RewindScope | None":
+    """What the move covers; None if the user cancels."""
+    options = {_CONVERSATION: "the files stay as they are"}
+    if preview.changes or preview.yours:
+        options = {_BOTH: "", **options, _FILES: "the messages stay"}
+    chosen = await _ask(front, preview, {**options, _CANCEL: ""})
+    scopes: dict[str | None, RewindScope] = {
+        _BOTH: "both",
+        _CONVERSATION: "conversation",
+        _FILES: "files",
+    }
+    return scopes.get(chosen)
 
 
-def rewind_words(conversation: "Conversation") -> list[str]:
-    """How far one can go back, by prompts."""
-    prompts = conversation.timeline.prompts() if conversation.session_id else ()
-    return [str(number) for number in range(1, len(prompts) + 1)]
+async def _ask(front: FrontEnd, preview: "RewindPreview", options: dict[str, str]) -> str | None:
+    return await ask_option(front, "Rewind", preview_text(preview), options)
 
 
-async def ask_what(preview: "RewindPreview", front: FrontEnd) -> "RewindScope | None":
-    """What is to go there; None: nothing. Only asked where there is something to choose."""
-    has_files = bool(preview.changes or preview.yours)
-    options = [QuestionOption(label=_TALK, description="the files stay as they are")]
-    if has_files:
-        options.insert(0, QuestionOption(label=_BOTH))
-        options.append(QuestionOption(label=_FILES, description="the messages stay"))
-    options.append(QuestionOption(label=_CANCEL))
-    chosen = await _ask_one(front, preview_text(preview), options)
-    known: dict[str | None, RewindScope] = {_BOTH: "both", _TALK: "conversation", _FILES: "files"}
-    return known.get(chosen)
-
-
-async def confirm(preview: "RewindPreview", front: FrontEnd) -> bool:
-    """Whether the person wants that, if files would change; otherwise nobody is asked."""
-    if not preview.changes:
-        return True
-    options = [QuestionOption(label=_GO), QuestionOption(label=_CANCEL)]
-    return await _ask_one(front, preview_text(preview), options) == _GO
-
-
-async def ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequence[str] | None:
-    """Which files of the person's own go back as well; None: they would rather not say."""
+async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequence[str] | None:
+    """Which files that the user changed go back as well; None if they cancel."""
     if not preview.yours:
         return ()
     offered = preview.yours[:_MOST_OFFERED]
@@ -138,84 +176,118 @@ async def ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Seque
     text = "You changed these files since. Which of them are put back, too? The others are kept."
     if more:
         text += f" {more} more are kept in any case."
-    answers = await front.form(
-        [
-            Question(
-                header="Yours",
-                question=text,
-                options=tuple(
-                    QuestionOption(label=change.path, description=_what_happens(change))
-                    for change in offered
-                ),
-                is_multiple=True,
-                is_open=False,
-            )
-        ]
+    options = tuple(
+        QuestionOption(
+            label=change.path, description=f"{_WOULD[change.kind]}{_line_counts(change)}"
+        )
+        for change in offered
     )
+    question = Question(
+        header="Yours", question=text, options=options, is_multiple=True, is_open=False
+    )
+    answers = await front.form([question])
     return answers[0].chosen if answers else None
 
 
-async def move_to(
+async def _move(
     conversation: "Conversation",
     front: FrontEnd,
-    destination: "RewindTarget",
-    what: "RewindScope | None",
-    also: Sequence[str] = (),
+    target: "RewindTarget",
+    scope: "RewindScope | None",
+    preview: "RewindPreview | None" = None,
 ) -> None:
-    """Go there, tell what was done, and put the prompt's text into the input."""
-    moved = await conversation.timeline.go(destination, what, also=also)
-    front.show(result_text(moved), tone="error" if moved.failed else "good")
-    if moved.text:
-        front.set_input(moved.text)
+    """Move to `target`, show what was done, and put the prompt's text into the input.
+
+    With a `preview` of files the user changed, they are asked first which of those go back too.
+    """
+    also: Sequence[str] | None = ()
+    if preview is not None and (scope or target.what) != "conversation":
+        also = await _ask_for_user_files(preview, front)
+    if also is None:
+        return
+    result = await conversation.timeline.go(target, scope, also=also)
+    front.show(result_text(result), tone="error" if result.failed else "good")
+    if result.text:
+        front.set_input(result.text)
 
 
 def preview_text(preview: "RewindPreview") -> str:
-    """The preview as text: what becomes of the conversation, then of the files."""
+    """The preview as text: what happens to the conversation, then to the files."""
     lines = [_left_behind(preview.left_behind)]
     if preview.unavailable:
         lines.append(f"The files stay as they are: {preview.unavailable}.")
     elif not preview.changes and not preview.yours:
         lines.append("No file would change.")
     if preview.changes:
-        lines += [f"{_count(len(preview.changes), 'file')} would be put back:"]
+        lines.append(f"{plural(len(preview.changes), 'file')} would be put back:")
         lines += _change_lines(preview.changes)
     if preview.yours:
-        lines += [
-            "Changed by you since, and kept unless you choose them:",
-            *_change_lines(preview.yours),
-        ]
+        lines.append("Changed by you since, and kept unless you choose them:")
+        lines += _change_lines(preview.yours)
     if preview.left_out:
-        lines.append(_as_they_are(preview.left_out))
+        lines.append(_left_out_text(preview.left_out))
     return "\n".join(lines)
-
-
-def _as_they_are(paths: Sequence[str]) -> str:
-    return f"Too large for a snapshot or ignored then, so left as they are: {_joined_names(paths)}"
 
 
 def result_text(moved: "RewindResult") -> str:
     """What a move did, and what it did not."""
     lines = [_headline(moved)]
     if moved.done:
-        lines.append(f"{_count(len(moved.done), 'file')} put back: {_joined_names(moved.done)}")
+        lines.append(f"{plural(len(moved.done), 'file')} put back: {_joined_names(moved.done)}")
     if moved.failed:
-        lines.append(f"{_count(len(moved.failed), 'file')} could not be put back:")
-        lines += [f"  {visible(path)}: {visible(why)}" for path, why in moved.failed[:_MOST_FILES]]
-        if len(moved.failed) > _MOST_FILES:
-            lines.append(f"  and {len(moved.failed) - _MOST_FILES} more")
+        lines.append(f"{plural(len(moved.failed), 'file')} could not be put back:")
+        lines += _capped([f"  {visible(path)}: {visible(why)}" for path, why in moved.failed])
     if moved.kept:
         lines.append(f"Changed by you since, and kept: {_joined_names(moved.kept)}")
     if moved.left_out:
-        lines.append(_as_they_are(moved.left_out))
+        lines.append(_left_out_text(moved.left_out))
     if moved.what == "conversation" and moved.unavailable:
         lines.append(f"The files stay as they are: {moved.unavailable}.")
     return "\n".join([*lines, *moved.notices])
 
 
-def relative_time(at: str, now: datetime | None = None) -> str:
-    """How long ago that was (ISO 8601)."""
+def _headline(moved: "RewindResult") -> str:
+    if moved.what == "files":
+        return "The files went back; the conversation stays. /redo reverses that."
+    left = _left_behind(moved.left_behind) if moved.left_behind else "No message is left out."
+    return _HEADLINES.get(moved.why, f"{left} /redo reverses that.")
+
+
+def _left_behind(count: int) -> str:
+    verb = "stays" if count == 1 else "stay"
+    return f"{plural(count, 'message')} {verb} on another branch (/tree)."
+
+
+def _left_out_text(paths: Sequence[str]) -> str:
+    return f"Too large for a snapshot or ignored then, so left as they are: {_joined_names(paths)}"
+
+
+def _change_lines(changes: Sequence["TreeChange"]) -> list[str]:
+    return _capped([f"  {_SIGNS[c.kind]} {visible(c.path)}{_line_counts(c)}" for c in changes])
+
+
+def _line_counts(change: "TreeChange") -> str:
+    return "" if change.lines is None else f"  +{change.lines[0]} -{change.lines[1]}"
+
+
+def _capped(lines: list[str]) -> list[str]:
+    more = len(lines) - _MOST_FILES
+    return [*lines[:_MOST_FILES], f"  and {more} more"] if more > 0 else lines
+
+
+def _joined_names(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
+    return ", ".join(visible(path) for path in paths[:_MOST_FILES]) + more
+
+
+def _short(text: str) -> str:
+    return one_line(text, 80)
+
+
+def relative_time(at: str) -> str:
+    """How long ago a moment was (ISO 8601)."""
     try:
-        seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(at)).total_seconds()
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
     except (ValueError, TypeError):
         return ""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
@@ -224,60 +296,59 @@ def relative_time(at: str, now: datetime | None = None) -> str:
     return "just now"
 
 
-async def _ask_one(front: FrontEnd, text: str, options: Sequence[QuestionOption]) -> str | None:
-    question = Question(header="Rewind", question=text, options=tuple(options), is_open=False)
-    answers = await front.form([question])
-    return answers[0].chosen[0] if answers and answers[0].chosen else None
+def draw_tree(tree: "SessionTree") -> Iterator[str]:
+    """One line per prompt and per move, ▸ where the conversation stands.
+
+    The path to there is a straight line; branches off it are indented, above what replaced them.
+    """
+    nodes = tree.nodes
+    main = set()
+    at = tree.here
+    while at is not None:
+        main.add(at)
+        at = nodes[at].above
+    roots = [number for number, node in enumerate(nodes) if node.above is None]
+    width = max(map(len, tree.names), default=0)
+    # Each entry: a node, what stands before it, and what stands before those below it.
+    waiting = list(reversed(_indented(roots, main, "")))
+    while waiting:
+        number, sign, indent = waiting.pop()
+        node = nodes[number]
+        here = "▸" if number == tree.here else " "
+        mark = "↩ " if node.kind == "move" else ""
+        text = visible(node.text) or "…"
+        age = relative_time(node.at)
+        yield f"{here} {tree.names[number]:<{width}}  {sign}{mark}{text}  {age}".rstrip()
+        waiting += reversed(_indented(node.below, main, indent))
 
 
-def _headline(moved: "RewindResult") -> str:
-    if moved.what == "files":
-        return "The files went back; the conversation stays. /redo takes that back."
-    words = {
-        "redo": "The last move was taken back.",
-        "clone": "A new branch ends at that message. /redo takes that back.",
-        "switch": "Here you are. /redo goes back to where you were.",
-        "fork": "A new branch begins here. /redo takes that back.",
-    }
-    left = _left_behind(moved.left_behind) if moved.left_behind else "Nothing is left behind."
-    return words.get(moved.why, f"{left} /redo takes that back.")
-
-
-def _left_behind(count: int) -> str:
-    verb = "is" if count == 1 else "are"
-    return f"{_count(count, 'message')} {verb} left behind, on a branch of /tree."
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _change_lines(changes: Sequence["TreeChange"]) -> list[str]:
-    lines = [
-        f"  {_SIGNS[c.kind]} {visible(c.path)}{_line_counts(c)}" for c in changes[:_MOST_FILES]
+def _indented(below: list[int], main: set[int], indent: str) -> list[tuple[int, str, str]]:
+    """The branches that were left, then the one that goes straight on."""
+    if not below:
+        return []
+    straight = next((number for number in below if number in main), below[-1])
+    left = [number for number in below if number != straight]
+    return [
+        *((number, f"{indent}├─ ", f"{indent}│  ") for number in left),
+        (straight, indent, indent),
     ]
-    if len(changes) > _MOST_FILES:
-        lines.append(f"  and {len(changes) - _MOST_FILES} more")
-    return lines
 
 
-def _what_happens(change: "TreeChange") -> str:
-    words = {"added": "would come back", "changed": "would change", "removed": "would be removed"}
-    return f"{words[change.kind]}{_line_counts(change)}"
+def _prompt_ids(conversation: "Conversation") -> list[str]:
+    prompts = conversation.timeline.prompts() if conversation.session_id else ()
+    return [prompt.id for prompt in prompts]
 
 
-def _line_counts(change: "TreeChange") -> str:
-    return "" if change.lines is None else f"  +{change.lines[0]} -{change.lines[1]}"
+def _message_ids(conversation: "Conversation") -> list[str]:
+    return [point.id for point in conversation.timeline.points()] if conversation.session_id else []
 
 
-def _joined_names(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
-    return ", ".join(visible(path) for path in paths[:_MOST_FILES]) + more
+def _node_names(conversation: "Conversation") -> list[str]:
+    return list(conversation.timeline.tree().names) if conversation.session_id else []
 
 
-def shortened(text: str) -> str:
-    """A prompt on one line of a list."""
-    return one_line(text, 80)
+def _prompt_numbers(conversation: "Conversation") -> list[str]:
+    return [str(number) for number, _ in enumerate(_prompt_ids(conversation), 1)]
 
 
 COMMANDS = (
@@ -288,7 +359,7 @@ COMMANDS = (
         run=rewind,
         aliases=("checkpoint",),
         while_running="no",
-        complete=rewind_words,
+        complete=_prompt_numbers,
     ),
     Command(
         name="undo",
@@ -307,5 +378,31 @@ COMMANDS = (
         summary="take the last prompt back, with the files, to send it anew",
         run=retry,
         while_running="no",
+    ),
+    Command(
+        name="tree",
+        summary="the branches of this session; with an id: go there",
+        usage="[ID]",
+        run=tree,
+        while_running="listing",
+        headless=True,
+        complete=_node_names,
+    ),
+    Command(
+        name="fork",
+        summary="a new branch before a prompt, which comes back to the input",
+        usage="[ID]",
+        run=fork,
+        aliases=("branch",),
+        while_running="no",
+        complete=_prompt_ids,
+    ),
+    Command(
+        name="clone",
+        summary="a new branch that ends at a message",
+        usage="[ID]",
+        run=clone,
+        while_running="no",
+        complete=_message_ids,
     ),
 )

@@ -1,25 +1,32 @@
-"""`/continue`, `/stop`, `/btw` and `/init`: runs that no prompt begins, and side questions."""
+"""`/continue`, `/stop`, `/btw`, `/init`, `/tasks`, `/todos`: runs, and what goes on beside them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.deps import ForkOptions
+from dirge_py.lib.text import truncate, visible
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.session.recovery import choices_from_answers, decide_calls, recovery_questions
+from dirge_py.session.tree import settings_at
 from dirge_py.slash.base import FrontEnd, Unsupported
+from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.extensions import Command
-from dirge_py.types.messages import AssistantMessage
+from dirge_py.types.messages import AssistantMessage, ToolResultMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.processes.shells import ShellState
     from dirge_py.session.transcript import CallChoice
 
 
-_ASKED = (
+_SHOWN_CHARS = 60
+_NO_TODOS = "The todo list is empty."
+_SIDE_QUESTION = (
     "A question on the side, about this conversation. Answer it briefly, from what was said and "
     "shown so far; there are no tools for it, and the work goes on without your answer.\n\n"
 )
@@ -36,11 +43,9 @@ async def continue_run(args: str, conversation: "Conversation", front: FrontEnd)
         return
     choices: Mapping[str, CallChoice] | None = {}
     if interruption.undecided:
-        try:
+        with suppress(Unsupported):
             answers = await front.form(recovery_questions(interruption))
             choices = choices_from_answers(interruption, answers)
-        except Unsupported:
-            choices = {}
     if choices is None:
         front.show("Nothing was carried on. /continue asks again; a prompt goes on without it.")
         return
@@ -75,8 +80,7 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     conversation.side_questions += 1
     front.show("Asking on the side.")
     try:
-        run = aside.send(f"{_ASKED}{args}")
-        outcome = await run
+        outcome = await aside.send(f"{_SIDE_QUESTION}{args}")
         answer = next(
             (m.text for m in reversed(aside.messages) if isinstance(m, AssistantMessage)), ""
         )
@@ -92,6 +96,60 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
 async def init(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     wishes = f"\n\nWhat matters to me in particular: {args}" if args else ""
     conversation.send(f"{prompt_text('init')}{wishes}")
+
+
+async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    shells = conversation.environment.shells
+    if shells is None:
+        raise UsageError(
+            "/tasks needs a conversation that can run commands.", hint="This one has none."
+        )
+    verb, _, shell_id = args.partition(" ")
+    shell_id = shell_id.strip()
+    if not args:
+        lines = "\n".join(map(_task_line, shells.list()))
+        front.show(lines or "Nothing runs in the background.")
+    elif verb != "kill" or not shell_id:
+        raise UsageError(f"/tasks does not know {args!r}.", hint="/tasks lists, /tasks kill ID.")
+    elif not shells.get(shell_id).is_running:
+        front.show(f"{shell_id} has ended already.")
+    else:
+        await shells.kill(shell_id)
+        front.show(f"{shell_id} was stopped.", tone="good")
+
+
+def _task_line(state: "ShellState") -> str:
+    ended = {"timed_out": "time limit", "killed": "stopped", "running": "running"}
+    how = ended.get(state.status) or (
+        f"exit {state.exit_code}" if state.signal is None else f"signal {state.signal}"
+    )
+    first, *more = state.command.strip().split("\n")
+    command = truncate(visible(first) + "…" * bool(more), _SHOWN_CHARS)
+    asks = f"  asks: {visible(state.question)}" if state.question else ""
+    minutes, seconds = divmod(round(state.duration_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    took = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    return f"{state.id:<5} {how:<11} {took:>8} {state.total_bytes:>11,} bytes  {command}{asks}"
+
+
+def _kill_words(conversation: "Conversation") -> list[str]:
+    shells = conversation.environment.shells
+    states = shells.list() if shells is not None else ()
+    return [f"kill {state.id}" for state in states if state.status == "running"]
+
+
+async def todos(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    records = conversation.timeline.records()
+    if not records:
+        # Nothing is stored: the last result of the tool has the list.
+        results = (m for m in reversed(conversation.messages) if isinstance(m, ToolResultMessage))
+        front.show(next((m.text for m in results if m.tool_name == "todo"), "") or _NO_TODOS)
+        return
+    todo = TodoList()
+    todo.load(settings_at(records).get("todo"))
+    done = sum(item.status == "done" for item in todo.items)
+    heading = f"Todo list, {done} of {len(todo.items)} done"
+    front.show(f"{heading}\n{todo.as_text()}" if todo.items else _NO_TODOS)
 
 
 COMMANDS = (
@@ -121,6 +179,22 @@ COMMANDS = (
         usage="[WISHES]",
         run=init,
         while_running="no",
+        headless=True,
+    ),
+    Command(
+        name="tasks",
+        summary="the commands in the background; `kill ID` ends one",
+        usage="[kill ID]",
+        run=tasks,
+        aliases=("bashes", "ps"),
+        while_running="yes",
+        complete=_kill_words,
+    ),
+    Command(
+        name="todos",
+        summary="the todo list of the model",
+        run=todos,
+        aliases=("todo",),
         headless=True,
     ),
 )

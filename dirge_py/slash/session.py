@@ -5,23 +5,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from dirge_py.config.paths import state_dir
-from dirge_py.lib.lazy import late
 from dirge_py.lib.paths import from_home
 from dirge_py.session.history import title_of
 from dirge_py.session.ids import project_root
-from dirge_py.session.import_export.export import ExportedSession, export_file_name, write_new_file
+from dirge_py.session.import_export.export import (
+    ExportedSession,
+    ExportFormat,
+    export_file_name,
+    render_export,
+    write_new_file,
+)
 from dirge_py.session.store import SessionSummary, Store, Trash
-from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.slash.base import Choice, FrontEnd, ask_option
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import UserMessage
-from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.import_export.export import ExportFormat, render_export
-else:
-    render_export = late("dirge_py.session.import_export.export", "render_export")
+
+
 
 _MOST_SHOWN = 50
 _MOST_LISTED = 20
@@ -44,105 +47,96 @@ async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> 
     match verb, rest.strip():
         case ("list", "") | ("", ""):
             if verb or conversation.is_running or conversation.exclusive_owner is not None:
-                front.show("\n".join(_session_lines(stored, conversation)))
+                front.show(_session_list(stored, conversation.session_id))
                 return
         case "current", "":
-            front.show(_current(conversation))
+            current, title = conversation.session_id, conversation.unsent.title
+            front.show(f"{current}  {title}".rstrip() if current else "Nothing is stored here.")
             return
         case "delete", name:
             await _delete(name, conversation, front)
             return
         case "switch", name:
             args = name
-    chosen = await _chosen(args, stored, conversation, front)
+    chosen = await _pick_session(args, stored, conversation, front)
     if chosen is not None and chosen != conversation.session_id:
         await front.open(chosen)
 
 
-async def _chosen(
-    args: str,
-    stored: Sequence[SessionSummary],
-    conversation: "Conversation",
-    front: FrontEnd,
+async def _pick_session(
+    args: str, stored: Sequence[SessionSummary], conversation: "Conversation", front: FrontEnd
 ) -> str | None:
-    if args and any(_matches_id(one.id, args) for one in stored):
+    # An id may be named by how it begins, or by how what follows its date does.
+    if args and any(
+        args in (s.id[: len(args)], s.id.partition("-")[2][: len(args)]) for s in stored
+    ):
         return args
     words = args.lower().split()
-    found = [one for one in stored if all(word in one.title.lower() for word in words)]
-    if not found:
+    matching = [s for s in stored if all(word in s.title.lower() for word in words)]
+    if not matching:
         about = f" whose title has {args!r}" if args else ""
         front.show(f"There are no stored sessions of this project{about}.")
         return None
     choices = [
-        Choice(id=one.id, label=one.title or one.id, detail=f"{one.messages} messages, {one.id}")
-        for one in found[:_MOST_SHOWN]
+        Choice(id=s.id, label=s.title or s.id, detail=f"{s.messages} messages, {s.id}")
+        for s in matching[:_MOST_SHOWN]
     ]
     return await front.pick("Session", choices, current=conversation.session_id or "")
 
 
 async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> None:
-    """Put a session away, this one by default; behind this one a new one begins."""
+    """Move a session to the trash, by default this one; then a new one begins."""
     file = conversation.timeline.file
     state = file.parents[2] if file is not None else state_dir()
     store = Store(state, project_root(conversation.cwd))
-    wanted = store.find(name or conversation.session_id or "")
-    titles = {one.id: one.title for one in store.list()}
-    about = f"{titles.get(wanted) or 'A session'} ({wanted})\nIt can be brought back for a week."
-    options = (QuestionOption(label="keep it"), QuestionOption(label=_DELETE))
-    answers = await front.form(
-        [Question(header="Delete", question=about, options=options, is_open=False)]
-    )
-    if not answers or answers[0].chosen != (_DELETE,):
+    session_id = store.find(name or conversation.session_id or "")
+    titles = {summary.id: summary.title for summary in store.list()}
+    title = titles.get(session_id) or "A session"
+    text = f"{title} ({session_id})\nYou can restore it for a week."
+    if await ask_option(front, "Delete", text, {"keep it": "", _DELETE: ""}) != _DELETE:
         front.show("Nothing was deleted.")
         return
-    if wanted == conversation.session_id:
+    if session_id == conversation.session_id:
         await front.open(None)
-    Trash(state).add(store, wanted)
-    undo = f"`dirge sessions delete --undo {wanted}` brings it back"
+    Trash(state).add(store, session_id)
+    undo = f"`dirge sessions delete --undo {session_id}` restores it"
     front.show(f"Deleted; for a week {undo}.", tone="good")
 
 
-def _session_lines(stored: Sequence[SessionSummary], conversation: "Conversation") -> list[str]:
-    if not stored:
-        return ["There are no stored sessions of this project."]
-    here = conversation.session_id
+def _session_list(stored: Sequence[SessionSummary], current: str | None) -> str:
     rows = [
-        f"{'▸' if one.id == here else ' '} {one.id}  {one.messages:>5}  {one.title}"
-        for one in stored[:_MOST_LISTED]
+        f"{'▸' if s.id == current else ' '} {s.id}  {s.messages:>5}  {s.title}"
+        for s in stored[:_MOST_LISTED]
     ]
-    more = len(stored) - _MOST_LISTED
-    return [*rows, f"  and {more} older"] if more > 0 else rows
+    if len(stored) > _MOST_LISTED:
+        rows.append(f"  and {len(stored) - _MOST_LISTED} older")
+    return "\n".join(rows) or "There are no stored sessions of this project."
 
 
-def _current(conversation: "Conversation") -> str:
-    if conversation.session_id is None:
-        return "This conversation keeps no session."
-    title = conversation.unsent.title
-    return f"{conversation.session_id}{f'  {title}' if title else ''}"
-
-
-def _matches_id(session_id: str, typed: str) -> bool:
-    """Whether it begins so, or what follows its date does."""
-    return session_id.startswith(typed) or session_id.partition("-")[2].startswith(typed)
-
-
-def session_words(conversation: "Conversation") -> list[str]:
+def _session_words(conversation: "Conversation") -> list[str]:
     ids = [summary.id for summary in conversation.session.list_sessions()][:_MOST_SHOWN]
-    return [*ids, "list", "current", *(f"delete {one}" for one in ids)]
+    return [*ids, "list", "current", *(f"delete {name}" for name in ids)]
 
 
 async def export(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    form, name = _read_target(args.strip())
-    if not conversation.messages:
+    form, name = _export_target(args.strip())
+    messages = tuple(conversation.messages)
+    if not messages:
         raise UsageError("Nothing was said yet.", hint="/export writes down what was said.")
-    document = _document(conversation)
-    text = render_export(document, cast("ExportFormat", form))
-    if name:
-        path = write_new_file(conversation.cwd / from_home(name), text)
-    else:
-        default = export_file_name(document.title, document.id, form)
-        path = write_new_file(conversation.cwd / default, text, other_name=True)
-    front.show(f"Exported {len(document.messages)} messages to {path}", tone="good")
+    prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
+    session = ExportedSession(
+        id=conversation.session_id or "",
+        title=conversation.unsent.title or next(map(title_of, prompts), ""),
+        cwd=str(conversation.cwd),
+        model=conversation.settings.model,
+        usage=conversation.usage,
+        cost_usd=conversation.cost_usd,
+        messages=messages,
+    )
+    text = render_export(session, cast("ExportFormat", form))
+    file = from_home(name) if name else Path(export_file_name(session.title, session.id, form))
+    path = write_new_file(conversation.cwd / file, text, other_name=not name)
+    front.show(f"Exported {len(messages)} messages to {path}", tone="good")
 
 
 async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -152,8 +146,8 @@ async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> No
     front.show(f"This session is called: {title}", tone="good")
 
 
-def _read_target(args: str) -> tuple[str, str]:
-    """The form and the file; a form that is not named is the one the file's ending tells."""
+def _export_target(args: str) -> tuple[str, str]:
+    """The format and the file; a format that is not named follows from the file's ending."""
     first, _, rest = args.partition(" ")
     if first in _FORMS:
         return first, rest.strip()
@@ -163,24 +157,6 @@ def _read_target(args: str) -> tuple[str, str]:
             hint=f"Formats: {', '.join(_FORMS)}. A name with blanks stands behind one of them.",
         )
     return _ENDINGS.get(Path(args).suffix.lower(), "md"), args
-
-
-def _document(conversation: "Conversation") -> "ExportedSession":
-    messages = tuple(conversation.messages)
-    prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
-    return ExportedSession(
-        id=conversation.session_id or "",
-        title=conversation.unsent.title or next(map(title_of, prompts), ""),
-        cwd=str(conversation.cwd),
-        model=conversation.settings.model,
-        usage=conversation.usage,
-        cost_usd=conversation.cost_usd,
-        messages=messages,
-    )
-
-
-def export_forms(conversation: "Conversation") -> list[str]:
-    return list(_FORMS)
 
 
 COMMANDS = (
@@ -198,14 +174,14 @@ COMMANDS = (
         run=sessions,
         aliases=("resume",),
         while_running="listing",
-        complete=session_words,
+        complete=_session_words,
     ),
     Command(
         name="export",
         summary="write the conversation to a new file: Markdown, HTML or JSON",
         usage="[md|html|json] [FILE]",
         run=export,
-        complete=export_forms,
+        complete=lambda conversation: list(_FORMS),
     ),
     Command(
         name="rename",

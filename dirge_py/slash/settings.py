@@ -1,4 +1,4 @@
-"""`/config` and `/status`: the settings file, and the state of the session on one page."""
+"""`/model`, `/effort`, `/prompt`, `/config` and `/status`: what a session is set to."""
 
 import asyncio
 import platform
@@ -9,21 +9,124 @@ from typing import TYPE_CHECKING
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.git import branch_of
 from dirge_py.lib.lazy import late
-from dirge_py.lib.text import format_usd, visible
+from dirge_py.lib.text import format_count, format_usd, visible
 from dirge_py.lib.version import __version__
-from dirge_py.slash.base import FrontEnd, HasSettings, Unsupported, settings_of
+from dirge_py.slash.base import Choice, FrontEnd, HasSettings, Unsupported, pick_name, settings_of
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.types.llm import ModelOption, ThinkingLevel
 else:
     changed_settings = late("dirge_py.config.commands", "changed_settings")
     config_init = late("dirge_py.config.commands", "config_init")
 
-_LATER = "Most of it holds from the next session on: /clear begins one."
+_AT_ONCE_S = 1.0
+_LEVELS: "dict[ThinkingLevel, str]" = {
+    "off": "answers at once, where the model can",
+    "minimal": "hardly any",
+    "low": "little, for plain work",
+    "medium": "as most services would choose",
+    "high": "long, for what is difficult",
+    "xhigh": "as long as the model can",
+}
+_NONE = "none"
+_LATER = "Most of it applies from the next session on: /clear begins one."
 _MOST_TOOLS = 40
+
+
+async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    """A name that ends in `/` is a service: the user picks from all of its models."""
+    settings = conversation.settings
+    spec: str | None = (args.strip("/") and args) or await _pick_model(conversation, front)
+    if spec is not None and spec.endswith("/"):
+        spec = await _pick_from_service(spec.rstrip("/"), conversation, front)
+    if spec is not None:
+        before, now = settings.thinking, settings.set_model(spec)
+        level = settings.thinking
+        thinking = f", thinking {level}," if level != before else ""
+        front.show(f"The model is {now}{thinking} from the next turn on.", tone="good")
+
+
+async def _pick_model(conversation: "Conversation", front: FrontEnd) -> str | None:
+    current = conversation.settings.model
+    options = conversation.settings.models()
+    # The models of one provider together, those of the current model's provider first.
+    aliases = list(dict.fromkeys(option.spec.partition("/")[0] for option in options))
+    ordered = sorted(options, key=lambda option: aliases.index(option.spec.partition("/")[0]))
+    choices = [_model_choice(option) for option in ordered]
+    if choices and current not in [choice.id for choice in choices]:
+        choices.insert(0, Choice(id=current, label=current))
+    choices += [
+        Choice(id=f"{alias}/", label=f"{alias}/…", detail="show all models")
+        for alias in conversation.settings.services()
+    ]
+    if not choices:
+        front.show(f"The model is {current}; no other is configured.")
+        return None
+    return await front.pick("Model", choices, current=current)
+
+
+async def _pick_from_service(
+    alias: str, conversation: "Conversation", front: FrontEnd
+) -> str | None:
+    listing = asyncio.ensure_future(conversation.settings.models_of(alias))
+    try:
+        if not (await asyncio.wait({listing}, timeout=_AT_ONCE_S))[0]:
+            front.show(f"Asking {alias} for its models.")
+        choices = [_model_choice(option) for option in await listing]
+    finally:
+        listing.cancel()
+    if not choices:
+        raise UsageError(f"{alias} lists no models.", hint=f"Name one: /model {alias}/ID")
+    return await front.pick(f"Models of {alias}", choices, current=conversation.settings.model)
+
+
+def _model_choice(option: "ModelOption") -> Choice:
+    window = f"{format_count(option.window_tokens)} tokens" if option.window_tokens else ""
+    detail = "  ".join(part for part in (window, option.price) if part)
+    return Choice(id=option.spec, label=option.spec, detail=detail)
+
+
+async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    settings = conversation.settings
+    chosen = await pick_name(
+        args, front, "Thinking", _LEVELS, current=settings.thinking, noun="level"
+    )
+    for level in _LEVELS:
+        if level == chosen:
+            settings.set_thinking(level)
+            front.show(f"Thinking {level}, from the next turn on: {_LEVELS[level]}.", tone="good")
+
+
+async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    book = conversation.settings.prompts
+    if book is None or not book.names:
+        raise UsageError(
+            "There are no prompts.",
+            hint="Write one into `prompts/<name>.md` beside your config.toml.",
+        )
+    name: str | None = args
+    if not args:
+        choices = [Choice(id=name, label=name, detail=book.describe(name)) for name in book.names]
+        choices.append(Choice(id=_NONE, label=_NONE, detail="use no prompt"))
+        current = book.current.name if book.current is not None else _NONE
+        name = await front.pick("Prompt", choices, current=current)
+    if name is None:
+        return
+    chosen = book.choose(None if name == _NONE else name)
+    if chosen is None:
+        front.show("No prompt is in use from the next run on.", tone="good")
+        return
+    denied = f" It denies {', '.join(chosen.deny_tools)}." if chosen.deny_tools else ""
+    front.show(f"The prompt {chosen.name} is in use from the next run on.{denied}", tone="good")
+
+
+def _prompt_names(conversation: "Conversation") -> list[str]:
+    book = conversation.settings.prompts
+    return [*book.names, _NONE] if book is not None else []
 
 
 async def config(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -32,25 +135,20 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
     file = front.settings_file
     if file is None:
         raise UsageError("There are no settings here.", hint="Start `dirge` in a project of yours.")
-    match args:
-        case "":
-            _show(front, file)
-        case "edit":
-            await _edit(front, file)
-        case _:
-            raise UsageError(
-                f"/config does not know {args!r}.",
-                hint="/config shows what is set, /config edit opens the file in your editor.",
-            )
-
-
-def _show(front: FrontEnd, file: Path) -> None:
+    if args == "edit":
+        await _edit(front, file)
+        return
+    if args:
+        raise UsageError(
+            f"/config does not know {args!r}.",
+            hint="/config shows what is set, /config edit opens the file in your editor.",
+        )
     settings = settings_of(front)
     changed = changed_settings(settings) if settings is not None else []
-    rows = [f"  {line}" for line in changed] or ["  nothing: the defaults hold"]
-    where = f"{file}{'' if file.exists() else ' (there is none yet)'}"
+    rows = [f"  {line}" for line in changed] or ["  nothing: the defaults apply"]
+    note = "" if file.exists() else " (there is none yet)"
     after = "/config edit changes it. `dirge config show` prints every setting."
-    front.show("\n".join([f"Settings: {where}", *rows, after]))
+    front.show("\n".join([f"Settings: {file}{note}", *rows, after]))
 
 
 async def _edit(front: FrontEnd, file: Path) -> None:
@@ -62,7 +160,7 @@ async def _edit(front: FrontEnd, file: Path) -> None:
         front.show("Nothing was changed.")
         return
     if file.read_text(encoding="utf-8") != before:
-        raise ConfigError(f"{file} was changed by somebody else meanwhile; nothing was written.")
+        raise ConfigError(f"{file} was changed by another program meanwhile; nothing was written.")
     text = after if after.endswith("\n") else f"{after}\n"
     atomic_write(file, text.encode(), mode=file.stat().st_mode & 0o777)
     try:
@@ -71,62 +169,47 @@ async def _edit(front: FrontEnd, file: Path) -> None:
         front.show(f"Written, but not usable:\n{error.message}\n{error.hint}".strip(), tone="error")
         front.set_input("/config edit")
         return
-    front.show(f"{file} was written and holds. {_LATER}", tone="good")
-
-
-def config_words(conversation: "Conversation") -> list[str]:
-    return ["edit"]
+    front.show(f"{file} was written and is valid. {_LATER}", tone="good")
 
 
 async def status(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     profile = await asyncio.to_thread(conversation.environment.read_only_profile)
     rows = [
         ("version", f"dirge {__version__}, Python {platform.python_version()}"),
-        *_session(conversation),
-        *_place(conversation),
-        ("read-only profile", profile),
-        *_model(conversation),
-        *_configured(front),
-        *_equipment(conversation, front),
+        *_session_rows(conversation, profile),
+        *_settings_rows(front),
+        *_extension_rows(conversation, front),
     ]
     width = max(len(name) for name, _ in rows)
     front.show("\n".join(f"{name:<{width}}  {visible(text)}" for name, text in rows if text))
 
 
-def _session(conversation: "Conversation") -> Iterator[tuple[str, str]]:
+def _session_rows(conversation: "Conversation", profile: str) -> Iterator[tuple[str, str]]:
+    settings, environment = conversation.settings, conversation.environment
     if conversation.session_id is None:
-        yield "session", "none is kept"
-        return
-    title = conversation.unsent.title
-    yield "session", f"{conversation.session_id}{f'  {title}' if title else ''}"
-    yield "file", str(conversation.timeline.file or "")
-
-
-def _place(conversation: "Conversation") -> Iterator[tuple[str, str]]:
+        yield "session", "not stored"
+    else:
+        yield "session", f"{conversation.session_id}  {conversation.unsent.title}".rstrip()
+        yield "file", str(conversation.timeline.file or "")
     branch = branch_of(conversation.cwd)
     yield "folder", f"{conversation.cwd}{f' · {branch}' if branch else ''}"
-    yield "added folders", ", ".join(conversation.settings.folders[1:])
-    yield (
-        "mode",
-        f"{conversation.settings.mode}; {len(conversation.settings.grants)} rules for this session",
-    )
-    yield "sandbox", conversation.environment.sandbox or "none"
-
-
-def _model(conversation: "Conversation") -> Iterator[tuple[str, str]]:
-    yield "model", f"{conversation.settings.model}, thinking {conversation.settings.thinking}"
-    used, window = conversation.context_tokens, conversation.settings.window_tokens
+    yield "added folders", ", ".join(settings.folders[1:])
+    yield "mode", f"{settings.mode}; {len(settings.grants)} rules for this session"
+    yield "sandbox", environment.sandbox or "none"
+    yield "read-only profile", profile
+    yield "model", f"{settings.model}, thinking {settings.thinking}"
+    used, window = conversation.context_tokens, settings.window_tokens
     share = f" ({used / window:.0%})" if window else ""
     yield "context", f"{used:,} of {window:,} tokens{share}"
     cost = format_usd(conversation.cost_usd, conversation.least_usd)
     yield "cost", f"{cost}, {conversation.usage.total:,} tokens"
 
 
-def _configured(front: FrontEnd) -> Iterator[tuple[str, str]]:
+def _settings_rows(front: FrontEnd) -> Iterator[tuple[str, str]]:
     if not isinstance(front, HasSettings) or front.settings_file is None:
         return
     file = front.settings_file
-    yield "settings", f"{file}{'' if file.exists() else ' (none: defaults are in force)'}"
+    yield "settings", f"{file}{'' if file.exists() else ' (none: the defaults apply)'}"
     try:
         settings = front.settings()
     except DirgeError as error:
@@ -136,32 +219,53 @@ def _configured(front: FrontEnd) -> Iterator[tuple[str, str]]:
     yield "roles", ", ".join(f"{role} {spec}" for role, spec in roles)
 
 
-def _equipment(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:
+def _extension_rows(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:
     yield "reads", ", ".join(conversation.environment.instruction_files) or "no instruction files"
     book = conversation.settings.prompts
     yield "prompt", book.current.name if book is not None and book.current else ""
-    names = [*conversation.tool_names][:_MOST_TOOLS]
-    yield "tools", ", ".join(names) or "none"
+    yield "tools", ", ".join([*conversation.tool_names][:_MOST_TOOLS]) or "none"
     for extension in conversation.extensions.all:
         status = extension.status()
         yield extension.name, status.text if status is not None else ""
-    shells = (
-        conversation.environment.shells.list()
-        if conversation.environment.shells is not None
-        else ()
-    )
-    running = sum(state.status == "running" for state in shells)
+    shells = conversation.environment.shells
+    states = shells.list() if shells is not None else ()
+    running = sum(state.status == "running" for state in states)
     yield "background", f"{running} commands running" if running else ""
 
 
 COMMANDS = (
+    Command(
+        name="model",
+        summary="show or switch the model",
+        usage="[alias/]id[:level] | alias/",
+        run=model,
+        headless=True,
+        complete=lambda conversation: [choice.spec for choice in conversation.settings.models()],
+    ),
+    Command(
+        name="effort",
+        summary="show or set how long the model thinks",
+        usage="[off|minimal|low|medium|high|xhigh]",
+        run=effort,
+        aliases=("thinking", "think"),
+        complete=lambda conversation: list(_LEVELS),
+        headless=True,
+    ),
+    Command(
+        name="prompt",
+        summary="use a prompt of yours, with the tools it denies",
+        usage="[NAME|none]",
+        run=prompt,
+        while_running="no",
+        complete=_prompt_names,
+    ),
     Command(
         name="config",
         summary="what is set, and where; `edit` opens the file in your editor and checks it",
         usage="[edit]",
         run=config,
         aliases=("settings",),
-        complete=config_words,
+        complete=lambda conversation: ["edit"],
     ),
     Command(
         name="status",

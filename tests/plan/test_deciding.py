@@ -212,7 +212,7 @@ async def test_another_request_tells_of_the_plan_whose_place_it_takes(room: Work
         room.configure()
         await COMMANDS.run(command, talk, screen)
 
-    assert "A plan waits to be accepted; this request takes its place." in screen.shown
+    assert "A plan waits to be accepted; this request replaces it." in screen.shown
 
 
 async def test_a_plan_that_waits_says_so_once(room: Workroom) -> None:
@@ -223,7 +223,7 @@ async def test_a_plan_that_waits_says_so_once(room: Workroom) -> None:
         screen = await typed("/plan status", talk)
 
     assert screen.text.count("waits to be accepted") == 1
-    assert "/plan resume goes on with it" in screen.text
+    assert "/plan resume continues it" in screen.text
 
 
 def test_a_plan_is_stored_as_one_flat_object() -> None:

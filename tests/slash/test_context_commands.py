@@ -44,7 +44,7 @@ async def test_context_tells_what_is_sent_and_what_it_takes():
     assert "system prompt" in text
     assert "tool results" in text
     assert "fold 75%" in text
-    assert "Messages: 21, of which 0 are folded; compactions so far: 0" in text
+    assert "Messages: 21, of which 0 are summarized; compactions so far: 0" in text
 
 
 async def test_compact_hands_its_focus_on_and_tells_the_saving():
@@ -92,7 +92,7 @@ async def test_compact_says_when_nothing_came_of_it():
 
 
 async def test_a_conversation_without_a_view_says_so():
-    with pytest.raises(UsageError, match="does not know"):
+    with pytest.raises(UsageError, match="no account"):
         await shown("/context", context_report=lambda: None)
 
 

@@ -33,7 +33,7 @@ async def test_the_diff_is_what_the_session_changed_by_whatever_means(room: Room
         single = await typed("/diff ./a", d.talk)
         from_root = await typed(f"/diff {room.project / 'c'}", d.talk)
 
-    assert whole.shown == ["Since the session began, whoever did it, 4 files: a, b, c, gone"]
+    assert whole.shown == ["Since the session began, by you or the model, 4 files: a, b, c, gone"]
     for line in ("-one", "+two", "-same", "+mine", "-x", "+new"):
         assert line in whole.diffs[0].splitlines()
     assert "+two" in single.diffs[0]
@@ -51,7 +51,7 @@ async def test_the_diff_says_that_nothing_differs_and_where_nobody_can_tell(room
         with pytest.raises(UsageError, match="is not in the project"):
             await typed("/diff ../elsewhere", d.talk)
     async with room.open() as talk:
-        with pytest.raises(UsageError, match="cannot be told"):
+        with pytest.raises(UsageError, match="no record of what changed"):
             await typed("/diff", talk)
 
 
@@ -63,7 +63,7 @@ async def test_without_snapshots_it_is_what_differs_from_the_last_commit(room: R
         talk.timeline.uncommitted = uncommitted
         told = await typed("/diff", talk)
 
-    assert told.shown == ["Since the last commit, whoever did it, 2 files: x, new"]
+    assert told.shown == ["Since the last commit, by you or the model, 2 files: x, new"]
     assert told.diffs == ["diff --git a/x b/x\n+x\n--- /dev/null\n+++ b/new\n+y\n"]
 
 
@@ -84,7 +84,7 @@ async def test_a_folder_is_added_once_it_was_said_what_that_means(
         assert "becomes a part of the workspace" in added.asked[0]
         assert str(other) in added.text
         assert talk.settings.why("edit", str(other / "notes.txt")).effect == "allow"
-        assert "worked in already" in (await typed(f"/add-dir {other}/", talk)).text
+        assert "part of the workspace already" in (await typed(f"/add-dir {other}/", talk)).text
         assert str(other) in (await typed("/add-dir", talk)).text
         room.model.will_call("write", path=str(other / "new.txt"), content="made\n")
         room.model.will_say("Done.")
@@ -143,7 +143,7 @@ async def test_the_way_back_can_be_typed_as_it_is_told(
     async with room.open() as talk:
         told = (await typed_into(Mover(), "/cd ..", talk)).text
 
-    assert shlex.split(told.partition("That: ")[2])[:3] == ["dirge", "-C", str(room.project)]
+    assert shlex.split(told.partition("To go back: ")[2])[:3] == ["dirge", "-C", str(room.project)]
 
 
 class Editor(Screen):
@@ -184,7 +184,7 @@ async def test_what_was_edited_is_written_and_checked(room: Room, tmp_path: Path
             assert unchanged.text == "Nothing was changed."
 
         good = await typed_into(Editor(file, '[ui]\ntheme = "plain"'), "/config edit", talk)
-        assert "was written and holds" in good.text
+        assert "was written and is valid" in good.text
         assert file.read_text() == '[ui]\ntheme = "plain"\n'
 
         bad = await typed_into(Editor(file, "[ui]\ntheem = 1\n"), "/config edit", talk)

@@ -39,7 +39,7 @@ async def test_the_cost_is_told_by_model_and_hidden_requests_apart(room: Room) -
     rows = {line.split()[0]: line.split() for line in told.splitlines() if line.split()}
     assert rows["fake/gpt-4o"][1:5] == ["1", "1,000", "20", "800"]
     assert rows["fake/gpt-4.1"][1:4] == ["1", "70", "7"]
-    assert rows["together"][1:4] == ["2", "1,070", "27"]
+    assert rows["total"][1:4] == ["2", "1,070", "27"]
     assert "asked on the side" in told
     assert "Requests while idle: 0" in told
 
@@ -62,8 +62,8 @@ async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(room: Ro
     assert ["its", "last", "turn", "1", "2,000", "10", "0", "$0.0041"] in rows
     assert ["fallback", "1", "2,000", "10", "0", "$0.0041"] in rows
     assert ["the", "last", "prompt", "2", "2,070", "10", "0", "$0.0041+"] in rows
-    [together] = [row for row in rows if row[:1] == ["together"]]
-    assert together[-1] == "$0.0068+", "at least"
+    [total] = [row for row in rows if row[:1] == ["total"]]
+    assert total[-1] == "$0.0068+", "at least"
     tables = [line for line in told.splitlines() if line.startswith("  ")]
     assert len({len(line) for line in tables}) == 1, "one column under the other"
     assert max(map(len, tables)) <= 60, "a narrow terminal need not break them"
@@ -81,7 +81,7 @@ async def test_what_an_interrupted_answer_took_from_the_cache_is_not_told(room: 
         status = (await typed("/status", talk)).text
 
     assert [line.split()[1:] for line in cached.splitlines() if line.split()[:1] == ["2"]] == [
-        ["not", "told"]
+        ["unknown"]
     ]
     assert "$0.0054+" in status and "$0.0054+" in told and "A + says" in told
 

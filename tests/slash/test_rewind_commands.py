@@ -11,7 +11,7 @@ from dirge_py.frontend.print.command import PrintFront
 from dirge_py.session.tree import SessionTree, TreeNode
 from dirge_py.slash.base import Choice, Unsupported
 from dirge_py.slash.registry import discover
-from dirge_py.slash.tree import draw_tree
+from dirge_py.slash.rewind import draw_tree
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.questions import Question, QuestionAnswer
 from tests.conversation.room import Room
@@ -85,7 +85,7 @@ async def test_rewind_shows_what_would_change_and_does_what_is_chosen(room: Room
         assert screen.asked[0] == "(current) | stay here"
         assert screen.asked[1].startswith("the second | just now, 1 file changed since")
         preview = screen.asked[3]
-        assert "8 messages are left behind" in preview
+        assert "8 messages stay on another branch" in preview
         assert "  ~ a  +1 -2" in preview
         assert "  - b" in preview
         assert "Changed by you since, and kept unless you choose them:\n  ~ mine" in preview
@@ -155,7 +155,7 @@ async def test_fork_and_clone_take_an_id_or_let_pick(room: Room) -> None:
         shown = (await run("/tree", talk)).text.splitlines()
         assert (await run("/branch", talk, "two")).input == "two"
         assert len(talk.messages) == 2
-        assert (await run(f"/tree {shown[1].split()[1]}", talk)).text.startswith("Here you are.")
+        assert (await run(f"/tree {shown[1].split()[1]}", talk)).text.startswith("The session is at that point now.")
         assert len(talk.messages) == 4
         await run("/clone", talk, "re one")
         assert len(talk.messages) == 2

@@ -27,7 +27,7 @@ async def test_esc_twice_on_an_empty_input_goes_back_to_an_earlier_prompt(room: 
 
         await d.pilot.press("down", "enter")
         await d.until(lambda: d.panel is not None and d.panel.has_focus)
-        assert "2 messages are left behind" in d.screen
+        assert "2 messages stay on another branch" in d.screen
         await d.pilot.press("1", "enter")
 
         await d.until(lambda: d.app.composer.text == "two")
@@ -35,7 +35,7 @@ async def test_esc_twice_on_an_empty_input_goes_back_to_an_earlier_prompt(room: 
         assert d.sent == ["one"]
         assert "› two" not in d.text
         assert "› one" in d.text
-        assert "/redo takes that back" in d.text
+        assert "/redo reverses that" in d.text
 
 
 async def test_esc_twice_with_a_draft_leaves_it_alone(room: Room) -> None:

@@ -26,7 +26,7 @@ async def test_a_plan_is_decided_on_carried_out_and_told_again(room: Room) -> No
         "  ● read: shop.py\n",
         "explore ended. Nothing counts yet, says shop.py:1.",
         "* step 19\n",
-        "Question: Plan. Shall this plan (Count the items) be carried out?",
+        "Question: Plan. Run this plan (Count the items)?",
         "Plan, step 1: implement started.",
         "● write: count.py\n",
         "  ✓ E1: exit 0: sh check.sh\n",
