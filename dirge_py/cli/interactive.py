@@ -12,17 +12,16 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
 from dirge_py.providers.settings import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
     from dirge_py.ui.options import UiOptions, UiSettings
+
+
 
 
 def tui_start(
@@ -229,8 +230,7 @@ def session_openers(
 
 def line_mode(flags: Namespace) -> int:
     """Run line mode; returns the exit code."""
-    from dirge_py.frontend.line.repl import LineOptions, LineSettings
-    from dirge_py.frontend.line.run import run_line
+    from dirge_py.frontend.line.repl import LineOptions, LineSettings, run_line
 
     key = key_from_stdin() if flags.api_key_stdin else None
     openers = session_openers(lambda: load_settings(flags, key), lambda: build_options(flags))

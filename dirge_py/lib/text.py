@@ -207,6 +207,11 @@ def visible_code(line: str) -> str:
     return line[:indent] + visible(line[indent:])
 
 
+def plural(count: int, noun: str) -> str:
+    """As `1 file` or `3 files`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def format_count(count: int) -> str:
     """`950`, `12k`, `1.2M`."""
     if count < 1000:

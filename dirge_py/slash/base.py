@@ -1,18 +1,19 @@
 """What a slash command gets: the conversation, and the front end it was typed into."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
+from pathlib import Path
+from typing import Any, Literal, Protocol, TYPE_CHECKING, runtime_checkable
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.outcomes import Outcome
+
+
 
 
 
@@ -166,8 +167,3 @@ async def ask_option(
     question = Question(header=header, question=text, options=listed, is_open=False)
     answers = await front.form([question])
     return answers[0].chosen[0] if answers and answers[0].chosen else None
-
-
-def plural(count: int, noun: str) -> str:
-    """As `1 file` or `3 files`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

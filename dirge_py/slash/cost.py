@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import format_usd
+from dirge_py.lib.text import format_usd, plural
 from dirge_py.lib.text_width import cell_width
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.slash.base import FrontEnd, plural, settings_of
+from dirge_py.slash.base import FrontEnd, settings_of
 from dirge_py.types.events import OF_TURNS, UsageReported
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import Usage

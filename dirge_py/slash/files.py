@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.paths import from_home
-from dirge_py.lib.text import visible
+from dirge_py.lib.text import plural, visible
 from dirge_py.session.ids import project_root
-from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported, ask_option, plural
+from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported, ask_option
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 

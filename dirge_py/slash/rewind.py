@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.text import one_line, visible
-from dirge_py.slash.base import Choice, FrontEnd, ask_option, plural
+from dirge_py.lib.text import one_line, plural, visible
+from dirge_py.slash.base import Choice, FrontEnd, ask_option
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption

@@ -155,7 +155,8 @@ async def test_fork_and_clone_take_an_id_or_let_pick(room: Room) -> None:
         shown = (await run("/tree", talk)).text.splitlines()
         assert (await run("/branch", talk, "two")).input == "two"
         assert len(talk.messages) == 2
-        assert (await run(f"/tree {shown[1].split()[1]}", talk)).text.startswith("The session is at that point now.")
+        text = (await run(f"/tree {shown[1].split()[1]}", talk)).text
+        assert text.startswith("The session is at that point now.")
         assert len(talk.messages) == 4
         await run("/clone", talk, "re one")
         assert len(talk.messages) == 2

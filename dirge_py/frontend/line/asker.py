@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from dirge_py.frontend.line.source import AnswerInterrupted, LineSource
-from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.frontend.line.streams import AnswerInterrupted, LineSource, LineWriter
 from dirge_py.lib.text import visible, visible_code, visible_name
 from dirge_py.slash.base import Choice
 from dirge_py.types.questions import (

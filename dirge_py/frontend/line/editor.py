@@ -1,6 +1,6 @@
-"""Lines typed at a terminal: edited with prompt_toolkit, what is said meanwhile printed above.
+"""Lines typed at a terminal: edited with prompt_toolkit, output meanwhile printed above the line.
 
-This is the only module that imports prompt_toolkit; `edited_repl` makes a REPL that reads from it.
+This is the only module that imports prompt_toolkit.
 """
 
 import asyncio
@@ -27,9 +27,7 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
-from dirge_py.frontend.line.repl import LineOptions, Repl
-from dirge_py.frontend.line.source import AnswerInterrupted
-from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.frontend.line.streams import AnswerInterrupted
 from dirge_py.lib.text import clean
 from dirge_py.slash.registry import Registry
 
@@ -135,7 +133,9 @@ class TerminalLines:
         self._end(_SET_ASIDE)
         try:
             async with self._one_at_a_time:
-                self._draft += self._typed_ahead()
+                # Keys that came with the last ones and were not processed answer nothing.
+                ahead = (key.data for key in get_typeahead(self._input))
+                self._draft += "".join(text for text in ahead if text.isprintable())
             self.has_set_aside = len(self._draft) > len(before)
             text = await self._prompt(lambda: label, "", is_answer=True)
         finally:
@@ -163,8 +163,7 @@ class TerminalLines:
     @property
     def draft(self) -> str:
         app = self._app
-        is_prompt = app is not None and self._is_free.is_set()
-        return app.current_buffer.text if app is not None and is_prompt else self._draft
+        return app.current_buffer.text if app and self._is_free.is_set() else self._draft
 
     @property
     def is_asking(self) -> bool:
@@ -184,7 +183,7 @@ class TerminalLines:
     @property
     def _app(self) -> Application[Any] | None:
         app = self._session.app if self._session is not None else None
-        return app if app is not None and app.is_running and not app.is_done else None
+        return app if app and app.is_running and not app.is_done else None
 
     def _end(self, result: str) -> None:
         """End what is open; what was typed becomes the draft, unless it answered a question."""
@@ -193,7 +192,7 @@ class TerminalLines:
             if not self._is_answering:
                 self._draft = _joined(self._draft, app.current_buffer.text)
             app.current_buffer.reset()
-            self._erase(app)
+            app.erase_when_done = True
             app.exit(result=result)
 
     async def _prompt(
@@ -232,14 +231,6 @@ class TerminalLines:
             return task.result()
         except EOFError:
             return None
-
-    def _erase(self, app: Application[Any]) -> None:
-        """Leave nothing of a line that was not sent on the screen."""
-        app.erase_when_done = True
-
-    def _typed_ahead(self) -> str:
-        """Keys that came with the last ones and were not looked at: they answer nothing."""
-        return "".join(key.data for key in get_typeahead(self._input) if key.data.isprintable())
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -336,24 +327,6 @@ def _plain_output() -> Output:
         default_color_depth=ColorDepth.DEPTH_1_BIT,
         enable_cpr=False,
     )
-
-
-def edited_repl(start: LineOptions, opened: ExitStack, **options: Any) -> Repl:
-    """The REPL; its terminal is open until `opened` is closed. `options` are of `TerminalLines`."""
-    lines: list[TerminalLines] = []
-
-    def make(repl: Repl) -> TerminalLines:
-        made = TerminalLines(
-            label=lambda: repl.label,
-            interrupt=repl.interrupt,
-            completer=LineCompleter(repl.commands, lambda: repl.controller.conversation),
-            **options,
-        )
-        lines.append(opened.enter_context(made))
-        return made
-
-    writer = LineWriter(lambda text: lines[0].write(text), columns=lambda: lines[0].columns)
-    return Repl(start, writer, make, has_keys=True)
 
 
 class LineCompleter(Completer):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend.event_text import describe_event
-from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.frontend.line.streams import LineWriter
 from dirge_py.frontend.outcome_text import describe_run_end
 from dirge_py.frontend.replay import replay_messages
 from dirge_py.lib.text import clean, format_cost, format_count

@@ -1,22 +1,24 @@
-"""The REPL of line mode: reads lines, sends them, renders what comes of it, and ends in good order.
+"""The REPL of line mode: reads lines, sends them, renders the events, and closes in good order.
 
-`LineFront` is what slash commands may ask of it, `LineSessionOpener` opens its sessions, and
-`LineOptions` is what a start of it is given.
+`run_line` starts it with `LineOptions`. `LineFront` is what slash commands may ask of it, and
+`LineSessionOpener` opens its sessions.
 """
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker
 from dirge_py.frontend.line.renderer import LineRenderer
-from dirge_py.frontend.line.source import LineSource
-from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.frontend.line.streams import LineSource, LineWriter, PlainLines
 from dirge_py.frontend.session_opener import (
     OpenFirst,
     OpenMode,
@@ -24,8 +26,9 @@ from dirge_py.frontend.session_opener import (
     SessionOpener,
     notice_sink,
 )
+from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
-from dirge_py.slash.base import Choice, FrontEnd, Tone, Unsupported
+from dirge_py.slash.base import Choice, FrontEnd, Tone
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import AgentEnd, LoopEvent
@@ -34,10 +37,15 @@ from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
+    from dirge_py.frontend.line.editor import LineCompleter, TerminalLines
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
+else:
+    # Only where lines are edited: scripts start without prompt_toolkit.
+    LineCompleter = late("dirge_py.frontend.line.editor", "LineCompleter")
+    TerminalLines = late("dirge_py.frontend.line.editor", "TerminalLines")
 
-
+_HUNG_UP = 128 + signal.SIGHUP
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
 KEYS = (
@@ -58,12 +66,12 @@ class LineSettings:
     show_thinking: bool = False
     """Whether thinking is shown."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """The person's own names for slash commands."""
+    """The names that the user gave to slash commands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOptions:
-    """How one start of line mode goes."""
+    """How line mode starts."""
 
     open_first: OpenFirst
     """Opens the conversation that the command line asks for, after the question about trust."""
@@ -72,29 +80,26 @@ class LineOptions:
     prepare: Callable[[], LineSettings] = LineSettings
     """Reads the settings; called first."""
     project: "Callable[[], TrustGate] | None" = None
-    """What the project brings along; the person is asked whether it is trusted."""
+    """What the project's `.dirge/` would load; the user is asked whether to trust it."""
     first_prompt: str = ""
     """The prompt to begin with, or ""."""
     pick_session: bool = False
     """Whether the list of sessions is shown first (`-r` without an id)."""
     is_dumb: bool = False
-    """The terminal can do no more than show what is written: it edits its line itself."""
-
-
-class MakeSource(Protocol):
-    """Makes the source of lines of a REPL, which it may ask for its state."""
-
-    def __call__(self, repl: "Repl") -> LineSource: ...
+    """Whether the terminal cannot move its cursor: it edits its line itself."""
 
 
 class Repl:
-    """One conversation after the other, as lines. Implements `controller.View`."""
+    """One conversation after the other, as lines. Implements `controller.View`.
+
+    `make_source` makes the source of its lines, which may ask it for its state.
+    """
 
     def __init__(
         self,
         start: LineOptions,
         writer: LineWriter,
-        make_source: MakeSource,
+        make_source: "Callable[[Repl], LineSource]",
         *,
         has_keys: bool = False,
         guard_s: float = GUARD_S,
@@ -104,10 +109,8 @@ class Repl:
         self.has_keys = has_keys
         self._clock = clock
         self.commands = discover(slash)
-        for command in COMMANDS:
-            self.commands.add(command)
-        self.front = LineFront(self, self.commands)
-        self.controller = ChatController(self, self.commands, self.front)
+        self.commands.add(QUEUE)
+        self.controller = ChatController(self, self.commands, LineFront(self))
         self.source = make_source(self)
         self.asker = LineAsker(
             self.source,
@@ -128,10 +131,8 @@ class Repl:
         self._has_failed = False
         self._sends = 0
 
-    # -- how it goes
-
     async def run(self) -> int:
-        """Until the input ends or the person leaves; returns the exit code.
+        """Run until the input ends or the user quits; returns the exit code.
 
         Raises:
             DirgeError: there is no conversation to begin with.
@@ -139,9 +140,11 @@ class Repl:
         await self.session_opener.begin()
         while self._exit_code is None:
             if self.source.is_script:
-                await self._rested()
+                while self._exit_code is None and not self.is_ready:
+                    self._changed.clear()
+                    await self._changed.wait()
                 if self.writer.problem is not None:
-                    break  # What the rest of it asks for would be paid for, and told to nobody.
+                    break  # The rest of the script would cost money, and nobody reads the answers.
             line = await self.source.line()
             if line is None:
                 break
@@ -152,7 +155,7 @@ class Repl:
         return 1 if self.source.is_script and self._has_failed else 0
 
     async def close(self) -> None:
-        """Keep the draft, and close the conversation. What that tells is told."""
+        """Keep the draft, and close the conversation; its notices are still written."""
         conversation = self.opened = self.controller.conversation
         self.source.stop()
         if conversation is not None:
@@ -172,7 +175,7 @@ class Repl:
         self._changed.set()
 
     def interrupt(self) -> bool:
-        """Ctrl+C where nothing is typed: stop what runs. Whether it is to leave instead."""
+        """Handle Ctrl+C on an empty line: stop the run. True when dirge quits instead."""
         if self.controller.interrupt():
             self.notify_user("Interrupting.")
             return False
@@ -185,18 +188,16 @@ class Repl:
         return False
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let this go on beside the reading of lines."""
+        """Run `work` while lines are read."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     @property
     def label(self) -> str:
-        """What stands before the line: the state, where it is not simply ready."""
+        """The label before the line: `> `, with the state unless it is `ready`."""
         state = self.controller.state
         return "> " if state == "ready" else f"{state}> "
-
-    # -- the conversation
 
     def take_settings(self, settings: LineSettings) -> None:
         self._show_thinking = settings.show_thinking
@@ -210,14 +211,16 @@ class Repl:
 
     @property
     def is_ready(self) -> bool:
-        """Nothing goes on, and nothing that was sent is still being read."""
+        """Whether nothing runs, and nothing that was sent is still being handled."""
         return self._sends == 0 and self.controller.state == "ready"
 
     async def send(self, line: str) -> None:
-        """Do what a line asks for; one that waits is told of."""
+        """Do what a line asks for; says so when it has to wait."""
         before = len(self.controller.waiting)
         self._sends += 1
-        self._keep_prompt(line)
+        conversation = self.controller.conversation
+        if conversation is not None and conversation.unsent.prompts is not None:
+            conversation.unsent.prompts.add(line)
         try:
             await self.controller.submit(line, "now")
         finally:
@@ -229,17 +232,6 @@ class Repl:
             self.notify_user("Waits to steer the run: it is read before the next turn.")
         elif kind == "next_run":
             self.notify_user("Waits for the next run, which reads it.")
-
-    def _keep_prompt(self, line: str) -> None:
-        conversation = self.controller.conversation
-        if conversation is not None and conversation.unsent.prompts is not None:
-            conversation.unsent.prompts.add(line)
-
-    async def _rested(self) -> None:
-        """Wait until nothing goes on."""
-        while self._exit_code is None and not self.is_ready:
-            self._changed.clear()
-            await self._changed.wait()
 
     def _on_event(self, event: LoopEvent) -> None:
         if isinstance(event, AgentEnd):
@@ -270,16 +262,15 @@ class Repl:
         self.source.refresh()
 
 
-class LineFront:
-    """The `slash.base.FrontEnd` of line mode. What needs a screen raises `Unsupported`."""
+class LineFront(FrontEnd):
+    """The front end of line mode. What needs a screen raises `Unsupported`."""
 
-    def __init__(self, repl: Repl, commands: Registry) -> None:
+    def __init__(self, repl: Repl) -> None:
         self._repl = repl
-        self._commands = commands
 
     @property
     def commands(self) -> Registry:
-        return self._commands
+        return self._repl.commands
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -294,9 +285,6 @@ class LineFront:
     async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         return await self._repl.asker.question(questions)
 
-    async def edit_text(self, text: str) -> str | None:
-        raise Unsupported("editing text")
-
     def set_input(self, text: str) -> None:
         self._repl.give_back(text)
 
@@ -306,18 +294,6 @@ class LineFront:
     def quit(self) -> None:
         self._repl.leave(0)
 
-    def theme(self, name: str) -> None:
-        raise Unsupported("a theme")
-
-    def copy(self, text: str) -> str:
-        raise Unsupported("the clipboard")
-
-    def show_diff(self, diff: str) -> None:
-        self._repl.notify_user(diff)
-
-    async def read_on(self, text: str) -> None:
-        self._repl.notify_user(text)
-
 
 class LineSessionOpener:
     """Opens the conversation of a REPL, and every later one. Implements `SessionView`."""
@@ -326,30 +302,26 @@ class LineSessionOpener:
         self._repl = repl
         self._start = start
         self._sessions = SessionOpener(self, repl.controller, repl.asker)
+        self.switch_to = self._sessions.switch_to
 
     async def begin(self) -> None:
-        """Open the first conversation. Raises DirgeError: there is none to go on with then."""
+        """Open the first conversation. Raises DirgeError: it cannot be opened."""
         repl, start = self._repl, self._start
-        settings = start.prepare()
-        repl.take_settings(settings)
+        repl.take_settings(start.prepare())
         if start.project is not None:
-            door = start.project()
-            if door.offer is not None:
-                door.answer(is_trusted=await repl.asker.trust(door.offer))
+            project = start.project()
+            if project.offer is not None:
+                project.answer(is_trusted=await repl.asker.trust(project.offer))
         conversation = await self._sessions.open_first(lambda: start.open_first(repl.asker))
         self._sessions.adopt(conversation)
         if start.first_prompt:
-            # A command may take its time, and is told things meanwhile.
+            # A command may take its time, and lines are read meanwhile.
             repl.later(repl.send(start.first_prompt))
             await asyncio.sleep(0)  # From now on it counts as sent.
         elif start.pick_session:
             await repl.controller.submit("/sessions", "now")
         else:
             await self._sessions.offer_to_continue(conversation)
-
-    async def switch_to(self, session_id: str | None) -> Conversation:
-        """Go on in another session, or a new one: see `SessionOpener.switch_to`."""
-        return await self._sessions.switch_to(session_id)
 
     # -- SessionView
 
@@ -374,26 +346,24 @@ class LineSessionOpener:
         return self._repl.commands.use_extensions(conversation.extensions.commands())
 
     def on_shown(self, conversation: Conversation) -> None:
-        if not self._repl.source.is_script:
-            self._give_back(conversation)
-
-    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        """Write `text` as it stands: notices get no word in front of them."""
-        self._repl.notify_user(text)
-
-    def run_later(self, work: Coroutine[Any, Any, None]) -> None:
-        self._repl.later(work)
-
-    def _give_back(self, conversation: Conversation) -> None:
-        """What was typed before: earlier prompts, and what was never sent."""
+        """Offer earlier prompts, and give back what was never sent."""
+        if self._repl.source.is_script:
+            return
         unsent = conversation.unsent
         unsent.adopt_abandoned()
         if unsent.prompts is not None:
             self._repl.source.remember(unsent.prompts.load())
-        said = [m for m in conversation.messages if m.role == "user" and m.origin == "user"]
-        self._repl.source.remember(map(typed_text, said))
+        typed = [m for m in conversation.messages if m.role == "user" and m.origin == "user"]
+        self._repl.source.remember(map(typed_text, typed))
         if unsent.draft:
             self._repl.give_back(unsent.draft)
+
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
+        """Write `text` as it stands, without a word for its tone in front."""
+        self._repl.notify_user(text)
+
+    def run_later(self, work: Coroutine[Any, Any, None]) -> None:
+        self._repl.later(work)
 
 
 def _model_and_mode(conversation: Conversation) -> str:
@@ -401,10 +371,10 @@ def _model_and_mode(conversation: Conversation) -> str:
 
 
 async def queue(args: str, conversation: Conversation, front: FrontEnd) -> None:
-    """Queue a prompt for when the run is over; without one, show what waits."""
+    """Queue a prompt for when the run is over; without one, show the queue."""
     if not args:
         waiting = [f"{item.kind}: {item.message.text}" for item in conversation.queued()]
-        front.show("\n".join(waiting) or "Nothing waits.")
+        front.show("\n".join(waiting) or "Nothing is queued.")
         return
     if not conversation.is_running:
         raise UsageError("/queue is for during a run.", hint="Send the words as they are.")
@@ -412,7 +382,87 @@ async def queue(args: str, conversation: Conversation, front: FrontEnd) -> None:
     front.show(f"Waits until the run is over: {args}")
 
 
-COMMANDS = (
-    Command(name="queue", summary="a prompt for when the run is over", usage="[TEXT]", run=queue),
+QUEUE = Command(
+    name="queue", summary="a prompt for when the run is over", usage="[TEXT]", run=queue
 )
-"""Commands of line mode alone: on the screen a key does this."""
+"""A command of line mode alone: in the terminal UI a key does this."""
+
+
+def run_line(start: LineOptions) -> int:
+    """Run line mode until the input ends or the user quits; returns the exit code.
+
+    A signal ends it in good order too, with exit code 128 + its number.
+
+    Raises:
+        DirgeError: the conversation could not be opened.
+        OSError: the output of a script could not be written.
+    """
+    return asyncio.run(_run(start))
+
+
+async def _run(start: LineOptions) -> int:
+    is_edited = not start.is_dumb and os.isatty(0) and os.isatty(1)
+    with ExitStack() as opened:
+        repl = _edited_repl(start, opened) if is_edited else _plain_repl(start)
+        opened.callback(_listen_to_signals(repl))
+        try:
+            code = await repl.run()
+        finally:
+            await repl.close()
+        conversation = repl.opened
+        if conversation is not None and conversation.session_id and conversation.messages:
+            repl.writer.line(f"To come back: dirge --line -r {conversation.session_id}")
+    if repl.source.is_script and repl.writer.problem is not None:
+        raise repl.writer.problem
+    return _HUNG_UP if repl.source.is_gone else code
+
+
+def _plain_repl(start: LineOptions) -> Repl:
+    def make(repl: Repl) -> PlainLines:
+        # A printed label cannot be changed: it only appears once a line can be sent.
+        return PlainLines(writer, label=lambda: "> " if repl.is_ready else "")
+
+    writer = LineWriter()
+    return Repl(start, writer, make)
+
+
+def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:
+    """The REPL of a terminal, which is dirge's own until `opened` is closed."""
+    lines: list[TerminalLines] = []
+
+    def make(repl: Repl) -> "TerminalLines":
+        completer = LineCompleter(repl.commands, lambda: repl.controller.conversation)
+        source = TerminalLines(
+            label=lambda: repl.label, interrupt=repl.interrupt, completer=completer
+        )
+        lines.append(opened.enter_context(source))
+        return source
+
+    writer = LineWriter(lambda text: lines[0].write(text), columns=lambda: lines[0].columns)
+    return Repl(start, writer, make, has_keys=True)
+
+
+def _listen_to_signals(repl: Repl) -> Callable[[], None]:
+    """Let signals end the REPL; returns the undo."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        source = repl.source
+        if source.is_script:
+            repl.leave(128 + signal.SIGINT)
+        elif not (isinstance(source, PlainLines) and source.interrupt()):
+            repl.interrupt()
+
+    numbers = {
+        signal.SIGINT: stop,
+        signal.SIGTERM: lambda: repl.leave(128 + signal.SIGTERM),
+        signal.SIGHUP: lambda: repl.leave(_HUNG_UP),
+    }
+    for number, action in numbers.items():
+        loop.add_signal_handler(number, action)
+
+    def undo() -> None:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    return undo

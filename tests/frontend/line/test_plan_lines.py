@@ -1,7 +1,7 @@
 """A plan in lines: the phases, what their forks do, the plan, the question, the evidence."""
 
 from dirge_py.frontend.line.renderer import LinePlanRenderer
-from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.frontend.line.streams import LineWriter
 from dirge_py.types.events import (
     EvidenceTaken,
     ForkEvent,

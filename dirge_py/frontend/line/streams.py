@@ -1,15 +1,94 @@
-"""Where lines come from: `LineSource`, and its form for pipes, files and dumb terminals."""
+"""Lines in and out of line mode: `LineWriter`, `LineSource`, and `PlainLines` for pipes and files.
+
+A `LineWriter` writes text from top to bottom; nothing is ever drawn over.
+"""
 
 import asyncio
 import os
+import sys
 import termios
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from dirge_py.frontend.line.writer import LineWriter
+from dirge_py.lib.text import clean
+from dirge_py.lib.text_width import cell_width, wrap
 
 _READ_BYTES = 65_536
+
+
+class LineWriter:
+    """Writes lines, and answers as they grow. Without controls that a terminal would obey.
+
+    `columns` is the width of a line while an input line is redrawn below the text: what grows is
+    then written by whole lines. None: each piece is written at once.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object] | None = None,
+        *,
+        columns: Callable[[], int] | None = None,
+    ) -> None:
+        self._write_text = write or _to_stdout
+        self._columns = columns
+        self._growing = ""
+        self._is_in_line = False
+        self.problem: OSError | ValueError | None = None
+        """Why nothing can be written any more: the reader is gone, or the disk is full."""
+
+    def line(self, text: str = "") -> None:
+        """Write one or more whole lines."""
+        self.end_line()
+        self._write(clean(text) + "\n")
+
+    def grow(self, text: str) -> None:
+        """Write more of a text that comes piece by piece."""
+        if self._columns is None:
+            self._write(clean(text))
+            self._is_in_line = not text.endswith("\n") if text else self._is_in_line
+            return
+        self._growing += text
+        *lines, self._growing = self._growing.split("\n")
+        width = max(20, self._columns() - 1)
+        if cell_width(self._growing) > width:
+            *full, self._growing = wrap(self._growing, width)
+            lines += full
+        for line in lines:
+            self._write(clean(line) + "\n")
+
+    def end_line(self) -> None:
+        """End the current line, if one is begun."""
+        if self._growing:
+            self._write(clean(self._growing) + "\n")
+            self._growing = ""
+        elif self._is_in_line:
+            self._write("\n")
+        self._is_in_line = False
+
+    def label(self, text: str) -> None:
+        """Write a few words in front of what is typed next, on the same line."""
+        self.end_line()
+        self._write(clean(text))
+        self._is_in_line = bool(text)
+
+    def typed(self) -> None:
+        """Note that the terminal itself has gone to the next line: the user pressed Enter."""
+        self._is_in_line = False
+
+    def _write(self, text: str) -> None:
+        if self.problem is not None:
+            return
+        try:
+            self._write_text(text)
+        except (OSError, ValueError) as problem:
+            self.problem = problem
+
+
+def _to_stdout(text: str) -> None:
+    # Looked up each time: while a line is edited, another stream stands in its place.
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 class AnswerInterrupted(Exception):
@@ -17,9 +96,9 @@ class AnswerInterrupted(Exception):
 
 
 class LineSource(Protocol):
-    """Reads what a person types, or what a script holds.
+    """Reads what a user types, or the lines of a script.
 
-    `is_script`: nobody sits there. Its lines are read one after the other, each once what the one
+    `is_script`: no user is there. The lines are read one after the other, each once what the line
     before asked for is done, and a question reads the next one.
     """
 
@@ -27,7 +106,7 @@ class LineSource(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is nobody at the other end any more."""
+        """Whether the other end is closed."""
 
     @property
     def has_set_aside(self) -> bool:
@@ -42,14 +121,14 @@ class LineSource(Protocol):
         What was being typed is set aside meanwhile, and given back after.
 
         Raises:
-            Interrupted: Ctrl+C instead of an answer.
+            AnswerInterrupted: Ctrl+C instead of an answer.
         """
 
     def remember(self, prompts: Iterable[str]) -> None:
-        """Earlier prompts, oldest first, to be taken again where lines are edited."""
+        """Offer earlier prompts, oldest first, where lines are edited."""
 
     def put_back(self, line: str) -> None:
-        """Let this be the next line: it was read, and was meant for somebody else."""
+        """Let this be the next line: it was read, and did not answer the question."""
 
     def put(self, text: str) -> None:
         """Put `text` in front of what is being typed."""
@@ -59,10 +138,10 @@ class LineSource(Protocol):
         """What stands in the input now."""
 
     def refresh(self) -> None:
-        """The label of the line may be another one now."""
+        """Show the label again: it may have changed."""
 
     def stop(self) -> None:
-        """Read no more: `line` and `answer` come back, with None."""
+        """Stop reading: `line` and `answer` return None."""
 
 
 class PlainLines:
@@ -94,18 +173,13 @@ class PlainLines:
     async def line(self) -> str | None:
         self._lacks_label = not self.is_script
         self.refresh()
-        while True:
-            await self._is_free.wait()
-            line = await self._next(is_answer=False)
-            if line is not _NOT_MINE:
-                break
-            self._lacks_label = not self.is_script
+        line = await self._next(is_answer=False)
         self._lacks_label = False
         if not self.is_script:
             self._writer.typed()
-        elif isinstance(line, str):
+        elif line is not None:
             self._writer.line(f"> {line}")
-        return line if isinstance(line, str) else None
+        return line
 
     async def answer(self, label: str) -> str | None:
         self._is_free.clear()
@@ -119,12 +193,12 @@ class PlainLines:
             self._is_free.set()
             self._is_interrupted = False
             self._writer.typed()
-        if self.is_script and isinstance(line, str):
+        if self.is_script and line is not None:
             self._writer.line(f"{label}{line}")
-        return line if isinstance(line, str) else None
+        return line
 
     def remember(self, prompts: Iterable[str]) -> None:
-        """There is no way back to them here."""
+        """Does nothing: there is no history of lines here."""
 
     def put_back(self, line: str) -> None:
         self._lines.appendleft(line)
@@ -155,54 +229,52 @@ class PlainLines:
 
     def stop(self) -> None:
         self._is_open = False
-        if self._is_reading:
-            self._loop.remove_reader(self._fd)
-            self._is_reading = False
+        self._stop_reading()
         self._came.set()
 
     # -- inside
 
-    async def _next(self, *, is_answer: bool) -> "str | _NotMine | None":
+    async def _next(self, *, is_answer: bool) -> str | None:
         while self._is_open:
             if self._is_interrupted and is_answer:
                 raise AnswerInterrupted
             if not is_answer and not self._is_free.is_set():
-                return _NOT_MINE
+                # A question was put: the next line answers that one.
+                self._lacks_label = not self.is_script
+                await self._is_free.wait()
+                continue
             if self._lines:
                 return self._lines.popleft()
             if self._is_over:
                 return None
             self._came.clear()
-            self._want_more()
+            if not self._is_reading:
+                try:
+                    self._loop.add_reader(self._fd, self._read)
+                    self._is_reading = True
+                except OSError:
+                    self._read()  # A file, or nothing at all: there is never anything to wait for.
             await self._came.wait()
         return None
 
-    def _want_more(self) -> None:
-        if self._is_reading:
-            return
-        try:
-            self._loop.add_reader(self._fd, self._read)
-            self._is_reading = True
-        except OSError:
-            self._read()  # A file, or nothing at all: there is never anything to wait for.
-
     def _read(self) -> None:
-        if self._is_reading:
-            self._loop.remove_reader(self._fd)
-            self._is_reading = False
+        self._stop_reading()
+        content = b""
         try:
-            self._take(os.read(self._fd, _READ_BYTES))
+            content = os.read(self._fd, _READ_BYTES)
         except OSError:
             self.is_gone = True
-            self._take(b"")
-
-    def _take(self, found: bytes) -> None:
-        *whole, self._rest = (self._rest + found).split(b"\n")
-        if not found:
+        *whole, self._rest = (self._rest + content).split(b"\n")
+        if not content:
             self._is_over = True
             whole, self._rest = ([self._rest] if self._rest else []), b""
         self._lines += [line.decode("utf-8", "replace").removesuffix("\r") for line in whole]
         self._came.set()
+
+    def _stop_reading(self) -> None:
+        if self._is_reading:
+            self._loop.remove_reader(self._fd)
+            self._is_reading = False
 
     def _set_aside(self) -> None:
         """What was typed before a question was shown does not answer it."""
@@ -213,13 +285,6 @@ class PlainLines:
         self.has_set_aside = bool(ahead)
         for text in ahead:
             self.put(text)
-
-
-class _NotMine:
-    """A question was put up: the next line is for it."""
-
-
-_NOT_MINE = _NotMine()
 
 
 def _half_typed(fd: int) -> str:
