@@ -74,7 +74,7 @@ def embed(rest: Sequence[str]) -> int:
 def _texts(flags: Namespace) -> Sequence[str]:
     texts: Sequence[str] = flags.words
     if not texts:
-        from dirge_py.frontend.print.stdin import read_prompt
+        from dirge_py.frontend.print.streams import read_prompt
 
         text, notice = read_prompt(have_words=False)
         if notice:

@@ -4,26 +4,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 from dirge_py import slash
 from dirge_py.cli.flags import build_options, has_folder, key_from_stdin, load_settings
 from dirge_py.config.access import key_file_notices
 from dirge_py.frontend.print.json_lines import one_line
-from dirge_py.frontend.print.print_mode import (
-    PolicyAsker,
-    Prompt,
-    print_all,
-    print_decision,
-    print_interrupted,
-    print_prompt,
-    print_stream,
-    print_turn,
-)
-from dirge_py.frontend.print.printer import Printer, PrintOptions, complain
+from dirge_py.frontend.print.print_mode import PolicyAsker, Prompt, print_all, print_decision, print_interrupted, print_prompt, print_stream, print_turn
+from dirge_py.frontend.print.printer import PrintOptions, Printer
 from dirge_py.frontend.print.result import error_object
-from dirge_py.frontend.print.stdin import read_prompt
+from dirge_py.frontend.print.streams import print_notice, read_prompt
 from dirge_py.permission.project_trust import inspect_project
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.build import build
@@ -35,6 +23,9 @@ from dirge_py.session.recovery import Continuation, check_call, load_continuatio
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
+from pathlib import Path
+from typing import Any
+
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
 
@@ -109,7 +100,7 @@ def _run(
     asker = PolicyAsker(flags.on_ask or "deny")
     commands = discover(slash)
     for warning in commands.use_own_names(config.aliases):
-        complain(warning)
+        print_notice(warning)
     return print_all(
         lambda: build(config, asker, options),
         work,
@@ -154,7 +145,7 @@ def _prompt(flags: Namespace, *, may_be_none: bool = False) -> Prompt | None:
     if not flags.api_key_stdin:
         piped, notice = read_prompt(have_words=may_be_none or bool(words.strip()))
         if notice and (words.strip() or piped):
-            complain(notice)
+            print_notice(notice)
     has_any = words.strip() or piped.strip()
     return Prompt(words=words, piped=piped) if has_any else None
 

@@ -1,15 +1,30 @@
-"""Sentences for people about events of a run and of a plan, the same in every front end."""
+"""Texts about events, the end of a run and `!` commands, the same in every front end."""
 
-from typing import TypeAlias, assert_never
+import re
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
-from dirge_py.lib.text import format_count
+from dirge_py.lib.text import clean, format_count
+from dirge_py.processes.output import excerpt
+from dirge_py.sdk.outcome_text import outcome_text
+from dirge_py.slash.base import Tone
 from dirge_py.types.events import (
+    AgentEnd,
     CompactionStarted,
     ContextCompacted,
     EscalationActivated,
     PlanPhase,
     RepairStats,
 )
+from dirge_py.types.messages import AssistantMessage, ThinkingBlock, UserMessage, user_text
+from dirge_py.types.outcomes import Done, HookTerminated
+
+if TYPE_CHECKING:
+    from dirge_py.processes.running_command import CommandResult
+
+_SHELL_MESSAGE = re.compile(r"The person ran `(.*?)` \(([^()\n]*)\):\n(.*)", re.DOTALL)
+_NO_OUTPUT = "(no output)"
+_STOPPED = "stopped by the person"
+"""As the model reads it; the user reads `stopped by you`."""
 
 DescribedEvent: TypeAlias = (
     CompactionStarted | ContextCompacted | EscalationActivated | RepairStats | PlanPhase
@@ -24,11 +39,21 @@ def describe_event(event: DescribedEvent) -> str:
         case ContextCompacted():
             return _describe_compaction(event)
         case EscalationActivated():
-            return _describe_escalation(event)
+            cause, _, what = event.reason.partition(": ")
+            why = {
+                "repair_exhausted": f"the arguments of `{what}` stayed wrong",
+                "syntactic_failure": f"a change left a syntax error ({what})",
+            }.get(cause, event.reason)
+            return f"{event.provider} makes the next call: {why}."
         case RepairStats():
-            return _describe_repairs(event)
+            # The most frequent first.
+            ordered = sorted(event.counts.items(), key=lambda item: (-item[1], item[0]))
+            counts = ", ".join(f"{kind} {count}×" for kind, count in ordered)
+            return f"Arguments of tool calls in this run: {counts}."
         case PlanPhase():
-            return _describe_phase(event)
+            where = f" ({event.shut_in})" if event.shut_in and event.state == "started" else ""
+            phase = f"Plan, step {event.step}: {event.phase} {event.state}{where}."
+            return f"{phase} {event.summary}".strip()
     assert_never(event)
 
 
@@ -58,24 +83,51 @@ def _describe_compaction(event: ContextCompacted) -> str:
             return f"The last compaction was taken back: {sizes}."
 
 
-def _describe_escalation(event: EscalationActivated) -> str:
-    """Which model answers next, and why."""
-    cause, _, what = event.reason.partition(": ")
-    why = {
-        "repair_exhausted": f"the arguments of `{what}` stayed wrong",
-        "syntactic_failure": f"a change left a syntax error ({what})",
-    }.get(cause, event.reason)
-    return f"{event.provider} makes the next call: {why}."
+def describe_run_end(event: AgentEnd) -> tuple[str, Tone]:
+    """A line for the end of a run; empty when the last answer says enough."""
+    answers = [m for m in event.messages if isinstance(m, AssistantMessage)]
+    match event.outcome:
+        case Done(stopped_by=""):
+            return (describe_silent_answer(answers[-1]) if answers else ""), "warning"
+        case HookTerminated(point=point) if point != "before_prompt" and (
+            answers and answers[-1].withheld
+        ):
+            # An answer that a guardrail withheld says so itself.
+            return "", "plain"
+        case outcome:
+            shown = outcome_text(outcome)
+            return " ".join(filter(None, shown.chat)), shown.tone
 
 
-def _describe_repairs(event: RepairStats) -> str:
-    """The kinds of repairs by their names, the most frequent first."""
-    ordered = sorted(event.counts.items(), key=lambda item: (-item[1], item[0]))
-    counts = ", ".join(f"{kind} {count}×" for kind, count in ordered)
-    return f"Arguments of tool calls in this run: {counts}."
+def describe_silent_answer(
+    message: AssistantMessage, *, way_on: str = " /retry to edit and resend."
+) -> str:
+    """What to say of a complete answer without text or calls; empty for any other."""
+    is_complete = message.origin == "model" and message.stop_reason in ("stop", "length")
+    if not is_complete or message.withheld or message.calls or message.text.strip():
+        return ""
+    has_thought = any(isinstance(block, ThinkingBlock) for block in message.content)
+    return f"The model returned an empty answer{', after thinking' * has_thought}.{way_on}"
 
 
-def _describe_phase(event: PlanPhase) -> str:
-    """As `Plan, step 2: review ended. Two cases are missing.`"""
-    where = f" ({event.shut_in})" if event.shut_in and event.state == "started" else ""
-    return f"Plan, step {event.step}: {event.phase} {event.state}{where}. {event.summary}".strip()
+def format_shell_message(command: str, finished: "CommandResult") -> UserMessage:
+    """A command that the user ran with `!`, as a message of the origin `shell`."""
+    if finished.aborted:
+        how = _STOPPED
+    elif finished.signal is not None:
+        how = f"ended by signal {finished.signal}"
+    else:
+        how = f"exit {finished.exit_code}"
+    output = clean(excerpt(finished.output)).strip("\n") or _NO_OUTPUT
+    return user_text(f"The person ran `{command}` ({how}):\n{output}", "shell")
+
+
+def parse_shell_message(text: str) -> tuple[str, str, str]:
+    """The command, how it ended, and its output, from the text of such a message."""
+    match = _SHELL_MESSAGE.fullmatch(text)
+    if match is None:
+        command, _, output = text.partition("\n")
+        return command, "", output
+    command, how, output = match.groups()
+    how = "stopped by you" if how == _STOPPED else how
+    return command, how, "" if output == _NO_OUTPUT else output

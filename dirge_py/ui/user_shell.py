@@ -7,7 +7,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from dirge_py.frontend.controller import ChatController
-from dirge_py.frontend.shell_message import format_shell_message
+from dirge_py.frontend.event_text import format_shell_message
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd

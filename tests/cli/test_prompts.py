@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py import slash
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room

@@ -8,22 +8,15 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields
-from functools import cache
-from pathlib import Path
-from typing import Any, get_args
-
-import pytest
-
+from dataclasses import Field, MISSING, fields
 from dirge_py import slash
-from dirge_py.cli import arguments, completion, doctor, embed, main, signal, trust, why
-from dirge_py.cli import config as config_cli
+from dirge_py.cli import arguments, completion, config as config_cli, doctor, embed, main, signal, trust, why
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.config.problems import ANY, known_keys
 from dirge_py.config.schema import Config
 from dirge_py.frontend.print import result
 from dirge_py.frontend.print.json_lines import FOR_SCREENS
-from dirge_py.frontend.print.stdin import read_line
+from dirge_py.frontend.print.streams import read_line
 from dirge_py.permission.decide import _TABLE
 from dirge_py.permission.decision import Policy
 from dirge_py.permission.rules import Mode
@@ -37,7 +30,13 @@ from dirge_py.types.outcomes import Cancelled, Failed, LimitExceeded, MaxTurns, 
 from dirge_py.ui import commands
 from dirge_py.ui.keymap import DEFAULTS
 from dirge_py.ui.theme.styles import theme_names
+from functools import cache
+from pathlib import Path
 from tests.house.source import ROOT, mentioning, name_of, tree_of, walked
+from typing import Any, get_args
+
+import pytest
+
 
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

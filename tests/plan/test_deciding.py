@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from dirge_py.extensions.todo.extension import Todo
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.plan.approval import Accept, DeferPlan, Reject
 from dirge_py.plan.runner import resume_plan
 from dirge_py.plan.state import PlanCycle, PlanState, describe_progress, load_state

@@ -8,7 +8,7 @@ import pytest
 from dirge_py import slash
 from dirge_py.context.report import make_report
 from dirge_py.context.view import ContextRequest, ContextView
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import ContextCompacted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import DirgeError, FileError, UsageError
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text

@@ -10,7 +10,7 @@ import pytest
 from dirge_py import slash
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.store import FileMemory
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.base import Unsupported
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError

@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.session.tree import SessionTree, TreeNode
 from dirge_py.slash.base import Choice, Unsupported
 from dirge_py.slash.registry import discover

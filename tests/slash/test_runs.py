@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells

@@ -312,7 +312,7 @@ def test_a_tick_that_changes_no_number_draws_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [((), "nothing."), ((ThinkingBlock(text="hm"),), "nothing: it only thought.")],
+    [((), "answer."), ((ThinkingBlock(text="hm"),), "answer, after thinking.")],
 )
 def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], words: str) -> None:
     message = AssistantMessage(content=content)  # type: ignore[arg-type]
@@ -321,8 +321,8 @@ def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], word
     stored = Told()
     stored.renderer.replay([message])
 
-    assert seen.endswith(f"! The model said {words} /retry takes the prompt back.")
-    assert seen.count("The model said") == stored.page.text.count("The model said") == 1
+    assert seen.endswith(f"! The model returned an empty {words} /retry to edit and resend.")
+    assert seen.count("The model returned") == stored.page.text.count("The model said") == 1
 
 
 def test_calls_and_broken_answers_are_not_called_silent() -> None:

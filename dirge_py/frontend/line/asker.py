@@ -1,4 +1,4 @@
-"""Answers the engine's questions with lines: one at a time, by a word and Enter.
+"""Puts questions to the user as lines, one at a time, answered by a word and Enter.
 
 `PermissionPrompt` is the text of a permission question: the call in full, why it asks, and what
 each answer stores.
@@ -8,26 +8,24 @@ import asyncio
 import difflib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from dirge_py.frontend.line.streams import AnswerInterrupted, LineSource, LineWriter
-from dirge_py.lib.text import visible, visible_code, visible_name
+from dirge_py.lib.text import plural, visible, visible_code, visible_name
 from dirge_py.slash.base import Choice
 from dirge_py.types.questions import (
-    AskedClaim,
     PermissionAnswer,
     PermissionRequest,
     Question,
     QuestionAnswer,
-    Reach,
     TrustOffer,
 )
-from dirge_py.types.tools import FileChange
+from dirge_py.types.tools import FileChange, Preview
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
-"""Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""
+"""Blanks at the end of a line, which can't be seen: after a backslash they are part of a name."""
 _NO_WORDS = re.compile(r"(?:n|no|deny)(?:[ :,]+(?P<comment>\S.*))?", re.IGNORECASE | re.DOTALL)
 _ANSWER_WORDS: dict[str, Literal["once", "session", "always", "wider"]] = {
     "y": "once",
@@ -37,17 +35,17 @@ _ANSWER_WORDS: dict[str, Literal["once", "session", "always", "wider"]] = {
     "w": "wider",
 }
 GUARD_S = 0.4
-"""An answer that comes sooner was not typed by somebody who read the question."""
+"""An answer that comes sooner was typed before the question could be read."""
 _MOST_LISTED = 30
 _HASH_SHOWN = 12
 Answer = TypeVar("Answer")
 _SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown again")
-"""No answer yet: the line only asked for the question with other rules."""
+"""Not an answer: the line only asked for the question with other rules."""
 
 
 @dataclass(slots=True)
 class PermissionPrompt:
-    """One permission request on its way to its answer."""
+    """A permission request on its way to its answer."""
 
     request: PermissionRequest
     """The request that is asked about."""
@@ -67,7 +65,7 @@ class PermissionPrompt:
         return bool(self.request.grant and self.request.wider)
 
     def lines(self, place: str = "") -> Iterator[str]:
-        """The question. Nothing is cut, and what would not be seen is spelled out."""
+        """The question. Nothing is cut, and invisible characters are spelled out."""
         request = self.request
         runs = any(claim.op == "execute" for claim in request.claims)
         where = f", in {visible_name(request.cwd)}" if request.cwd and runs else ""
@@ -75,12 +73,13 @@ class PermissionPrompt:
         yield f"Question{place}: allow {visible_name(request.tool_name)}?{where}{note}"
         if request.warning:
             yield f"Warning: {visible(request.warning)}"
-        yield from _call_lines(request)
+        if request.preview is not None:
+            yield from _preview_lines(request.preview)
         yield from _reason_lines(request)
         yield from self.choices()
 
     def choices(self) -> Iterator[str]:
-        """The answers that count, and the rules that they would store."""
+        """The possible answers, and the rules that they would store."""
         yield "y: allow once"
         if self.rules:
             rules = ", ".join(visible_name(rule) for rule in self.rules)
@@ -88,13 +87,18 @@ class PermissionPrompt:
             if self.request.can_keep:
                 yield f"always: allow always, storing the same in your settings: {rules}"
             reach = self.request.wider_reach if self.is_wide else self.request.grant_reach
-            yield from _reach_lines(reach)
+            if reach is not None:
+                yield f"   would match: {visible_name(reach.words)}"
+                if reach.also:
+                    yield f"   also, of this session: {'; '.join(map(visible_name, reach.also))}"
+                if reach.still:
+                    yield f"   but not: {'; '.join(map(visible_name, reach.still))}"
         if self.has_two_widths:
             yield f"w: {'the exact rule' if self.is_wide else 'a wider rule'} instead"
         yield "n: deny; words after it tell the model why"
 
     def read(self, line: str) -> PermissionAnswer | Literal["wider"] | None:
-        """What a line answers; None: it is no answer to this question.
+        """What a line answers; None: it doesn't answer this question.
 
         Only a word that stands alone allows: a sentence that begins with one does not.
         """
@@ -114,10 +118,7 @@ class PermissionPrompt:
         return None
 
 
-def _call_lines(request: PermissionRequest) -> Iterator[str]:
-    preview = request.preview
-    if preview is None:
-        return
+def _preview_lines(preview: Preview) -> Iterator[str]:
     if preview.changes:
         for change in preview.changes:
             yield from _change_lines(change)
@@ -125,12 +126,12 @@ def _call_lines(request: PermissionRequest) -> Iterator[str]:
         yield f"  {visible_name(preview.path)}"
         yield from (f"  {line}" for line in visible(preview.text).split("\n"))
     else:
-        shown = visible(_TRAILING.sub(_spell_blanks, preview.text))
-        yield from (f"  | {line}" for line in shown.split("\n"))
+        spelled = _TRAILING.sub(lambda match: f"<{plural(len(match[0]), 'blank')}>", preview.text)
+        yield from (f"  | {line}" for line in visible(spelled).split("\n"))
 
 
 def _change_lines(change: FileChange) -> Iterator[str]:
-    """What becomes of one file, whole: the text of a preview may have been shortened."""
+    """What happens to one file, whole: the text of a preview may have been shortened."""
     what = "new file" if change.before is None else "removed" if change.after is None else "changed"
     moved = f", moved from {visible_name(change.moved_from)}" if change.moved_from else ""
     yield f"  {visible_name(change.path)}: {what}{moved}"
@@ -140,44 +141,23 @@ def _change_lines(change: FileChange) -> Iterator[str]:
 
 
 def _lines_of(text: str | None) -> list[str]:
-    """Lines with their ends made visible where they are not plain newlines."""
-    lines = (text or "").split("\n")
-    if lines[-1] == "":
-        return lines[:-1]
-    return [*lines[:-1], f"{lines[-1]}<no newline>"]
-
-
-def _spell_blanks(blanks: re.Match[str]) -> str:
-    return f"<{len(blanks[0])} blank{'s' * (len(blanks[0]) != 1)}>"
+    """The lines of a file, with a mark where the last one does not end."""
+    *lines, last = (text or "").split("\n")
+    return [*lines, f"{last}<no newline>"] if last else lines
 
 
 def _reason_lines(request: PermissionRequest) -> Iterator[str]:
-    """One line for each part that asks. The parts that do not are seen in the whole."""
-    asking = [claim for claim in request.claims if claim.effect != "allow"]
-    for claim in asking if asking and request.preview is not None else request.claims:
-        yield f"  why: {_claim_text(claim, request)}{visible(claim.reason)}"
-
-
-def _claim_text(claim: AskedClaim, request: PermissionRequest) -> str:
+    """One line for each claim that asks. The preview shows the others."""
     preview = request.preview
-    if preview and claim.resource.strip() in (preview.text.strip(), preview.path):
-        return ""
-    words = claim.resource if claim.op == "execute" else f"{claim.op} {claim.resource}"
-    return f"{visible(words)}: "
-
-
-def _reach_lines(reach: Reach | None) -> Iterator[str]:
-    if reach is None:
-        return
-    yield f"   would match: {visible_name(reach.words)}"
-    if reach.also:
-        yield f"   also, of this session: {'; '.join(map(visible_name, reach.also))}"
-    if reach.still:
-        yield f"   but not: {'; '.join(map(visible_name, reach.still))}"
+    asking = [claim for claim in request.claims if claim.effect != "allow"]
+    for claim in asking if asking and preview is not None else request.claims:
+        words = claim.resource if claim.op == "execute" else f"{claim.op} {claim.resource}"
+        is_shown = preview and claim.resource.strip() in (preview.text.strip(), preview.path)
+        yield f"  why: {'' if is_shown else f'{visible(words)}: '}{visible(claim.reason)}"
 
 
 class LineAsker:
-    """`on_stop` is called when somebody interrupts instead of answering."""
+    """Asks the user. `on_stop` is called when they interrupt instead of answering."""
 
     def __init__(
         self,
@@ -211,7 +191,7 @@ class LineAsker:
         return [*answers, *[denied] * (len(requests) - len(answers))]
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        """One answer per question, in order; None if the person would rather not say."""
+        """One answer per question, in order; None if the user cancels."""
         answers: list[QuestionAnswer] = []
         async with self._turn:
             for question in questions:
@@ -224,52 +204,51 @@ class LineAsker:
     async def trust(self, offer: TrustOffer) -> bool:
         """Whether exactly these files are trusted: only by the whole word `yes`."""
         async with self._turn:
-            count = f"{len(offer.files)} file{'s' * (len(offer.files) != 1)}"
+            count = plural(len(offer.files), "file")
             self._writer.line(f"Question: trust this project? {visible_name(offer.project)}")
             self._writer.line(f"{count} of it would be read as settings or instructions, or run:")
             for file in offer.files:
                 facts = f"{file.kind}, {file.size:,} bytes, {file.sha256[:_HASH_SHOWN]}"
                 self._writer.line(f"  {visible_name(file.path)}: {facts}, {file.state}")
             self._writer.line("Without trust none of them is used; everything else works.")
-
-            def read(line: str) -> bool | None:
-                return {"yes": True, "n": False, "no": False}.get(line.strip().lower())
-
-            found = await self._read("yes trusts exactly these, no leaves it restricted: ", read)
-            return bool(found)
+            answers = {"yes": True, "n": False, "no": False}
+            is_trusted = await self._read(
+                "yes trusts exactly these, no leaves it restricted: ",
+                lambda line: answers.get(line.strip().lower()),
+            )
+            return bool(is_trusted)
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
-        """The id of one choice; None if the person would rather not."""
+        """The id of one choice; None if the user cancels."""
         async with self._turn:
             self._list(title, choices, current)
 
             def read(line: str) -> Choice | str | None:
-                found = _matching(line.strip(), choices)
-                if isinstance(found, Choice):
-                    return found
-                if not line.strip():
-                    return ""
-                self._list(f"{title}: {len(found)} match" if found else title, found, current)
+                matching = _matching(line.strip(), choices)
+                if isinstance(matching, Choice) or not line.strip():
+                    return matching if isinstance(matching, Choice) else ""
+                heading = f"{title}: {len(matching)} match" if matching else title
+                self._list(heading, matching, current)
                 return None
 
             picked = await self._read("number or words, Enter for none: ", read)
             return picked.id if isinstance(picked, Choice) else None
 
-    # -- inside
-
-    async def _permission(self, asked: PermissionPrompt, place: str) -> PermissionAnswer | None:
-        for line in asked.lines(place):
-            self._writer.line(line)
+    async def _permission(self, prompt: PermissionPrompt, place: str) -> PermissionAnswer | None:
+        self._write_lines(prompt.lines(place))
 
         def read(line: str) -> PermissionAnswer | None:
-            answer = asked.read(line)
+            answer = prompt.read(line)
             if answer == "wider":
-                for shown in asked.choices():
-                    self._writer.line(shown)
+                self._write_lines(prompt.choices())
                 return _SHOWN_AGAIN
             return answer
 
         return await self._read("answer: ", read)
+
+    def _write_lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._writer.line(line)
 
     async def _question(self, question: Question) -> QuestionAnswer | None:
         header = f"{visible(question.header)}. " if question.header else ""
@@ -298,9 +277,9 @@ class LineAsker:
     async def _read(
         self, label: str, read: Callable[[str], Answer | None], *, empty: bool = False
     ) -> Answer | None:
-        """Ask until `read` makes something of a line; None at the end, or where nobody answers.
+        """Ask until `read` returns an answer; None at the end of the input, or without an answer.
 
-        `empty`: an empty line is no answer either way.
+        `empty`: an empty line ends the question.
         """
         self._on_asking(True)
         is_first = True
@@ -311,15 +290,14 @@ class LineAsker:
                 if line is None or (empty and not line.strip()):
                     return None
                 if self._clock() - shown_s < self._guard_s:
-                    self._writer.line("That came too soon to be an answer; the question stands.")
-                    self._keep(line)
+                    self._keep(line, "That came too soon to be an answer. Answer again.")
                     continue
                 is_rest, is_first = self._source.has_set_aside and is_first, False
                 answer = read(line)
-                if is_rest and not _changes_nothing(answer):
+                is_denial = isinstance(answer, PermissionAnswer) and answer.effect == "deny"
+                if is_rest and answer is not None and not is_denial:
                     # The rest of a sentence may be a word that would be an answer.
-                    self._writer.line("You were typing when the question appeared. Answer again.")
-                    self._keep(line)
+                    self._keep(line, "You were typing when the question appeared. Answer again.")
                     continue
                 if answer is _SHOWN_AGAIN:
                     continue
@@ -331,36 +309,31 @@ class LineAsker:
                     self._writer.line("No answer; denied.")
                     return None
                 words = visible(line.strip())
-                self._writer.line(
-                    f"{words!r} isn't an answer to this question. It is kept as a draft."
-                )
-                self._keep(line)
+                note = f"{words!r} isn't an answer to this question. It is kept as a draft."
+                self._keep(line, note)
         except AnswerInterrupted:
             self._on_stop()
             return None
         finally:
             self._on_asking(False)
 
-    def _keep(self, line: str) -> None:
-        """What was typed and answers nothing is not lost."""
+    def _keep(self, line: str, note: str) -> None:
+        """Keep a line that isn't an answer as a draft, and say why."""
+        self._writer.line(note)
         if line.strip():
             self._source.put(line)
 
 
-def _changes_nothing(answer: object) -> bool:
-    return answer is None or (isinstance(answer, PermissionAnswer) and answer.effect == "deny")
-
-
 def _matching(words: str, choices: Sequence[Choice]) -> Choice | Sequence[Choice]:
-    """The choice that a number, an id or words mean; several, or none, if it is not one."""
+    """The choice that a number, an id or words name; else all that match, or none."""
     if words.isdecimal() and 1 <= int(words) <= len(choices):
         return choices[int(words) - 1]
     wanted = words.lower().split()
-    found = [c for c in choices if all(w in f"{c.id} {c.label}".lower() for w in wanted)]
-    exact = [c for c in choices if words in (c.id, c.label)]
-    if exact:
-        return exact[0]
-    return found[0] if len(found) == 1 and wanted else found
+    for choice in choices:
+        if words in (choice.id, choice.label):
+            return choice
+    matching = [c for c in choices if all(w in f"{c.id} {c.label}".lower() for w in wanted)]
+    return matching[0] if len(matching) == 1 and wanted else matching
 
 
 def _answer_in(line: str, question: Question, *, is_open: bool) -> QuestionAnswer | None:

@@ -38,7 +38,7 @@ EventFormat = Literal["claude", "native"]
 WriteLine = Callable[[str], None]
 
 FOR_SCREENS = (ForkEvent,)
-"""Events that say again, to whoever draws it, what others tell here."""
+"""Events that only screens need: other events carry the same here."""
 _STOP = {
     "stop": "end_turn",
     "toolUse": "tool_use",
@@ -61,12 +61,8 @@ def one_line(value: Any) -> str:
     return clean_json(text) + "\n"
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class NativeLines:
-    """Every event as it is, numbered from 0 in this output."""
+    """The native shape: every event as it is, numbered from 0 in this output."""
 
     def __init__(self, conversation: Conversation, write: WriteLine, *, partial: bool) -> None:
         self._conversation = conversation
@@ -78,15 +74,14 @@ class NativeLines:
         """The native shape has no opening line; `agent_start` is its first event."""
 
     def sink(self, event: LoopEvent) -> None:
-        if isinstance(event, FOR_SCREENS):
-            return
-        if isinstance(event, MessageUpdate) and not self._partial:
+        if isinstance(event, FOR_SCREENS) or (
+            isinstance(event, MessageUpdate) and not self._partial
+        ):
             return
         line = self._head(event.type)
         if self._conversation.journal_seq is not None:
             line["journal_seq"] = self._conversation.journal_seq
-        line.update({field.name: _plain(getattr(event, field.name)) for field in _fields(event)})
-        self._write(one_line(line))
+        self._write(one_line({**line, **_fields(event)}))
 
     def end(self, result: Mapping[str, Any]) -> None:
         self._write(one_line({**self._head("result"), **result}))
@@ -95,7 +90,7 @@ class NativeLines:
         head = {
             "type": kind,
             "seq": self._seq,
-            "ts": now(),
+            "ts": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "session_id": self._conversation.session_id,
         }
         self._seq += 1
@@ -103,7 +98,7 @@ class NativeLines:
 
 
 class ClaudeLines:
-    """Whole messages, in the shape that scripts written for Claude Code read."""
+    """The shape that scripts written for Claude Code read: whole messages."""
 
     def __init__(
         self,
@@ -159,7 +154,13 @@ class ClaudeLines:
         if isinstance(message, AssistantMessage):
             self._line(_assistant(message))
         elif isinstance(message, ToolResultMessage):
-            self._line({"type": "user", "message": {"role": "user", "content": [_result(message)]}})
+            result = {
+                "type": "tool_result",
+                "tool_use_id": message.tool_call_id,
+                "content": message.text,
+                "is_error": message.is_error,
+            }
+            self._line({"type": "user", "message": {"role": "user", "content": [result]}})
         elif isinstance(message, UserMessage) and message.origin != "user":
             content = [_block(block) for block in message.content]
             line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
@@ -186,15 +187,6 @@ def _assistant(message: AssistantMessage) -> dict[str, Any]:
     return line
 
 
-def _result(message: ToolResultMessage) -> dict[str, Any]:
-    return {
-        "type": "tool_result",
-        "tool_use_id": message.tool_call_id,
-        "content": message.text,
-        "is_error": message.is_error,
-    }
-
-
 def _block(block: object) -> dict[str, Any]:
     match block:
         case TextBlock(text=text):
@@ -203,12 +195,11 @@ def _block(block: object) -> dict[str, Any]:
             return {"type": "thinking", "thinking": text, "signature": signature or ""}
         case ToolCallBlock(id=call_id, name=name, arguments=arguments):
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
-        case ImageBlock(asset_id=asset_id, media_type=media_type):
-            source = {"type": "asset", "asset_id": asset_id, "media_type": media_type}
-            return {"type": "image", "source": source}
-        case DocumentBlock(asset_id=asset_id, media_type=media_type, name=name):
-            source = {"type": "asset", "asset_id": asset_id, "media_type": media_type}
-            return {"type": "document", "source": source, "title": name}
+        case ImageBlock() | DocumentBlock():
+            source = {"type": "asset", "asset_id": block.asset_id, "media_type": block.media_type}
+            if isinstance(block, ImageBlock):
+                return {"type": "image", "source": source}
+            return {"type": "document", "source": source, "title": block.name}
         case CompactionBlock(text=text):
             return {"type": "compaction", "content": text}
         case _:
@@ -235,8 +226,8 @@ def _partial_event(event: MessageUpdate) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": event.index, "delta": delta}
 
 
-def _fields(value: Any) -> Sequence[dataclasses.Field[Any]]:
-    return dataclasses.fields(value)
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
 
 
 def _plain(value: Any) -> Any:
@@ -249,9 +240,9 @@ def _plain(value: Any) -> Any:
         content = [_block(block) for block in value.content]
         return {"content": content, "is_error": value.is_error, "details": dict(value.details)}
     if isinstance(value, Outcome):
-        named = {field.name: _plain(getattr(value, field.name)) for field in _fields(value)}
-        named.pop("result", None)
-        return {"kind": type(value).__name__, **named}
+        fields = _fields(value)
+        fields.pop("result", None)
+        return {"kind": type(value).__name__, **fields}
     if isinstance(value, Usage):
         return dict(usage_object(value))
     if isinstance(value, Mapping):

@@ -1,6 +1,10 @@
-"""`dirge -p`, `dirge turn`, `dirge resume`: run a prompt, print its result, exit with its code."""
+"""`dirge -p`, `dirge turn`, `dirge resume`: run a prompt, print its result, return an exit code.
+
+A prompt may be a slash command: `PrintFront` is the front end it gets.
+"""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -8,119 +12,132 @@ from typing import Any, Literal, TypeAlias
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.context.attachments import without_mentions
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.frontend.print.command import print_command
-from dirge_py.frontend.print.printer import Printer, PrintOptions, abort_on_signals, complain
-from dirge_py.frontend.print.stdin import InvalidLine, user_lines
-from dirge_py.frontend.print.stdout import Stdout
+from dirge_py.conversation.log import ConversationLog
+from dirge_py.conversation.run import Run
+from dirge_py.frontend.print.json_lines import one_line
+from dirge_py.frontend.print.printer import Printer, PrintOptions, abort_on_signals
+from dirge_py.frontend.print.result import (
+    Ending,
+    ending_of,
+    nothing_ran,
+    pending_calls,
+    result_object,
+    usage_object,
+)
+from dirge_py.frontend.print.streams import InvalidLine, print_notice, user_lines
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
+from dirge_py.plan.state import NAME, load_state
 from dirge_py.session.recovery import decide_calls, title_of_call
 from dirge_py.session.transcript import CallChoice
-from dirge_py.slash.registry import Registry, TypedCommand
+from dirge_py.slash.base import Choice, FrontEnd, Tone
+from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
 from dirge_py.types.errors import FileError, SessionError, UsageError
+from dirge_py.types.events import AgentStart, ForkEvent, LoopEvent, MessageEnd, TurnStart
 from dirge_py.types.hooks import CallDecision
-from dirge_py.types.messages import TextBlock, UserMessage, user_text
+from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, UserMessage, user_text
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    LimitExceeded,
+    MaxTurns,
+    NotVerified,
+    Outcome,
+)
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 
 _PLAN = "plan"
+_RESUME = "`dirge -c -p '/plan resume'`"
 InputLine: TypeAlias = UserMessage | InvalidLine
 OnAsk = Literal["deny", "defer", "abort"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What was asked. Only the words name commands and attachments."""
+    """The prompt of a run. Only its words name commands and attachments."""
 
     words: str = ""
     """What was typed on the command line."""
     piped: str = ""
-    """What came on stdin: material, also where it is all there is (an issue, a diff, a text of
-    somebody else). Nothing in it is a command or the name of a file to read.
+    """What came on stdin: material, even if it is all there is (an issue, a diff, a text by someone
+    else). Nothing in it is a command or the name of a file to read.
     """
 
     @property
     def is_typed(self) -> bool:
-        """Whether a person wrote some of it."""
+        """Whether the user typed some of it."""
         return bool(self.words.strip())
-
-    @property
-    def text(self) -> str:
-        """What is sent first: the words, or what was piped in without any."""
-        return self.words if self.is_typed else self.piped
 
     @property
     def has_both(self) -> bool:
         return bool(self.is_typed and self.piped.strip())
 
     def as_plan(self) -> "Prompt":
-        """The same as a request for `/plan`; unchanged where it is one."""
-        is_one = self.words.split(None, 1)[:1] == [f"/{_PLAN}"]
-        return self if is_one else replace(self, words=f"/{_PLAN} {self.words}".rstrip())
+        """The same as a request for `/plan`; unchanged if it is one."""
+        is_plan = self.words.split(None, 1)[:1] == [f"/{_PLAN}"]
+        return self if is_plan else replace(self, words=f"/{_PLAN} {self.words}".rstrip())
 
     def arguments(self, typed: TypedCommand) -> str:
-        """What the command gets that was typed: a plan gets the material with its request."""
+        """The arguments for the typed command: a plan gets the material with its request."""
         if typed.name != _PLAN or not self.has_both or len(typed.args.split()) == 1:
             return typed.args  # `/plan resume` is no request.
         # The command takes one text, in which names of files are looked for.
         request = f"{typed.args}\n\n{without_mentions(self.piped)}".strip()
-        # A lone word would be taken for one of the command's own, and nobody typed it.
+        # A lone word could be a subcommand, and the user typed none.
         return request if len(request.split()) > 1 else f'"{request}"'
 
 
-async def prompt_message(conversation: Conversation, text: str, prompt: Prompt) -> UserMessage:
-    """`text` with its attachments, and what was piped in behind it. Raises UsageError."""
+async def prompt_message(
+    conversation: Conversation, prompt: Prompt, *, may_escape: bool = False
+) -> UserMessage:
+    """The prompt with its attachments, and what was piped in behind it. Raises UsageError.
+
+    `may_escape`: `//` at its beginning stands for `/`.
+    """
     if not prompt.is_typed:
-        return user_text(text)
+        return user_text(prompt.piped)
+    words = as_prompt(prompt.words) if may_escape else prompt.words
     try:
-        message = await conversation.attach(text)
+        message = await conversation.attach(words)
     except FileError as error:
         raise UsageError(error.message, hint=error.hint) from error
     if prompt.has_both:
-        message = with_piped(message, prompt.piped)
+        first, *rest = message.content
+        text = first.text if isinstance(first, TextBlock) else ""
+        message = replace(message, content=(TextBlock(f"{text}\n\n{prompt.piped}"), *rest))
     if message.attached:
-        complain(f"attached {', '.join(message.attached)}.")
+        print_notice(f"attached {', '.join(message.attached)}.")
     return message
-
-
-def with_piped(message: UserMessage, piped: str) -> UserMessage:
-    """The message with what was piped behind its words, after a blank line."""
-    first, *rest = message.content
-    words = first.text if isinstance(first, TextBlock) else ""
-    return replace(message, content=(TextBlock(f"{words}\n\n{piped}"), *rest))
 
 
 async def print_prompt(printer: Printer, prompt: Prompt) -> int:
     """Run a prompt: a command, or a message with its attachments."""
-    text = prompt.text
-    typed = printer.commands.read(text) if prompt.is_typed else None
-    if typed is not None and typed.command is not None:
-        if printer.options.answer is not None and typed.command.name != "continue":
-            raise UsageError(
-                f"--json-schema goes with a prompt, not with the command /{typed.name}.",
-                hint="`//` begins a prompt with a slash.",
-            )
-        if not typed.command.headless:
-            raise UsageError(
-                f"/{typed.name} needs the terminal UI.", hint="`//` begins a prompt with a slash."
-            )
-        return await print_command(printer, replace(typed, args=prompt.arguments(typed)))
-    if prompt.is_typed and text.startswith("//"):
-        text = text[1:]
-    message = await prompt_message(printer.conversation, text, prompt)
-    return await abort_on_signals(printer, printer.run(message))
+    typed = printer.commands.read(prompt.words) if prompt.is_typed else None
+    if typed is None or typed.command is None:
+        message = await prompt_message(printer.conversation, prompt, may_escape=True)
+        return await abort_on_signals(printer, printer.run(message))
+    hint = "`//` begins a prompt with a slash."
+    if printer.options.answer is not None and typed.command.name != "continue":
+        raise UsageError(
+            f"--json-schema goes with a prompt, not with the command /{typed.name}.", hint=hint
+        )
+    if not typed.command.headless:
+        raise UsageError(f"/{typed.name} needs the terminal UI.", hint=hint)
+    command = replace(typed, args=prompt.arguments(typed))
+    return await abort_on_signals(printer, _print_command(printer, command))
 
 
 async def print_stream(printer: Printer) -> int:
     """Run the messages that come as JSON lines; one that comes during a run steers it."""
-    return await abort_on_signals(printer, _stream(printer))
+    return await abort_on_signals(printer, _print_stream(printer))
 
 
-async def _stream(printer: Printer) -> int:
+async def _print_stream(printer: Printer) -> int:
     conversation = printer.conversation
     exit_code, had_bad_line = 0, False
     task: asyncio.Task[int] | None = None
     async for line in _until(printer.stopped, user_lines()):
         if isinstance(line, InvalidLine):
-            complain(f"a line of stdin was skipped: {line}.")
+            print_notice(f"a line of stdin was skipped: {line}.")
             had_bad_line = True
         elif conversation.is_running:
             conversation.steer(line)
@@ -135,14 +152,14 @@ async def _stream(printer: Printer) -> int:
     elif not had_bad_line:
         raise UsageError("no message came on stdin.", hint="See --input-format in `dirge --help`.")
     for left in conversation.take_back():
-        complain(f"not delivered: {left.message.text}")
+        print_notice(f"not delivered: {left.message.text}")
     return exit_code or (1 if had_bad_line else 0)
 
 
 async def _until(
     stopped: asyncio.Event, lines: AsyncGenerator[InputLine, None]
 ) -> AsyncIterator[InputLine]:
-    """`lines`, until they or everything ends."""
+    """`lines`, until they end or `stopped` is set."""
     stop = asyncio.ensure_future(stopped.wait())
     following: asyncio.Future[InputLine | None] | None = None
     try:
@@ -161,14 +178,6 @@ async def _until(
         await lines.aclose()
 
 
-def _complete(exit_code: int, stdout: Stdout) -> int:
-    """The exit code, never 0 when the answer did not get out."""
-    if stdout.failure:
-        complain(f"the output could not be written: {stdout.failure}.")
-        return exit_code or 1
-    return exit_code
-
-
 def print_all(
     open_conversation: Callable[[], Conversation],
     work: Callable[[Printer], Coroutine[Any, Any, int]],
@@ -176,17 +185,20 @@ def print_all(
     options: PrintOptions,
     commands: Registry,
 ) -> int:
-    """Do the work with a conversation and a printer of its own; returns the exit code."""
+    """Do the work with a conversation and a printer; returns the exit code."""
 
     async def main() -> int:
         conversation = open_conversation()
         try:
             for notice in conversation.notices:
-                complain(notice)
+                print_notice(notice)
             printer = Printer(conversation, options, commands)
             exit_code = await work(printer)
             printer.end_lines()
-            return _complete(exit_code, printer.stdout)
+            failure = printer.stdout.failure
+            if failure:
+                print_notice(f"the output could not be written: {failure}.")
+            return exit_code or (1 if failure else 0)
         finally:
             await conversation.close()
 
@@ -194,36 +206,35 @@ def print_all(
 
 
 async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
-    """Take one turn and print it; without a prompt it goes on from where the session stands.
+    """Take one turn and print it; without a prompt it continues where the session is.
 
-    The prompt is a message whatever it begins with: what comes out of a queue runs no command.
+    The prompt is a message whatever it begins with: a prompt from a queue runs no command.
 
     Raises:
-        DirgeError: there is nothing to go on from, or a call waits for a decision.
+        DirgeError: there is nothing to continue, or a call waits for a decision.
     """
     conversation = printer.conversation
     printer.tells_turns = True
     if prompt is None:
-        _check_can_go_on(conversation)
+        _check_can_continue(conversation)
         run = conversation.continue_run(single_turn=True)
     else:
-        message = await prompt_message(conversation, prompt.text, prompt)
+        message = await prompt_message(conversation, prompt)
         run = conversation.send(message, single_turn=True)
     return await abort_on_signals(printer, printer.follow(run))
 
 
 async def print_decision(printer: Printer, decision: CallDecision) -> int:
-    """Carry on a run that waits, with what was decided, and print the rest of it."""
-    return await abort_on_signals(
-        printer, printer.follow(printer.conversation.continue_run([decision]))
-    )
+    """Continue a run that waits for this decision, and print the rest of it."""
+    run = printer.conversation.continue_run([decision])
+    return await abort_on_signals(printer, printer.follow(run))
 
 
 async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
-    """Carry on the run that was cut off when dirge was killed, and print the rest of it.
+    """Continue the run that was cut off when dirge was killed, and print the rest of it.
 
-    `choice` is made of every call whose outcome is unknown; None: what was chosen before, else to
-    look first.
+    `choice` applies to every call whose outcome is unknown; None: what was chosen before, else
+    `inspect`.
 
     Raises:
         SessionError: the last run of the session came to its end.
@@ -236,12 +247,12 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
             f"Session {name} has nothing to carry on: its last run was not cut off.",
             hint=f"`dirge --session {name}` goes on in it with a prompt.",
         )
-    choices = {one.call.id: choice for one in interruption.unknown} if choice else {}
+    choices = {unknown.call.id: choice for unknown in interruption.unknown} if choice else {}
     run = conversation.continue_run(decide_calls(interruption, choices))
     return await abort_on_signals(printer, printer.follow(run))
 
 
-def _check_can_go_on(conversation: Conversation) -> None:
+def _check_can_continue(conversation: Conversation) -> None:
     name = conversation.session_id
     if not conversation.messages:
         raise SessionError(
@@ -255,6 +266,177 @@ def _check_can_go_on(conversation: Conversation) -> None:
             f"Session {name} waits for a decision about {title!r}.",
             hint="Decide it with `dirge resume`, or give a prompt to go on without it.",
         )
+
+
+class CommandUsage:
+    """What a command uses: the `turns` of its runs, and time and tokens of runs and their forks."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.started_at = time.monotonic()
+        self._conversation = conversation
+        self._runs: list[Run] = []
+        self._spent = ConversationLog((), Usage(), 0.0)
+        self._forks_api_s = 0.0
+        self._asked_at = self.started_at
+
+    @property
+    def turns(self) -> int:
+        return sum(run.turns for run in self._runs)
+
+    @property
+    def api_s(self) -> float:
+        return self._forks_api_s + sum(run.api_s for run in self._runs)
+
+    @property
+    def usage(self) -> Usage:
+        return self._spent.usage
+
+    @property
+    def cost_usd(self) -> float | None:
+        return self._spent.cost_usd
+
+    def on_event(self, event: LoopEvent) -> None:
+        match event:
+            case ForkEvent(event=TurnStart()):
+                self._asked_at = time.monotonic()
+            case ForkEvent(event=MessageEnd(message=AssistantMessage()) as end):
+                # The time from a turn's start to its answer; other usage has events of its own.
+                self._forks_api_s += time.monotonic() - self._asked_at
+                self._spent.record(end, None)
+            case ForkEvent():
+                pass
+            case _:
+                if isinstance(event, AgentStart) and self._conversation.run is not None:
+                    self._runs.append(self._conversation.run)
+                self._spent.record(event, None)
+
+
+async def _print_command(printer: Printer, typed: TypedCommand) -> int:
+    """Run a command and print what it shows, or the run that it started, or its outcome."""
+    conversation = printer.conversation
+    front = PrintFront(printer.commands)
+    work = CommandUsage(conversation)
+    unsubscribe = conversation.subscribe(work.on_event)
+    try:
+        await printer.commands.run(typed, conversation, front)
+    finally:
+        unsubscribe()
+    shown = "\n".join(front.shown)
+    if shown and (front.outcome is not None or conversation.run is not None):
+        print_notice(shown)
+    if front.outcome is not None:
+        return _print_outcome(printer, front.outcome, front.result_text, work)
+    if conversation.run is not None:
+        return await printer.follow(conversation.run)
+    if printer.options.output == "text":
+        printer.stdout.write(clean(shown) + "\n" if shown else "")
+    else:
+        provider, _, model = conversation.settings.model.partition("/")
+        result = {
+            **nothing_ran(),
+            "subtype": "error_during_execution" if front.failed else "success",
+            "is_error": front.failed,
+            "exit_code": 1 if front.failed else 0,
+            "result": shown,
+            # Without messages nothing is stored, unless the session was there before.
+            "session_id": conversation.session_id if conversation.messages else None,
+            "model": model,
+            "provider": provider,
+            # A command may ask a model, too: for a summary.
+            "usage": usage_object(work.usage),
+            "total_cost_usd": None if work.cost_usd is None else round(work.cost_usd, 6),
+        }
+        if front.failed:
+            result["error"] = {"kind": "command", "message": shown, "hint": ""}
+        printer.stdout.write(one_line(result))
+    return 1 if front.failed else 0
+
+
+def _print_outcome(printer: Printer, outcome: Outcome, text: str, work: CommandUsage) -> int:
+    """Print the outcome of the command as one result; returns the exit code."""
+    conversation = printer.conversation
+    ending = _ending(outcome, conversation)
+    more: dict[str, Any] = {}
+    # A call of a fork cannot wait: the fork is gone.
+    history = conversation.messages if open_calls(conversation.messages) else ()
+    if isinstance(outcome, AwaitingConfirmation):
+        is_open = bool(pending_calls(history, outcome))
+        more["continuation"] = _continuation(printer, outcome, is_open=is_open)
+    for left in conversation.take_back():
+        print_notice(f"not delivered: {left.message.text}")
+    result = result_object(
+        work,
+        outcome,
+        ending=ending,
+        response=text,
+        session_id=conversation.session_id,
+        model=conversation.settings.model,
+        denials=printer.denials,
+        history=history,
+        more=more,
+    )
+    return printer.answer(ending, text, result)
+
+
+def _ending(outcome: Outcome, conversation: Conversation) -> Ending:
+    """The ending, with a hint about how to continue the plan, if that is possible."""
+    ending = ending_of(outcome)
+    if not _can_resume(conversation):
+        return replace(ending, hint="") if isinstance(outcome, NotVerified) else ending
+    if isinstance(outcome, MaxTurns | LimitExceeded):
+        return replace(ending, hint=f"Raise the limit, and go on with {_RESUME}.")
+    return replace(ending, hint=ending.hint or f"{_RESUME} goes on with it.")
+
+
+def _can_resume(conversation: Conversation) -> bool:
+    state = load_state(conversation.session.metadata.get(NAME))
+    return conversation.session_id is not None and state is not None and state.is_resumable
+
+
+def _continuation(printer: Printer, outcome: AwaitingConfirmation, *, is_open: bool) -> str | None:
+    """The file of a call that waits for a decision, or None; says on stderr how to continue."""
+    conversation = printer.conversation
+    if is_open:
+        return printer.keep_continuation()
+    description = outcome.description or "a decision is waited for."
+    if outcome.call_ids:
+        print_notice(description, f"Add --allow with a rule for it, and go on with {_RESUME}.")
+    elif _can_resume(conversation):
+        print_notice(description, "`dirge -c -p '/plan accept'` carries it out.")
+    else:
+        print_notice(description, "No session is kept, so nothing will come of it.")
+    return None
+
+
+class PrintFront(FrontEnd):
+    """Collects what commands show; what needs a screen raises `Unsupported`."""
+
+    def __init__(self, commands: Registry) -> None:
+        self._commands = commands
+        self.shown: list[str] = []
+        self.outcome: Outcome | None = None
+        """The outcome of the command, if it has one; `result_text` is what to print then."""
+        self.result_text = ""
+        self.failed = False
+
+    @property
+    def commands(self) -> Registry:
+        return self._commands
+
+    def show(self, text: str, *, tone: Tone = "plain") -> None:
+        self.shown.append(text)
+        self.failed = self.failed or tone == "error"
+
+    def take_outcome(self, outcome: Outcome, text: str) -> None:
+        self.outcome, self.result_text = outcome, text
+
+    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
+        lines = [f"{'*' if c.id == current else ' '} {c.label}  {c.detail}" for c in choices]
+        self.show("\n".join([title, *map(str.rstrip, lines)]))
+        return None
+
+    def quit(self) -> None:
+        """Does nothing: the program ends after the command."""
 
 
 class PolicyAsker:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
-from dirge_py.frontend.outcome_text import describe_silent_answer
+from dirge_py.frontend.event_text import describe_silent_answer
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.outcome_text import outcome_text
 from dirge_py.session.recovery import load_continuation, title_of_call
@@ -37,6 +37,7 @@ from dirge_py.types.outcomes import (
     Refused,
 )
 
+_EXECUTION = ("error_during_execution", "error_usage_cap")
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
 
 
@@ -68,12 +69,14 @@ class Ending:
 
 
 def ending_of(outcome: Outcome) -> Ending:
-    """Exit code, subtype and words for this outcome."""
+    """Exit code, subtype and texts for this outcome."""
     message, hint = outcome_text(outcome).script
+    exit_code, subtype = 1, "error_during_execution"
     match outcome:
-        case Done() | NeedsMoreTurns():
-            exit_code = 10 if isinstance(outcome, NeedsMoreTurns) else 0
-            return Ending(exit_code=exit_code, subtype="success")
+        case Done():
+            return Ending(exit_code=0, subtype="success")
+        case NeedsMoreTurns():
+            return Ending(exit_code=10, subtype="success")
         case AwaitingConfirmation():
             return Ending(exit_code=11, subtype="awaiting_confirmation")
         case MaxTurns():
@@ -85,34 +88,25 @@ def ending_of(outcome: Outcome) -> Ending:
         case Cancelled(reason=reason):
             exit_code, subtype, kind = exit_code_of(reason), "error_aborted", "aborted"
         case Refused():
-            return _failed("refused", message, hint)
+            kind = "refused"
         case HookTerminated():
-            return _failed("hook", message, hint)
+            kind = "hook"
+        case Failed(kind="usage_cap" as kind):
+            exit_code, subtype = 54, "error_usage_cap"
         case Failed(kind=kind):
-            return _failed(kind, message, hint)
+            exit_code = 75 if kind in RETRYABLE_KINDS else 1
     return Ending(
         exit_code=exit_code,
         subtype=subtype,
         kind=kind,
-        message=message,
+        message=message or (kind if subtype in _EXECUTION else ""),
         hint=hint,
         is_told=isinstance(outcome, MaxTurns),
     )
 
 
-def _failed(kind: str, message: str, hint: str) -> Ending:
-    exit_code, subtype = 1, "error_during_execution"
-    if kind == "usage_cap":
-        exit_code, subtype = 54, "error_usage_cap"
-    elif kind in RETRYABLE_KINDS:
-        exit_code = 75
-    return Ending(
-        exit_code=exit_code, subtype=subtype, kind=kind, message=message or kind, hint=hint
-    )
-
-
 class Counted(Protocol):
-    """Something that counts what it takes: a run, or all that a command does."""
+    """What counts its usage: a run, or a command with all it starts."""
 
     @property
     def started_at(self) -> float:
@@ -141,7 +135,7 @@ def result_object(
     history: Sequence[Message] = (),
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The one object that ends every machine-readable output; `more` are further members."""
+    """The object that ends every machine-readable output; `more` are further members."""
     provider, _, model_id = model.partition("/")
     result: dict[str, Any] = {
         "type": "result",
@@ -157,7 +151,15 @@ def result_object(
         "duration_api_ms": round(run.api_s * 1000),
         "total_cost_usd": None if run.cost_usd is None else round(run.cost_usd, 6),
         "usage": usage_object(run.usage),
-        "permission_denials": [_denial(event) for event in denials],
+        "permission_denials": [
+            {
+                "tool_name": event.tool_name,
+                "tool_use_id": event.tool_call_id,
+                "tool_input": event.tool_input,
+                "reason": event.reason,
+            }
+            for event in denials
+        ],
     }
     if ending.is_error:
         result["error"] = {"kind": ending.kind, "message": ending.message, "hint": ending.hint}
@@ -223,7 +225,7 @@ def nothing_ran() -> dict[str, Any]:
 
 
 def silent_answer_text(said: Sequence[Message]) -> str:
-    """What to tell whoever reads no result, if the last answer holds not a word."""
+    """A notice for users who read no result, if the last answer has no text."""
     answers = [message for message in said if isinstance(message, AssistantMessage)]
     return describe_silent_answer(answers[-1], way_on="") if answers else ""
 
@@ -235,15 +237,6 @@ def usage_object(usage: Usage) -> Mapping[str, int]:
         "output_tokens": usage.output,
         "cache_read_input_tokens": usage.cache_read,
         "cache_creation_input_tokens": usage.cache_write,
-    }
-
-
-def _denial(event: PermissionAnswered) -> dict[str, Any]:
-    return {
-        "tool_name": event.tool_name,
-        "tool_use_id": event.tool_call_id,
-        "tool_input": event.tool_input,
-        "reason": event.reason,
     }
 
 
@@ -267,9 +260,8 @@ def keep_continuation(
 
 
 def turn_fields(conversation: Conversation, run: Run, outcome: Outcome) -> dict[str, Any]:
-    """Which turn it was, counted from the last prompt, and what that took and everything since."""
-    ledger = ConversationLog(conversation.messages, Usage(), None)
-    turn, total = ledger.since_prompt()
+    """Which turn it was, counted from the last prompt, its usage, and the usage since then."""
+    turn, total = ConversationLog(conversation.messages, Usage(), None).since_prompt()
     return {
         "outcome": type(outcome).__name__,
         "turn": turn,

@@ -5,10 +5,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dirge_py.frontend.event_text import describe_event
-from dirge_py.frontend.outcome_text import describe_run_end, describe_silent_answer
+from dirge_py.frontend.event_text import (
+    describe_event,
+    describe_run_end,
+    describe_silent_answer,
+    parse_shell_message,
+)
 from dirge_py.frontend.replay import replay_messages
-from dirge_py.frontend.shell_message import parse_shell_message
 from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
 from dirge_py.types.events import (

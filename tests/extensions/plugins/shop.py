@@ -3,9 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
-
 from dirge_py import slash
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.conversation.conversation import Conversation
@@ -15,7 +12,7 @@ from dirge_py.extensions.plugins.discovery import find_files
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.files.workspace import Workspace
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import ToolServices
@@ -23,7 +20,10 @@ from dirge_py.tools.toolbox import Toolbox, tool_names
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer
+from pathlib import Path
 from tests.conversation.room import Room
+from typing import Any
+
 
 
 @dataclass

@@ -1,21 +1,21 @@
 """Commands of plugins, and the commands about plugins, in the registry of a front end."""
 
 import threading
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
 from dirge_py import slash
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.extensions.plugins.registration import Plugins
-from dirge_py.frontend.print.command import PrintFront
+from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.hooks import Hooks
 from tests.extensions.plugins.desk import Desk, run_with
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 
 
 def conversation_with(plugins: Plugins) -> Any:

@@ -64,7 +64,7 @@ async def test_an_answer_that_comes_at_once_was_not_meant(room: Room) -> None:
     async with keyboard(tty, guard_s=60.0) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "y")
-        await tty.tells("That came too soon to be an answer; the question stands.")
+        await tty.tells("That came too soon to be an answer. Answer again.")
         assert tty.repl.controller.is_asking
 
     assert not (room.project / "made").exists()

@@ -36,7 +36,7 @@ def test_text_is_the_answer_and_nothing_else(product: Product) -> None:
 
 def test_an_answer_without_a_word_is_told_on_stderr(product: Product) -> None:
     product.will(Say(thinking="hm"), Say(thinking="hm"))
-    said = "dirge: The model said nothing: it only thought.\n"
+    said = "dirge: The model returned an empty answer, after thinking.\n"
 
     ran = product.run("-p", "x")
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", said)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from dirge_py.frontend.print import stdin
+from dirge_py.frontend.print import streams
 from tests.frontend.print.product import Product, finish
 from tests.providers.server import Say
 
@@ -125,11 +125,11 @@ def test_a_pipe_that_does_not_block_is_read_to_its_end(product: Product) -> None
 def test_a_pipe_that_falls_silent_is_given_up_and_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stdin, "NEXT_PIECE_S", 0.05)
+    monkeypatch.setattr(streams, "NEXT_PIECE_S", 0.05)
     reading, writing = os.pipe()
     os.write(writing, b"x\n")
     try:
-        text, notice = stdin.read_prompt(reading, have_words=True)
+        text, notice = streams.read_prompt(reading, have_words=True)
     finally:
         os.close(reading)
         os.close(writing)

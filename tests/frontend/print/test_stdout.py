@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dirge_py.frontend.print.stdout import Stdout, on_signals
+from dirge_py.frontend.print.streams import Stdout, on_signals
 
 MUCH = "0123456789\n" * 100_000
 

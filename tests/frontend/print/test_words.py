@@ -20,7 +20,7 @@ from dirge_py.slash.registry import TypedCommand
     ],
 )
 def test_every_prompt_is_a_request_with_the_flag(prompt: Prompt, typed: str) -> None:
-    assert prompt.as_plan().text == typed
+    assert prompt.as_plan().words == typed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,258 @@
+"""The standard streams of `dirge -p`: prompts on stdin, the one writer of stdout, notices.
+
+Nothing here waits for ever. `Stdout` writes whole lines in order and drops none.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from dirge_py.lib.text import clean
+from dirge_py.types.errors import UsageError
+from dirge_py.types.messages import TextBlock, UserMessage
+
+FIRST_BYTE_S = 3.0
+ALONE_FIRST_BYTE_S = 30.0
+NEXT_PIECE_S = 30.0
+MOST_BYTES = 16 * 1024 * 1024
+_CHUNK = 65536
+HURRIED_S = 1.0
+"""How long a write waits for its reader once a signal asked for the end."""
+
+
+def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
+    """The text on stdin, and a notice for stderr (either may be empty).
+
+    A terminal is not read. A pipe that stays silent is given up after 3 s when the prompt has words
+    already, else after 30 s. Once something came, it is read to its end, or until nothing more came
+    for 30 s. SIGTERM ends the program meanwhile.
+
+    Raises:
+        UsageError: more than 16 MiB came.
+        SystemExit: SIGTERM came.
+    """
+    patience_s = FIRST_BYTE_S if have_words else ALONE_FIRST_BYTE_S
+    with _ended_by_sigterm():
+        try:
+            if os.isatty(fd):
+                return "", ""
+            kind = os.fstat(fd).st_mode
+        except OSError:
+            return "", ""
+        if not stat.S_ISREG(kind) and not _wait_readable(fd, patience_s):
+            return "", f"nothing came on stdin for {patience_s:g} s; going on without it."
+        return _read_pieces(fd)
+
+
+def _read_pieces(fd: int) -> tuple[str, str]:
+    """What comes until the end, or until nothing came for too long; then with a notice."""
+    content = bytearray()
+    notice = (
+        f"nothing more came on stdin for {NEXT_PIECE_S:g} s, though it was not closed; "
+        "going on with what came."
+    )
+    while _wait_readable(fd, NEXT_PIECE_S):
+        try:
+            piece = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            # Another reader of this pipe was quicker.
+            continue
+        if not piece:
+            notice = ""
+            break
+        content += piece
+        if len(content) > MOST_BYTES:
+            raise UsageError(
+                "stdin holds more than 16 MiB.", hint="Put it into a file and name it with @path."
+            )
+    return content.decode("utf-8", "replace").strip("\n"), notice
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the program with 143 in the usual way, with its messages and clean-up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _wait_readable(fd: int, patience_s: float) -> bool:
+    until = time.monotonic() + patience_s
+    while (left := until - time.monotonic()) > 0:
+        if select.select([fd], [], [], left)[0]:
+            return True
+    return False
+
+
+class InvalidLine(Exception):
+    """A line of `--input-format stream-json` that isn't a user message."""
+
+
+async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | InvalidLine, None]:
+    """User messages from JSON lines, as they come, until end of file."""
+    pipe = os.fdopen(os.dup(fd), "rb", buffering=0)
+    kind = os.fstat(fd).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(fd)):
+        # The event loop cannot wait for files, nor for /dev/null.
+        with pipe:
+            for line in pipe:
+                if line.strip():
+                    yield read_line(line)
+        return
+    reader = asyncio.StreamReader(limit=MOST_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    try:
+        async for line in _lines(reader):
+            if line.strip():
+                yield read_line(line)
+    finally:
+        transport.close()
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    # Not readline(): its limit would end the stream at the first long line.
+    rest = b""
+    while chunk := await reader.read(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+def read_line(line: bytes) -> UserMessage | InvalidLine:
+    """`{"type":"user","message":{"role":"user","content":str|blocks}}` as a message."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return InvalidLine(f"not JSON: {error}")
+    if not isinstance(value, dict) or value.get("type") != "user":
+        return InvalidLine('`type` is not "user"')
+    message = value.get("message")
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return InvalidLine('`message` is no object with the role "user"')
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(blocks, list) or not all(map(_is_text_block, blocks)):
+        return InvalidLine("`content` is neither text nor a list of text blocks")
+    texts = [block["text"] for block in blocks]
+    if not any(text.strip() for text in texts):
+        return InvalidLine("`content` is empty")
+    return UserMessage(content=tuple(TextBlock(text) for text in texts))
+
+
+def _is_text_block(block: Any) -> bool:
+    return (
+        isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    )
+
+
+class WriteInterrupted(Exception):
+    """A signal came while a slow reader blocked a write."""
+
+
+class Stdout:
+    """Writes text to a file descriptor, waiting as long as the reader needs.
+
+    The event loop waits meanwhile: that is the back-pressure. When the other end is closed,
+    `is_closed` becomes True and later writes do nothing; so it does when a write fails, and then
+    `failure` says why. `is_blocked` while the reader is slow.
+    """
+
+    def __init__(self, fd: int = 1) -> None:
+        self._fd = fd
+        self.is_closed = False
+        self.failure = ""
+        self.is_blocked = False
+        self.is_hurried = False
+
+    def write(self, text: str) -> None:
+        """Write all of `text`. Lone surrogates are written as `?`."""
+        left = memoryview(text.encode("utf-8", "replace"))
+        while left and not self.is_closed:
+            left = left[self._write_some(left) :]
+
+    def _write_some(self, text: memoryview) -> int:
+        try:
+            self._wait()
+            # What a pipe that is ready takes at once: so it is never the write that waits.
+            return os.write(self._fd, text[: select.PIPE_BUF])
+        except BlockingIOError:
+            return 0
+        except (BrokenPipeError, ConnectionResetError, WriteInterrupted):
+            self.is_closed = True
+        except OSError as error:
+            self.is_closed = True
+            self.failure = error.strerror or str(error)
+        return 0
+
+    def _wait(self) -> None:
+        """Wait for the reader; after a signal only for one that is still there."""
+        if self._is_ready(0):
+            return
+        self.is_blocked = True
+        try:
+            ready = self._is_ready(HURRIED_S if self.is_hurried else None)
+        except WriteInterrupted:
+            ready = self._is_ready(HURRIED_S)
+        finally:
+            self.is_blocked = False
+        if not ready:
+            raise WriteInterrupted
+
+    def _is_ready(self, patience_s: float | None) -> bool:
+        return bool(select.select([], [self._fd], [], patience_s)[1])
+
+
+def on_signals(stdout: Stdout, stop: Callable[[str], None]) -> Callable[[], None]:
+    """Call `stop(name)` on SIGINT, SIGTERM or SIGHUP, also while a write waits; returns the undo.
+
+    From then on a write waits no longer than `HURRIED_S` for its reader.
+    """
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        stop(signal.Signals(number).name)
+        stdout.is_hurried = True
+        if stdout.is_blocked:
+            raise WriteInterrupted
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers}
+
+    def undo() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    return undo
+
+
+def print_notice(message: str, hint: str = "") -> None:
+    """Write a notice for the user on stderr, and its hint below."""
+    lines = f"dirge: {message}\n" + (f"  {hint}\n" if hint else "")
+    # Without a reader of stderr nothing is lost: what matters is on stdout.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(clean(lines))
+        sys.stderr.flush()
