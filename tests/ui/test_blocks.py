@@ -322,7 +322,7 @@ def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], word
     stored.renderer.replay([message])
 
     assert seen.endswith(f"! The model returned an empty {words} /retry to edit and resend.")
-    assert seen.count("The model returned") == stored.page.text.count("The model said") == 1
+    assert seen.count("The model returned") == stored.page.text.count("The model returned") == 1
 
 
 def test_calls_and_broken_answers_are_not_called_silent() -> None:

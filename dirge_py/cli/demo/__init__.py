@@ -1,1 +1,1 @@
-"""A small bundled repository, and the script that mends it."""
+"""A small bundled repository, and the replies of a scripted model that fixes it."""

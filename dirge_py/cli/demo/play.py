@@ -1,26 +1,21 @@
-"""`dirge demo`: the real program mends a copy of a bundled project; only the model is a script.
+"""`dirge demo`: the real program fixes a copy of a bundled project; only the model is a script.
 
-`Demo` mends a bug, `PlanDemo` works through a plan whose review finds what was forgotten.
-`play_printed` plays either as plain text.
+`Demo` fixes a bug, `PlanDemo` works through a plan whose review finds what was forgotten.
+`play_printed` plays either as plain text. What the model says is in `replies/`; its last words, and
+the verdict of the plan's reviewer, depend on what the tests really said.
 """
 
 import asyncio
+import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from dirge_py.cli.demo.script import (
-    PROMPT,
-    QUICK_CHECK,
-    REQUEST,
-    TEST_COMMAND,
-    PlanScript,
-    demo_script,
-)
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.conversation.conversation import Conversation
@@ -29,8 +24,10 @@ from dirge_py.plan.approval import AutoApprove
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.runner import start_plan
 from dirge_py.plan.state import NAME, load_state
+from dirge_py.providers.scripted import Reply, ReplyMaker, Script, load_script
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import (
     EvidenceTaken,
     ForkEvent,
@@ -41,26 +38,44 @@ from dirge_py.types.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from dirge_py.types.llm import StreamFn
-from dirge_py.types.messages import AssistantMessage, ThinkingBlock, ToolResultMessage
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.messages import AssistantMessage, ThinkingBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 
-_SCRIPTED = "A demo: the model is a script; tools, permissions, the diff and the test run are real."
+PROMPT = "The tests of this project fail. Find out why, fix it, and show me that they pass."
+TEST_COMMAND = "python3 -m unittest"
+REQUEST = (
+    "Add `top_words(text, n)` to textstats: the n most frequent words with their counts, the "
+    "most frequent first, of equally frequent ones the first in the text. Case does not matter. "
+    "Its tests are in test_top_words.py. Name it in the README, too."
+)
+QUICK_CHECK = f"{TEST_COMMAND} -k counts"
 MOST_LINES = 14
 LAST_LINES = 3
 """Of a long output these are shown as well: there commands say how they ended."""
-SAMPLE = Path(__file__).parent / "sample"
+_FOLDER = Path(__file__).parent
+_USAGE = Usage(input=2400, output=120, cache_read=1100)
+_CASE = "case does not matter"
+_README = "the README names it"
+_README_CHECK = "grep -q top_words README.md"
+_REQUIREMENTS = (
+    "`top_words(text, n)` gives the n most frequent words with their counts",
+    _CASE,
+    "of equally frequent words the first in the text comes first",
+    "the tests of before still pass",
+    _README,
+)
 
 
 class Demo:
-    """A copy of the sample repository and all it needs, until `close`; changes into it."""
+    """A copy of the sample repository, until `close`; changes into it."""
 
     scenario: ClassVar[str] = "mend"
     prompt: ClassVar[str] = PROMPT
     rule: ClassVar[str] = f"execute:{TEST_COMMAND}"
     notices: ClassVar[tuple[str, ...]] = (
-        _SCRIPTED,
+        "A demo: the model is a script; tools, permissions, the diff and the test run are real.",
         f"It works in a copy and starts with one rule: --allow '{rule}'",
     )
 
@@ -76,7 +91,7 @@ class Demo:
             f'[providers.demo]\ntype = "scripted"\nmodel = "script"\nscript = "{script}"\n',
             encoding="utf-8",
         )
-        # Its python is the one that is sure to be there.
+        # Its python is dirge's own, which is sure to be there.
         python = os.path.dirname(sys.executable)
         os.environ["PATH"] = os.pathsep.join([python, os.environ.get("PATH", os.defpath)])
         environment = {**os.environ, "DIRGE_STATE_DIR": str(base / "state")}
@@ -84,8 +99,9 @@ class Demo:
         os.chdir(self.project)
 
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
-        """A conversation that begins where the script does."""
-        return self._built(asker, demo_script(is_paced=paced).stream)
+        """A conversation at the beginning of the script."""
+        replies = [*_replies("fix"), _closing_reply]
+        return self._built(asker, Script([_paced(r) for r in replies] if paced else replies).stream)
 
     @property
     def has_passed(self) -> bool:
@@ -96,7 +112,7 @@ class Demo:
         return bool(results) and results[-1].details.get("exit_code") == 0
 
     async def play(self, conversation: Conversation) -> bool:
-        """Play it to its end; whether it ended well."""
+        """Play it to its end; True if it ended well."""
         return isinstance(await conversation.send(self.prompt), Done)
 
     def close(self) -> None:
@@ -110,7 +126,7 @@ class Demo:
 
 
 class _Refuser:
-    """Nobody is there to answer; the script asks for nothing that its rule does not cover."""
+    """Denies everything; the script asks for nothing that its rule does not cover."""
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
         return [PermissionAnswer(effect="deny") for _ in requests]
@@ -152,12 +168,15 @@ class DemoPrinter:
                 if message.text:
                     say(f"\n{message.text}")
             case ToolExecutionStart():
-                self._running[event.tool_call_id] = _main_argument(event.args)
+                args = event.args if isinstance(event.args, dict) else {}
+                names = [name for name in ("command", "pattern", "path") if name in args]
+                self._running[event.tool_call_id] = str(args[names[0]]) if names else ""
             case ToolExecutionEnd(result=result):
                 say(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
                 say(_indented(str(result.details.get("diff") or result.text)))
             case PlanPhase(state="started"):
-                say(f"\n── {event.phase}, cycle {event.step} {_in_brackets(event.shut_in)}──")
+                where = f"({event.shut_in}) " if event.shut_in else ""
+                say(f"\n── {event.phase}, cycle {event.step} {where}──")
             case PlanPhase(summary=summary) if summary:
                 say(f"\n   {event.phase} ended: {summary}")
             case EvidenceTaken():
@@ -171,19 +190,6 @@ class DemoPrinter:
 def say(text: str) -> None:
     sys.stdout.write(clean(text) + "\n")
     sys.stdout.flush()
-
-
-def _main_argument(args: object) -> str:
-    if not isinstance(args, dict):
-        return str(args)
-    for name in ("command", "pattern", "path"):
-        if name in args:
-            return str(args[name])
-    return ""
-
-
-def _in_brackets(words: str) -> str:
-    return f"({words}) " if words else ""
 
 
 def _indented(text: str) -> str:
@@ -201,7 +207,9 @@ def copy_sample(folder: Path, scenario: str) -> Path:
     The `.git` is written by hand: it only has to mark where the project ends.
     """
     project = folder / "textstats"
-    shutil.copytree(SAMPLE / scenario, project, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        _FOLDER / "sample" / scenario, project, ignore=shutil.ignore_patterns("__pycache__")
+    )
     (project / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
     git = project / ".git"
     for part in ("objects", "refs/heads"):
@@ -245,3 +253,107 @@ class PlanDemo(Demo):
         result = await start_plan(REQUEST, conversation, AutoApprove())
         say(f"\n{result.report}")
         return isinstance(result.outcome, Done)
+
+
+class PlanScript:
+    """Plays the model in the current phase of a plan; `sink` gets the plan's events.
+
+    A phase begins its part anew, so that it may be planned again, or continued later.
+    """
+
+    def __init__(self, *, is_paced: bool) -> None:
+        self._is_paced = is_paced
+        self._replies: list[Reply | ReplyMaker] = []
+
+    def sink(self, event: LoopEvent) -> None:
+        if isinstance(event, PlanPhase) and event.state == "started":
+            is_again = event.phase == "implement" and event.step > 1
+            self._replies = [*_replies(f"{event.phase}{'_again' * is_again}")]
+            if event.phase == "review":
+                self._replies.append(_verdict)
+
+    async def stream(
+        self, context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        """The next reply of this phase."""
+        reply = self._replies.pop(0) if self._replies else Reply(text="My script ends here.")
+        script = Script([_paced(reply) if self._is_paced else reply])
+        async for event in script.stream(context, options, signal):
+            yield event
+
+
+def _replies(name: str) -> Sequence[Reply | ReplyMaker]:
+    return load_script(str(_FOLDER / "replies" / f"{name}.toml")).replies
+
+
+def _paced(reply: Reply | ReplyMaker) -> Reply | ReplyMaker:
+    """The reply, slow enough for a person to follow."""
+    if isinstance(reply, Reply):
+        return replace(reply, chunk_chars=3, pause_s=0.015)
+    return lambda context: replace(reply(context), chunk_chars=3, pause_s=0.015)
+
+
+def _last_details(context: LlmContext) -> Mapping[str, object]:
+    """The details of the last tool result; empty if there is none."""
+    results = [m for m in context.messages if isinstance(m, ToolResultMessage)]
+    return results[-1].details if results else {}
+
+
+def _tests_passed(context: LlmContext) -> bool:
+    """Whether the last command of this conversation was the tests, and they passed."""
+    details = _last_details(context)
+    return details.get("command") == TEST_COMMAND and details.get("exit_code") == 0
+
+
+def _closing_reply(context: LlmContext) -> Reply:
+    text = (
+        "I changed the comparison in `longest_word`, but the tests did not pass here: see the "
+        "last command above."
+    )
+    if _tests_passed(context):
+        text = (
+            "Fixed: `longest_word` in `textstats.py` compared with `>=`, so of several equally "
+            "long words the last one won instead of the first. It compares with `>` now.\n\n"
+            "All tests pass (`python3 -m unittest`). Nothing else was changed."
+        )
+    return Reply(text=text, usage=Usage(input=3010, output=83))
+
+
+def _verdict(context: LlmContext) -> Reply:
+    """DONE if the tests really passed in this review, else what to do."""
+    if _tests_passed(context):
+        return _judged(
+            "All tests pass, those of before and the four new ones.",
+            dict.fromkeys(_REQUIREMENTS, "verified"),
+        )
+    if not isinstance(_last_details(context).get("exit_code"), int):
+        return _judged(
+            "The tests could not be run here.",
+            dict.fromkeys(_REQUIREMENTS, "cannot_verify"),
+            missing="Nothing shows that it works: the tests could not be run.",
+        )
+    return _judged(
+        "The implementer ran one test. Run as a whole they fail: `The`, `the` and `THE` are "
+        "counted as three words.",
+        {**dict.fromkeys(_REQUIREMENTS, "verified"), _CASE: "not_verified"},
+        missing="`top_words` has to count words whatever their case: count the words of "
+        "`text.lower()`. test_case_does_not_matter fails.",
+    )
+
+
+def _judged(words: str, statuses: Mapping[str, str], *, missing: str = "") -> Reply:
+    checklist = [
+        {
+            "requirement": requirement,
+            "status": status,
+            "evidence": _README_CHECK if requirement == _README else TEST_COMMAND,
+        }
+        for requirement, status in statuses.items()
+    ]
+    verdict = {
+        "verdict": "NEEDS_FIX" if missing else "DONE",
+        "checklist": checklist,
+        "missing": missing,
+    }
+    block = json.dumps(verdict, indent=2)
+    return Reply(text=f"{words}\n\n```json\n{block}\n```", usage=_USAGE)
