@@ -5,12 +5,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
+from typing import Any, NoReturn
+
 
 _recording = late("dirge_py.providers.recording", "HttpRecording")
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
@@ -19,20 +19,20 @@ CHOICES = ("inspect", "done", "again")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 EPILOG = """\
 subcommands:
-  dirge demo [--plan] [--print]     watch it mend a small project, without a provider
+  dirge demo [--plan] [--print]     watch it fix a small project, without a provider
   dirge why TOOL INPUT…             what the permission engine would decide, and why
   dirge config init|check|show|path|prompt
   dirge sessions [list|show|search|export|repair|delete|import]
-                                    what is stored, and taking care of it
-  dirge doctor [--json] [--offline] what does not work well here, and its fix
+                                    stored sessions: find, export, repair, delete
+  dirge doctor [--json] [--offline] problems of this installation, and their fixes
   dirge trust [--show|--accept HASH|--forget]
-                                    what a project's .dirge may bring along
+                                    what a project's .dirge may load or run
   dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another
   dirge resume FILE --confirm | --reject TEXT
                                     decide the call that a run with --on-ask defer left open
-  dirge resume --session ID         carry on a run that was cut off when dirge was killed
+  dirge resume --session ID         continue a run that was cut off when dirge was killed
   dirge signal SESSION [NAME [JSON]]
-                                    tell a session something, or see which calls wait for an answer
+                                    send a session a signal, or see which calls wait for an answer
   dirge serve [--port N] [options] [PROMPT]
                                     the terminal UI in a browser on this machine
   dirge embed [options] [--] [TEXT…]
@@ -53,13 +53,20 @@ _WITHOUT_CHOICE = {
     "no_session": False,
     "plan": False,
 }
-"""What the subcommands that carry a session on leave no choice about."""
+"""The flags of `dirge -p` that subcommands which continue a session do not have."""
+CONFIG_VERBS = {
+    "init": "set up a provider: a few questions, and a test request",
+    "check": "what is wrong with the settings, and what could be used",
+    "show": "every setting in force and where it comes from",
+    "path": "where the settings are",
+    "prompt": "the system prompt that would be sent, with tokens per section",
+}
 SESSIONS_VERBS = {
     "list": "the sessions of this project, the last used first (also plain `dirge sessions`)",
     "show": "one session: what is known of it, its prompts, its branches",
     "search": "where words were said",
     "export": "one session as Markdown, HTML or JSON",
-    "repair": "what is damaged, and mending what can be; the index is made anew",
+    "repair": "find damage and repair what can be; the index is rebuilt",
     "delete": "move sessions to the trash, for 7 days",
     "import": "take over sessions of Claude Code or Codex",
 }
@@ -67,7 +74,7 @@ _SHOWN = 20
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse that raises UsageError and knows what was nearly typed."""
+    """An ArgumentParser that raises UsageError, with the nearest flag as a hint."""
 
     def error(self, message: str) -> NoReturn:
         hint = f"`{self.prog} --help` lists every flag."
@@ -82,7 +89,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> Parser:
-    """Every flag that is built; what is absent here is unknown (exit 2)."""
+    """The flags of `dirge`."""
     parser = Parser(
         prog="dirge",
         usage="dirge [options] [prompt…]",
@@ -110,8 +117,8 @@ def build_turn_parser() -> Parser:
     parser = Parser(
         prog="dirge turn",
         usage="dirge turn --session ID [options] [prompt…]",
-        description="Take one turn of a session and leave: for queues, cron and CI. "
-        "Without a prompt the session goes on from where it stands.",
+        description="Take one turn of a session and exit: for queues, cron and CI. "
+        "Without a prompt the session continues where it is.",
         epilog="Exit codes: 0 done, 10 call it again, 11 awaiting confirmation; else as dirge -p.",
         allow_abbrev=False,
         add_help=False,
@@ -134,8 +141,8 @@ def build_resume_parser() -> Parser:
         prog="dirge resume",
         usage="dirge resume FILE --confirm | --reject TEXT [options]\n"
         "       dirge resume --session ID [--interrupted inspect|done|again] [options]",
-        description="Decide the call that a run left open, and carry the run on: FILE is the "
-        "`continuation` of its result. Or carry on the run of a session that was cut off when "
+        description="Decide the call that a run left open, and continue the run: FILE is the "
+        "`continuation` of its result. Or continue the run of a session that was cut off when "
         "dirge was killed.",
         epilog="What else would ask waits again (--on-ask defer): exit code 11, and a new FILE.",
         allow_abbrev=False,
@@ -148,7 +155,7 @@ def build_resume_parser() -> Parser:
     decision.add_argument("--tool-call-id", metavar="ID", help="refuse unless this call waits")
     cut_off = parser.add_argument_group("a run that was cut off")
     cut_off.add_argument(
-        "--session", metavar="ID", type=_session_id, dest="carries_on", help="carry on its last run"
+        "--session", metavar="ID", type=_session_id, dest="carries_on", help="continue its last run"
     )
     cut_off.add_argument(
         "--interrupted",
@@ -168,7 +175,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def parse_words(parser: Parser, argv: Sequence[str], into: str) -> argparse.Namespace:
     """Flags and words in any order; all that follows `--` is added to the words `into`."""
-    # Not left to argparse: mixing flags and words it reads twice, and what follows `--` as flags.
+    # argparse reads mixed flags and words twice, and what follows `--` as flags.
     at = argv.index("--") if "--" in argv else len(argv)
     flags = parser.parse_intermixed_args(list(argv[:at]))
     setattr(flags, into, [*getattr(flags, into), *argv[at + 1 :]])
@@ -176,7 +183,7 @@ def parse_words(parser: Parser, argv: Sequence[str], into: str) -> argparse.Name
 
 
 def folders(names: Sequence[str]) -> tuple[str, ...]:
-    """The folders of `--add-dir`. Raises UsageError for one that is none."""
+    """The folders of `--add-dir`. Raises UsageError: there is no such folder."""
     for name in names:
         if not os.path.isdir(name):
             raise UsageError(f"--add-dir {name}: there is no such folder.")
@@ -338,98 +345,61 @@ def positive_int(text: str) -> int:
     return int(text)
 
 
-def build_sessions_parsers() -> Sequence[Parser]:
-    """The parser of each verb, in the order of `SESSIONS_VERBS`."""
-    return [build_sessions_parser(verb) for verb in SESSIONS_VERBS]
+def takes_only_flags(rest: Sequence[str]) -> bool:
+    """Whether the words after `doctor`, `trust` or `serve` are flags; `trust me` is a prompt."""
+    return not rest or rest[0].startswith("-")
 
 
-def build_sessions_parser(verb: str) -> Parser:
-    """The flags of one verb; each has `-C` as well."""
-    lines = "\n".join(f"  {name:7} {summary}" for name, summary in SESSIONS_VERBS.items())
-    usage = f"dirge sessions [VERB]\n\n{lines}" if verb == "list" else None
+def build_config_parser() -> Parser:
+    """The flags of `dirge config`."""
+    lines = "\n".join(f"  {verb:7} {summary}" for verb, summary in CONFIG_VERBS.items())
     parser = Parser(
-        prog="dirge sessions" if verb == "list" else f"dirge sessions {verb}",
-        usage=usage,
-        description=None if verb == "list" else SESSIONS_VERBS[verb] + ".",
-        allow_abbrev=False,
+        prog="dirge config", allow_abbrev=False, usage=f"dirge config [VERB]\n\n{lines}"
     )
-    _ADD_SESSIONS_FLAGS[verb](parser)
-    parser.add_argument("-C", "--cwd", metavar="DIR", help="the project around DIR")
-    parser.set_defaults(verb=verb)
+    add = parser.add_argument
+    add("verb", nargs="?", choices=tuple(CONFIG_VERBS), default="show")
+    add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
+    add("--template", action="store_true", help="init: ask nothing, write a file with comments")
     return parser
 
 
-def _sessions_list_flags(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*")
-    _add_all_flag(parser, "the sessions of every project")
-    _add_json_flag(parser)
-    parser.add_argument("-n", metavar="N", type=_count, help="only the newest N")
-
-
-def _sessions_show_flags(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="ID")
-    _add_json_flag(parser)
-
-
-def _sessions_search_flags(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="WORD")
-    _add_all_flag(parser, "in every project")
-    _add_json_flag(parser)
-    parser.add_argument(
-        "-n", metavar="N", type=_count, default=_SHOWN, help=f"in at most N sessions ({_SHOWN})"
+def build_sessions_parser(verb: str) -> Parser:
+    """The flags of one verb of `dirge sessions`."""
+    is_list = verb == "list"
+    lines = "\n".join(f"  {name:7} {summary}" for name, summary in SESSIONS_VERBS.items())
+    parser = Parser(
+        prog="dirge sessions" if is_list else f"dirge sessions {verb}",
+        usage=f"dirge sessions [VERB]\n\n{lines}" if is_list else None,
+        description=None if is_list else SESSIONS_VERBS[verb] + ".",
+        allow_abbrev=False,
     )
-
-
-def _sessions_export_flags(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="ID")
-    parser.add_argument("--format", choices=("md", "html", "json"), default="md")
-    parser.add_argument("-o", metavar="FILE", dest="output_file", help="into FILE, not to stdout")
-
-
-def _sessions_repair_flags(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="ID")
-    _add_all_flag(parser, "every session of every project")
-
-
-def _sessions_delete_flags(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="ID")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--undo", action="store_true", help="bring deleted sessions back")
-
-
-def _sessions_import_flags(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="FILE")
-    parser.add_argument(
-        "--from",
-        dest="program",
-        choices=("claude", "codex", "auto"),
-        default="auto",
-        help="which program wrote it",
-    )
-
-
-_ADD_SESSIONS_FLAGS = {
-    "list": _sessions_list_flags,
-    "show": _sessions_show_flags,
-    "search": _sessions_search_flags,
-    "export": _sessions_export_flags,
-    "repair": _sessions_repair_flags,
-    "delete": _sessions_delete_flags,
-    "import": _sessions_import_flags,
-}
-
-
-def _add_all_flag(parser: Parser, meaning: str) -> None:
-    parser.add_argument("--all", action="store_true", dest="everywhere", help=meaning)
-
-
-def _add_json_flag(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-
-
-def _count(text: str) -> int:
-    import argparse
-
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
+    add = parser.add_argument
+    words = {"list": None, "search": "WORD", "import": "FILE"}
+    add("words", nargs="*", metavar=words.get(verb, "ID"))
+    scopes = {
+        "list": "the sessions of every project",
+        "search": "in every project",
+        "repair": "every session of every project",
+    }
+    if verb in scopes:
+        add("--all", action="store_true", dest="everywhere", help=scopes[verb])
+    if verb in ("list", "show", "search"):
+        add("--json", action="store_true", help="one JSON object")
+    if is_list:
+        add("-n", metavar="N", type=positive_int, help="only the newest N")
+    elif verb == "search":
+        most = f"in at most N sessions ({_SHOWN})"
+        add("-n", metavar="N", type=positive_int, default=_SHOWN, help=most)
+    elif verb == "export":
+        add("--format", choices=("md", "html", "json"), default="md")
+        add("-o", metavar="FILE", dest="output_file", help="into FILE, not to stdout")
+    elif verb == "delete":
+        add("--yes", action="store_true", help="do not ask")
+        add("--undo", action="store_true", help="bring deleted sessions back")
+    elif verb == "import":
+        programs = ("claude", "codex", "auto")
+        help_text = "which program wrote it"
+        add("--from", dest="program", choices=programs, default="auto", help=help_text)
+    add("-C", "--cwd", metavar="DIR", help="the project around DIR")
+    parser.set_defaults(verb=verb)
+    return parser

@@ -6,26 +6,22 @@ All three scripts are written from the same `CommandSpec`s, which are read from 
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from dirge_py.cli.arguments import SESSIONS_VERBS as SESSION_VERBS
-from dirge_py.cli.arguments import (
-    Parser,
-    build_parser,
-    build_resume_parser,
-    build_sessions_parsers,
-    build_turn_parser,
-)
+from dirge_py.cli.arguments import CONFIG_VERBS, Parser, SESSIONS_VERBS, build_config_parser, build_parser, build_resume_parser, build_sessions_parser, build_turn_parser
 from dirge_py.cli.doctor import build_doctor_parser
 from dirge_py.cli.embed import build_embed_parser
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.cli.signal import build_signal_parser
 from dirge_py.cli.trust import build_trust_parser
+from typing import Literal
 
-_CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
+
 _FILES = {"FILE": "files", "DIR": "folders"}
+_USAGE = """\
+  bash   eval "$(dirge completion bash)"            in ~/.bashrc
+  zsh    eval "$(dirge completion zsh)"             in ~/.zshrc, after compinit
+  fish   dirge completion fish > ~/.config/fish/completions/dirge.fish"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +35,19 @@ class FlagSpec:
     choices: tuple[str, ...] = ()
     """The values that it takes; empty: any."""
     takes: Literal["", "text", "words", "files", "folders"] | str = ""
-    """What follows it: a kind of value, or a dynamic list; "" for nothing that has to."""
+    """The kind of value that follows it; "" if none has to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """One place of the command line, with what may stand there."""
+    """One place of the command line, and what can follow there."""
 
     name: str
-    """Empty behind `dirge`, a subcommand, or one and its verb (`sessions show`)."""
+    """Empty after `dirge`; else a subcommand, or one and its verb (`sessions show`)."""
     flags: tuple[FlagSpec, ...] = ()
     """The flags that it takes."""
     words: tuple[str, ...] = ()
-    """The words that may stand there first."""
+    """The words that can come first there."""
 
 
 def bash(places: Sequence[CommandSpec]) -> str:
@@ -208,13 +204,8 @@ def _fish_offer(place: CommandSpec) -> Iterator[str]:
         after = values.get(flag.takes, "")
         if flag.choices:
             after = f" -x -a {shlex.quote(' '.join(flag.choices))}"
-        help_text = _fish_quoted(flag.help)
-        yield f"complete -c dirge -n {at} {names}{after} -d {help_text}"
-
-
-def _fish_quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+        help_text = flag.help.replace("\\", "\\\\").replace("'", "\\'")
+        yield f"complete -c dirge -n {at} {names}{after} -d '{help_text}'"
 
 
 def completion_fits(rest: Sequence[str]) -> bool:
@@ -224,16 +215,9 @@ def completion_fits(rest: Sequence[str]) -> bool:
 
 def build_completion_parser() -> Parser:
     """The flags of `dirge completion`."""
-    lines = "\n".join(
-        (
-            '  bash   eval "$(dirge completion bash)"            in ~/.bashrc',
-            '  zsh    eval "$(dirge completion zsh)"             in ~/.zshrc, after compinit',
-            "  fish   dirge completion fish > ~/.config/fish/completions/dirge.fish",
-        )
-    )
     parser = Parser(
         prog="dirge completion",
-        usage=f"dirge completion SHELL\n\n{lines}",
+        usage=f"dirge completion SHELL\n\n{_USAGE}",
         allow_abbrev=False,
     )
     parser.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
@@ -241,7 +225,7 @@ def build_completion_parser() -> Parser:
 
 
 def completion(rest: Sequence[str]) -> int:
-    """Print the script; returns the exit code. Raises UsageError for no shell that is known."""
+    """Print the script; returns the exit code. Raises UsageError: the shell is unknown."""
     flags = build_completion_parser().parse_args(list(rest))
     sys.stdout.write(SCRIPTS[flags.shell](command_specs()))
     return 0
@@ -255,25 +239,16 @@ def command_specs() -> Sequence[CommandSpec]:
     ]
 
 
-def _one(build: Callable[[], Parser]) -> Callable[[str], Iterator[CommandSpec]]:
-    return lambda name: iter([_command_spec(name, build())])
+def _one(
+    build: Callable[[], Parser], words: Iterable[str] = ()
+) -> Callable[[str], Iterator[CommandSpec]]:
+    return lambda name: iter([_command_spec(name, build(), tuple(words))])
 
 
 def _sessions(name: str) -> Iterator[CommandSpec]:
-    for verb, parser in zip(SESSION_VERBS, build_sessions_parsers(), strict=True):
-        if verb == "list":
-            yield _command_spec(name, parser, words=tuple(SESSION_VERBS))
-        yield _command_spec(f"{name} {verb}", parser)
-
-
-def _config(name: str) -> Iterator[CommandSpec]:
-    flags = (
-        FlagSpec(
-            names=("--config",), help="read FILE instead of the usual config.toml", takes="files"
-        ),
-        FlagSpec(names=("--template",), help="init: ask nothing, write a file with comments"),
-    )
-    yield CommandSpec(name=name, flags=flags, words=_CONFIG_VERBS)
+    yield _command_spec(name, build_sessions_parser("list"), tuple(SESSIONS_VERBS))
+    for verb in SESSIONS_VERBS:
+        yield _command_spec(f"{name} {verb}", build_sessions_parser(verb))
 
 
 def _demo(name: str) -> Iterator[CommandSpec]:
@@ -288,13 +263,13 @@ def _why(name: str) -> Iterator[CommandSpec]:
     from dirge_py.cli.why import build_why_parser
     from dirge_py.tools.toolbox import tool_names
 
-    yield _command_spec(name, build_why_parser(), words=tuple(tool_names()))
+    yield _command_spec(name, build_why_parser(), tuple(tool_names()))
 
 
 _PARSERS: Mapping[str, Callable[[str], Iterator[CommandSpec]]] = {
     "demo": _demo,
     "why": _why,
-    "config": _config,
+    "config": _one(build_config_parser, CONFIG_VERBS),
     "sessions": _sessions,
     "serve": _one(build_serve_parser),
     "trust": _one(build_trust_parser),
@@ -320,9 +295,7 @@ def _command_spec(
 
 def _flag_spec(action: argparse.Action) -> FlagSpec:
     choices = tuple(map(str, action.choices)) if action.choices else ()
-    takes = "" if action.nargs == 0 else _FILES.get(str(action.metavar), "text")
-    if action.nargs == "?":
-        takes = ""
+    takes = "" if action.nargs in (0, "?") else _FILES.get(str(action.metavar), "text")
     return FlagSpec(
         names=tuple(action.option_strings),
         help=(action.help or "").replace("%%", "%"),

@@ -3,11 +3,11 @@
 import asyncio
 import getpass
 import sys
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dirge_py.cli.arguments import Parser
+from dirge_py.cli.arguments import build_config_parser
 from dirge_py.config.commands import (
     ConfigReport,
     config_check,
@@ -26,58 +26,33 @@ from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import UsageError
 
-VERBS = {
-    "init": "set up a provider: a few questions, and a test request",
-    "check": "say what is wrong with the settings, and what could be used",
-    "show": "every setting in force and where it comes from",
-    "path": "where the settings are",
-    "prompt": "the system prompt that would be sent, with tokens per section",
-}
 _MOST_LINES = 30
 Result = TypeVar("Result")
-
-
-def build_config_parser() -> Parser:
-    """The flags of `dirge config`."""
-    lines = "\n".join(f"  {verb:7} {summary}" for verb, summary in VERBS.items())
-    parser = Parser(
-        prog="dirge config", allow_abbrev=False, usage=f"dirge config [VERB]\n\n{lines}"
-    )
-    parser.add_argument("verb", nargs="?", choices=tuple(VERBS), default="show")
-    parser.add_argument("--config", metavar="FILE", type=Path)
-    parser.add_argument(
-        "--template", action="store_true", help="init: ask nothing, write a file with comments"
-    )
-    return parser
 
 
 def config_command(rest: list[str]) -> int:
     """Run one verb, `show` when none is named; returns the exit code."""
     flags = build_config_parser().parse_args(rest)
+    path = Path(flags.config) if flags.config else None
     if flags.template and flags.verb != "init":
         raise UsageError("--template is for `dirge config init`.")
-    if flags.verb == "init" and not flags.template and _has_terminal():
-        return _ask_for_provider(flags.config)
-    report = _report(flags.verb, flags.config)
+    if flags.verb == "init" and not flags.template and sys.stdin.isatty() and sys.stdout.isatty():
+        return _ask_for_provider(path)
+    report = _report(flags.verb, path)
     sys.stdout.write(report.text + "\n")
     return report.exit_code
 
 
-def _has_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
 def _ask_for_provider(path: Path | None) -> int:
     """The questions of the set-up, as plain lines; returns the exit code."""
-    from dirge_py.cli.config import ConsolePrompter, run_interruptible, tell
     from dirge_py.frontend.setup_wizard import set_up
     from dirge_py.providers.setup import ProviderSetup
 
     file = path or config_file()
-    why = f"A provider for {file}. Ctrl+C leaves without a trace."
+    why = f"A provider for {file}. Ctrl+C leaves everything as it is."
     if file.exists():
-        load(path=file)  # What is wrong with it is better told before the questions.
-        why = f"{file} is there: a provider is added to it. Ctrl+C leaves without a trace."
+        load(path=file)  # Its errors are better shown before the questions.
+        why = f"{file} exists: a provider is added to it. Ctrl+C leaves everything as it is."
     ending = run_interruptible(
         set_up(ConsolePrompter(), tell, ProviderSetup(file), why, has_demo=True)
     )
@@ -97,23 +72,19 @@ def _report(verb: str, path: Path | None) -> ConfigReport:
         case "path":
             return config_path(path=path)
         case "prompt":
-            return _prompt(path)
+            config = load(path=path)
+            prompt = make_system_prompt(config, BuildOptions(), Path.cwd())
+            names = [tool.name for tool in chosen_tools(config)]
+            text = prompt.text(names)
+            table = [f"{tokens:>6}  {name}" for name, tokens in prompt.parts(names)]
+            total = f"{estimate_text(text):>6}  total (estimated tokens)"
+            return ConfigReport("\n".join([text, "", "-" * 40, *table, total]))
         case _:
             return config_show(path=path, around=with_local_servers)
 
 
-def _prompt(path: Path | None) -> ConfigReport:
-    config = load(path=path)
-    prompt = make_system_prompt(config, BuildOptions(), Path.cwd())
-    names = [tool.name for tool in chosen_tools(config)]
-    text = prompt.text(names)
-    table = [f"{tokens:>6}  {name}" for name, tokens in prompt.parts(names)]
-    total = f"{estimate_text(text):>6}  together (estimated tokens)"
-    return ConfigReport("\n".join([text, "", "-" * 40, *table, total]))
-
-
 class ConsolePrompter:
-    """The `setup_wizard.Prompter` of a terminal that is written on line by line."""
+    """The `setup_wizard.Prompter` of a plain terminal, line by line."""
 
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
         """By number; words narrow the list, an empty line takes the marked one. None at Ctrl+D."""
@@ -122,7 +93,11 @@ class ConsolePrompter:
         usual = next((n for n, choice in numbered if choice.id == current), 1)
         tell(title)
         while True:
-            _tell_lines(shown, usual)
+            for number, choice in shown[:_MOST_LINES]:
+                mark = "*" if number == usual else " "
+                tell(f"{mark}{number:>3}  {choice.label}  {choice.detail}".rstrip())
+            if len(shown) > _MOST_LINES:
+                tell(f"      and {len(shown) - _MOST_LINES} more")
             number = usual if len(shown) == len(numbered) else shown[0][0]
             answer = _typed(f"Number, or words that narrow [{number}]: ")
             if answer is None:
@@ -130,12 +105,16 @@ class ConsolePrompter:
             if not answer or (answer.isdecimal() and 0 < int(answer) <= len(numbered)):
                 return choices[int(answer or number) - 1].id
             words = answer.lower().split()
-            shown = [(n, choice) for n, choice in numbered if _has(choice, words)]
+            shown = [
+                (n, choice)
+                for n, choice in numbered
+                if all(word in f"{choice.label} {choice.detail}".lower() for word in words)
+            ]
             if len(shown) == 1:
                 tell(f"{shown[0][1].label}")
                 return shown[0][1].id
             if not shown:
-                tell(f"Nothing fits {answer!r}.")
+                tell(f"Nothing matches {answer!r}.")
                 shown = numbered
 
     async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
@@ -150,7 +129,7 @@ class ConsolePrompter:
 
 
 def tell(text: str, *, tone: Tone = "plain") -> None:
-    """Write a line or more for the person."""
+    """Write a line or more for the user."""
     if text:
         sys.stdout.write(clean(f"{text}\n"))
         sys.stdout.flush()
@@ -162,23 +141,13 @@ def run_interruptible(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return loop.run_until_complete(work)
     finally:
-        loop.run_until_complete(_end(asyncio.all_tasks(loop)))
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
-
-
-async def _end(tasks: "Collection[asyncio.Task[Any]]") -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _tell_lines(shown: Sequence[tuple[int, Choice]], usual: int) -> None:
-    for number, choice in shown[:_MOST_LINES]:
-        mark = "*" if number == usual else " "
-        tell(f"{mark}{number:>3}  {choice.label}  {choice.detail}".rstrip())
-    if len(shown) > _MOST_LINES:
-        tell(f"      and {len(shown) - _MOST_LINES} more")
 
 
 def _typed(prompt: str) -> str | None:
@@ -187,8 +156,3 @@ def _typed(prompt: str) -> str | None:
     except EOFError:
         tell("\n")
         return None
-
-
-def _has(choice: Choice, words: Sequence[str]) -> bool:
-    text = f"{choice.label} {choice.detail}".lower()
-    return all(word in text for word in words)

@@ -1,8 +1,9 @@
-"""`dirge doctor`: what keeps dirge from working well here, and what to type to mend it."""
+"""`dirge doctor`: what keeps dirge from working well here, and how to fix it."""
 
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,31 +30,23 @@ def build_doctor_parser() -> Parser:
     return parser
 
 
-def doctor_fits(rest: Sequence[str]) -> bool:
-    """Whether the words after `doctor` are its own; `doctor the tests` is a prompt."""
-    return not rest or rest[0].startswith("-")
-
-
 def doctor(rest: Sequence[str]) -> int:
-    """Look, and tell; returns the exit code. Raises UsageError for no folder."""
+    """Examine this installation and print the findings; returns the exit code."""
     flags = build_doctor_parser().parse_args(list(rest))
     change_folder(flags.cwd)
     from dirge_py.sdk.doctor.checks import examine
     from dirge_py.sdk.doctor.report import as_json, as_text, exit_code
     from dirge_py.ui.keymap import key_problems
 
-    found = examine(
-        _answers(),
-        cwd=Path.cwd(),
-        size=_size(),
-        key_problems=key_problems,
-        is_offline=flags.offline,
+    answers, size = _terminal_answers(), _terminal_size()
+    findings = examine(
+        answers, cwd=Path.cwd(), size=size, key_problems=key_problems, is_offline=flags.offline
     )
-    sys.stdout.write((as_json(found) if flags.json else as_text(found)) + "\n")
-    return exit_code(found)
+    sys.stdout.write((as_json(findings) if flags.json else as_text(findings)) + "\n")
+    return exit_code(findings)
 
 
-def _answers() -> "TerminalAnswers | None":
+def _terminal_answers() -> "TerminalAnswers | None":
     from dirge_py.sdk.doctor.terminal import ask_terminal, is_simple
 
     output = next((stream for stream in (sys.stdout, sys.stderr) if stream.isatty()), None)
@@ -61,16 +54,13 @@ def _answers() -> "TerminalAnswers | None":
         return None
     output.flush()
     try:
-        simple = is_simple(os.environ)
-        return ask_terminal(sys.stdin.fileno(), output.fileno(), is_simple=simple)
+        return ask_terminal(sys.stdin.fileno(), output.fileno(), is_simple=is_simple(os.environ))
     except OSError:
         return None
 
 
-def _size() -> tuple[int, int] | None:
+def _terminal_size() -> tuple[int, int] | None:
     for stream in (sys.stdout, sys.stderr, sys.stdin):
-        try:
+        with suppress(OSError):
             return os.get_terminal_size(stream.fileno())
-        except OSError:
-            continue
     return None

@@ -1,4 +1,4 @@
-"""`dirge embed`: texts as vectors, for scripts of one's own. Nothing else in dirge embeds."""
+"""`dirge embed`: texts as vectors, for scripts. Nothing else in dirge embeds."""
 
 import asyncio
 import json
@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
-from dirge_py.lib.text import clean
-from dirge_py.types.errors import ProviderError, UsageError
+from dirge_py.cli.flags import print_error
+from dirge_py.types.errors import DirgeError, ProviderError, UsageError
 
-TRY_LATER = 75
-USED_UP = 54
+_TRY_LATER = 75
+_USED_UP = 54
 
 
 def build_embed_parser() -> Parser:
@@ -31,7 +31,7 @@ def build_embed_parser() -> Parser:
     )
     add = parser.add_argument
     add("words", nargs="*", metavar="TEXT", help="what to embed; absent: the lines on stdin")
-    add("--provider", metavar="ALIAS", help="whom to ask; absent: the provider that does the work")
+    add("--provider", metavar="ALIAS", help="the provider; absent: the one in use")
     add(
         *("-m", "--model"),
         metavar="[ALIAS/]ID",
@@ -54,19 +54,19 @@ def embed(rest: Sequence[str]) -> int:
 
     Raises:
         UsageError: there is no text.
-        ConfigError: no provider can be asked, or the one that was named cannot do it.
-        ProviderError: it refused.
+        ConfigError: no provider can embed, or the named one cannot.
+        ProviderError: the provider refused.
     """
     flags = parse_words(build_embed_parser(), rest, "words")
     texts = _texts(flags)
     try:
         line = asyncio.run(_embedded(flags, texts))
     except ProviderError as error:
-        exit_code = _exit_code(error)
-        if exit_code is None:
+        is_used_up = error.kind == "usage_cap"
+        if not is_used_up and not error.is_retryable:
             raise
-        _tell(error.message, error.hint)
-        return exit_code
+        print_error(error)
+        return _USED_UP if is_used_up else _TRY_LATER
     sys.stdout.write(line)
     return 0
 
@@ -78,7 +78,7 @@ def _texts(flags: Namespace) -> Sequence[str]:
 
         text, notice = read_prompt(have_words=False)
         if notice:
-            _tell(notice)
+            _notice(notice)
         texts = [line for line in text.splitlines() if line.strip()]
     if not texts:
         raise UsageError(
@@ -108,27 +108,19 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
         config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
     http = HttpClient()
     try:
-        each = partial(retry_embedding, notice=_tell)
+        each = partial(retry_embedding, notice=_notice)
         provider = configured_embeddings(config, http, alias=alias, each=each)
-        found = await provider.embed(
-            EmbeddingRequest(input=texts, model=model, dimensions=flags.dimensions)
-        )
+        request = EmbeddingRequest(input=texts, model=model, dimensions=flags.dimensions)
+        answer = await provider.embed(request)
     finally:
         await http.aclose()
     usage = {
-        "prompt_tokens": found.usage.prompt_tokens,
-        "total_tokens": found.usage.total_tokens,
+        "prompt_tokens": answer.usage.prompt_tokens,
+        "total_tokens": answer.usage.total_tokens,
     }
-    answer = {"model": found.model, "embeddings": found.embeddings, "usage": usage}
-    return json.dumps(answer) + "\n"
+    value = {"model": answer.model, "embeddings": answer.embeddings, "usage": usage}
+    return json.dumps(value) + "\n"
 
 
-def _exit_code(error: ProviderError) -> int | None:
-    if error.kind == "usage_cap":
-        return USED_UP
-    return TRY_LATER if error.is_retryable else None
-
-
-def _tell(message: str, hint: str = "") -> None:
-    lines = f"dirge: {message}\n" + (f"  {hint}\n" if hint else "")
-    sys.stderr.write(clean(lines))
+def _notice(text: str) -> None:
+    print_error(DirgeError(text))

@@ -1,4 +1,4 @@
-"""What the flags mean: which exclude each other, and the settings and options that they choose."""
+"""What the flags mean: which exclude each other, and the settings and options that they set."""
 
 import os
 import sys
@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import MODES, folders
-from dirge_py.types.errors import UsageError
+from dirge_py.types.errors import DirgeError, UsageError
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
-    from dirge_py.config.sources import Overrides
     from dirge_py.sdk.options import BuildOptions, SessionChoice
 
 _HEADLESS = (
@@ -57,7 +56,7 @@ def check_flags(flags: Namespace) -> None:
 
 
 def first_prompt(flags: Namespace) -> str:
-    """What an interactive start begins with: the words, as a request for a plan with `--plan`."""
+    """The first prompt of an interactive start; with `--plan`, as a request for a plan."""
     words = " ".join(flags.prompt)
     return f"/plan {words}" if flags.plan else words
 
@@ -71,11 +70,18 @@ def change_folder(folder: str | None) -> None:
             raise UsageError(f"{folder} cannot be worked in: {error.strerror}.") from error
 
 
+def project_folder(flags: Namespace) -> Path:
+    """The folder of `--cwd`, or the current one. Raises UsageError: there is no such folder."""
+    if flags.cwd is not None and not os.path.isdir(flags.cwd):
+        raise UsageError(f"{flags.cwd} cannot be worked in: there is no such folder.")
+    return Path(flags.cwd) if flags.cwd is not None else Path.cwd()
+
+
 def enter_folder(flags: Namespace) -> None:
-    """Go to the folder of `--cwd`, and see that the file of `-o` can be written.
+    """Change to the folder of `--cwd`, and check that the file of `-o` can be written.
 
     Raises:
-        UsageError: one of them cannot be. Better now than after a run that was paid for.
+        UsageError: one of them is not possible. Better now than after a run that was paid for.
     """
     change_folder(flags.cwd)
     path = flags.output_file
@@ -86,7 +92,7 @@ def enter_folder(flags: Namespace) -> None:
 
 
 def has_folder() -> bool:
-    """Whether the folder we work in is still there."""
+    """Whether the current folder still exists."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -107,16 +113,13 @@ def _check_schema(flags: Namespace) -> None:
 
 
 def _check_session(flags: Namespace) -> None:
-    chosen = [
-        name
-        for name, given in (
-            ("--continue", flags.continue_),
-            ("--resume", flags.resume is not None),
-            ("--session", flags.session is not None),
-            ("--no-session", flags.no_session),
-        )
-        if given
-    ]
+    is_given = {
+        "--continue": flags.continue_,
+        "--resume": flags.resume is not None,
+        "--session": flags.session is not None,
+        "--no-session": flags.no_session,
+    }
+    chosen = [name for name, given in is_given.items() if given]
     if len(chosen) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
     if flags.fork_session and chosen in ([], ["--no-session"]):
@@ -131,10 +134,29 @@ assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
 
 
 def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":
-    """The settings, with what the flags say in their place. Raises ConfigError."""
+    """The settings, with the flags in their place. Raises ConfigError."""
     from dirge_py.config.load import load
+    from dirge_py.config.sources import Overrides
 
-    return load(_overrides(flags, api_key), path=Path(flags.config) if flags.config else None)
+    overrides = Overrides(
+        provider=flags.provider,
+        model=flags.model,
+        base_url=flags.base_url,
+        thinking=flags.thinking,
+        api_key=api_key,
+        api_key_file=flags.api_key_file,
+        permission_mode=_mode(flags),
+        max_turns=flags.max_turns,
+        max_cost_usd=flags.max_cost,
+        max_tokens=flags.max_tokens,
+        timeout_s=flags.timeout,
+        tools=tuple(flags.tools.split(",")) if flags.tools is not None else None,
+        no_tools=flags.no_tools,
+        no_context_files=flags.no_context_files,
+        no_session=flags.no_session,
+        sandbox=_SANDBOX_NAMES.get(flags.sandbox, flags.sandbox),
+    )
+    return load(overrides, path=Path(flags.config) if flags.config else None)
 
 
 def key_from_stdin() -> str:
@@ -146,7 +168,7 @@ def key_from_stdin() -> str:
 
 
 def build_options(flags: Namespace) -> "BuildOptions":
-    """The flags that are no settings. Raises UsageError."""
+    """The flags that aren't settings. Raises UsageError."""
     from dirge_py.sdk.options import BuildOptions
 
     return BuildOptions(
@@ -166,46 +188,19 @@ def build_options(flags: Namespace) -> "BuildOptions":
     )
 
 
-def _overrides(flags: Namespace, api_key: str | None) -> "Overrides":
-    from dirge_py.config.sources import Overrides
-
-    return Overrides(
-        provider=flags.provider,
-        model=flags.model,
-        base_url=flags.base_url,
-        thinking=flags.thinking,
-        api_key=api_key,
-        api_key_file=flags.api_key_file,
-        permission_mode=_mode(flags),
-        max_turns=flags.max_turns,
-        max_cost_usd=flags.max_cost,
-        max_tokens=flags.max_tokens,
-        timeout_s=flags.timeout,
-        tools=tuple(flags.tools.split(",")) if flags.tools is not None else None,
-        no_tools=flags.no_tools,
-        no_context_files=flags.no_context_files,
-        no_session=flags.no_session,
-        sandbox=_SANDBOX_NAMES.get(flags.sandbox, flags.sandbox),
-    )
-
-
 def _mode(flags: Namespace) -> str | None:
-    asked = [
-        mode
-        for mode, given in (
-            ("yolo", flags.yolo),
-            ("accept", flags.accept_all),
-            ("restrictive", flags.restrictive),
-            (flags.permission_mode, flags.permission_mode is not None),
-        )
-        if given
-    ]
-    if not asked:
-        return None
-    chosen = min(asked, key=MOST_PERMISSIVE_FIRST.index)
-    if len(set(asked)) > 1:
-        sys.stderr.write(f"dirge: several permission modes were asked for; {chosen} it is.\n")
-    return str(chosen)
+    is_given = {
+        "yolo": flags.yolo,
+        "accept": flags.accept_all,
+        "restrictive": flags.restrictive,
+    }
+    modes = {mode for mode, given in is_given.items() if given}
+    if flags.permission_mode is not None:
+        modes.add(flags.permission_mode)
+    chosen = next((mode for mode in MOST_PERMISSIVE_FIRST if mode in modes), None)
+    if len(modes) > 1:
+        sys.stderr.write(f"dirge: several permission modes were given; using {chosen}.\n")
+    return chosen
 
 
 def _session_choice(flags: Namespace) -> "SessionChoice":
@@ -232,3 +227,11 @@ def _prompt_text(text: str | None, path: str | None) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from error
+
+
+def print_error(error: DirgeError) -> None:
+    """Write an error and its hint on stderr."""
+    from dirge_py.lib.text import clean
+
+    hint = f"  {error.hint}\n" if error.hint else ""
+    sys.stderr.write(clean(f"dirge: {error.message}\n{hint}"))

@@ -23,66 +23,83 @@ from dirge_py.session.recovery import Continuation, check_call, load_continuatio
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
+Start = ParamSpec("Start")
 
 
+def _reports_errors(start: Callable[Start, int]) -> Callable[Start, int]:
+    """Also print an error of a start as a result object, where the output is JSON."""
+
+    @wraps(start)
+    def run(*args: Start.args, **kwargs: Start.kwargs) -> int:
+        try:
+            return start(*args, **kwargs)
+        except (UsageError, BrokenPipeError):
+            raise
+        except Exception as error:
+            is_lost = isinstance(error, FileNotFoundError) and not has_folder()
+            flags = args[0]
+            assert isinstance(flags, Namespace)
+            if flags.output_format in ("json", "stream-json") and not is_lost:
+                sys.stdout.write(one_line(error_object(error)))
+                sys.stdout.flush()
+            raise
+
+    return run
+
+
+@_reports_errors
 def print_run(flags: Namespace) -> int:
     """`dirge -p`: one prompt, or those that come on stdin as JSON lines; returns the exit code."""
-
-    def prepared() -> int:
-        key = _key(flags)
-        if flags.input_format == "stream-json":
-            return _run(flags, key, print_stream)
-        prompt = _prompt(flags)
-        if prompt is None:
-            raise UsageError(
-                "there is no prompt.", hint='Give it as words, `dirge -p "why?"`, or on stdin.'
-            )
-        asked = prompt.as_plan() if flags.plan else prompt
-        return _run(flags, key, lambda printer: print_prompt(printer, asked))
-
-    return _report_errors(flags, prepared)
-
-
-def turn_run(flags: Namespace) -> int:
-    """`dirge turn`: one turn about a prompt, or from where the session stands."""
-
-    def prepared() -> int:
-        key = _key(flags)
-        prompt = _input(flags)
-        return _run(flags, key, lambda printer: print_turn(printer, prompt))
-
-    return _report_errors(flags, prepared)
-
-
-def carry_on_run(flags: Namespace) -> int:
-    """`dirge resume --session`: the run that was cut off goes on."""
-
-    def prepared() -> int:
-        key = _key(flags)
-        return _run(flags, key, lambda printer: print_interrupted(printer, flags.interrupted))
-
-    return _report_errors(flags, prepared)
-
-
-def resume_run(flags: Namespace, file: Path) -> int:
-    """`dirge resume FILE`: the call that waits is decided, and the run goes on."""
-
-    def prepared() -> int:
-        key = _key(flags)
-        found = load_continuation(file)
-        if flags.tool_call_id is not None:
-            check_call(found, flags.tool_call_id)
-        decision = CallDecision(
-            tool_call_id=found.awaiting, allow=flags.confirm, reason=flags.reject or ""
+    key = _key(flags)
+    if flags.input_format == "stream-json":
+        return _run(flags, key, print_stream)
+    prompt = _prompt(flags)
+    if prompt is None:
+        raise UsageError(
+            "there is no prompt.", hint='Give it as words, `dirge -p "why?"`, or on stdin.'
         )
-        return _run(flags, key, lambda printer: print_decision(printer, decision), found)
+    request = prompt.as_plan() if flags.plan else prompt
+    return _run(flags, key, lambda printer: print_prompt(printer, request))
 
-    return _report_errors(flags, prepared)
+
+@_reports_errors
+def turn_run(flags: Namespace) -> int:
+    """`dirge turn`: one turn about a prompt, or from where the session is."""
+    key = _key(flags)
+    if flags.input is None:
+        prompt = _prompt(flags, may_be_none=True)
+    elif flags.prompt:
+        raise UsageError("--input and words are two prompts.", hint="Give one of them.")
+    elif not flags.input.strip():
+        raise UsageError("--input is empty.", hint="Leave it out to go on without a prompt.")
+    else:
+        prompt = Prompt(words=flags.input)
+    return _run(flags, key, lambda printer: print_turn(printer, prompt))
+
+
+@_reports_errors
+def continue_run(flags: Namespace) -> int:
+    """`dirge resume --session`: continue the run that was cut off."""
+    return _run(flags, _key(flags), lambda printer: print_interrupted(printer, flags.interrupted))
+
+
+@_reports_errors
+def resume_run(flags: Namespace, file: Path) -> int:
+    """`dirge resume FILE`: decide the call that waits, and continue the run."""
+    key = _key(flags)
+    continuation = load_continuation(file)
+    if flags.tool_call_id is not None:
+        check_call(continuation, flags.tool_call_id)
+    decision = CallDecision(
+        tool_call_id=continuation.awaiting, allow=flags.confirm, reason=flags.reject or ""
+    )
+    return _run(flags, key, lambda printer: print_decision(printer, decision), continuation)
 
 
 def _run(
@@ -94,8 +111,8 @@ def _run(
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)
-    told = (*choice_notices(config, options.session), *key_file_notices(config))
-    options = replace(options, notices=(*options.notices, *told))
+    notices = (*choice_notices(config, options.session), *key_file_notices(config))
+    options = replace(options, notices=(*options.notices, *notices))
     answer = schema_of(flags.json_schema) if flags.json_schema is not None else None
     asker = PolicyAsker(flags.on_ask or "deny")
     commands = discover(slash)
@@ -116,21 +133,6 @@ def _run(
     )
 
 
-def _report_errors(flags: Namespace, run: Callable[[], int]) -> int:
-    """What `run` returns; an error of a start is also told as an object, where one is expected."""
-    try:
-        return run()
-    except (UsageError, BrokenPipeError):
-        raise
-    except Exception as error:
-        if isinstance(error, FileNotFoundError) and not has_folder():
-            raise
-        if flags.output_format in ("json", "stream-json"):
-            sys.stdout.write(one_line(error_object(error)))
-            sys.stdout.flush()
-        raise
-
-
 def _key(flags: Namespace) -> str | None:
     return key_from_stdin() if flags.api_key_stdin else None
 
@@ -138,7 +140,7 @@ def _key(flags: Namespace) -> str | None:
 def _prompt(flags: Namespace, *, may_be_none: bool = False) -> Prompt | None:
     """The words and what is piped in, None if there is neither.
 
-    A pipe that stays silent is waited for longer when nothing else can be the prompt.
+    dirge waits longer for a silent pipe when nothing else can be the prompt.
     """
     words = " ".join(flags.prompt)
     piped = ""
@@ -148,14 +150,3 @@ def _prompt(flags: Namespace, *, may_be_none: bool = False) -> Prompt | None:
             print_notice(notice)
     has_any = words.strip() or piped.strip()
     return Prompt(words=words, piped=piped) if has_any else None
-
-
-def _input(flags: Namespace) -> Prompt | None:
-    """The prompt of a turn, None to go on without one."""
-    if flags.input is None:
-        return _prompt(flags, may_be_none=True)
-    if flags.prompt:
-        raise UsageError("--input and words are two prompts.", hint="Give one of them.")
-    if not flags.input.strip():
-        raise UsageError("--input is empty.", hint="Leave it out to go on without a prompt.")
-    return Prompt(words=flags.input)

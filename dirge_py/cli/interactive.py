@@ -1,8 +1,8 @@
 """Starts of the two interactive front ends: the terminal UI and line mode.
 
-Both open conversations by `session_openers`: the settings are read anew each time, the project is
-asked about once. Each front end is imported in the function that starts it, and nothing heavy
-before the first frame.
+Both open conversations by `session_openers`: the settings are read again each time, the user is
+asked about the project once. Each front end is imported in the function that starts it, and nothing
+heavy before the first frame.
 """
 
 import os
@@ -19,7 +19,6 @@ from dirge_py.providers.settings import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +29,9 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.frontend.line.repl import LineSettings
     from dirge_py.permission.project_trust import TrustGate
-    from dirge_py.sdk.options import BuildOptions
+    from dirge_py.sdk.options import BuildOptions, SessionChoice
     from dirge_py.ui.options import UiOptions, UiSettings
+
 
 
 
@@ -44,14 +44,15 @@ def tui_start(
     pick_session: bool,
     config_file: Path | None,
 ) -> "UiOptions":
-    """An ordinary start. `load` reads the settings; every conversation reads them anew."""
+    """The options of an ordinary start. `load` reads the settings, for every conversation again."""
     from dirge_py.ui.options import UiOptions
 
     def prepare() -> "UiSettings":
-        import_module("dirge_py.sdk.build")
+        import dirge_py.sdk.build  # noqa: F401 - while the first frame is shown
+
         config = load()
         openers.look(config)
-        return looks_from(config)
+        return _ui_settings(config)
 
     openers = session_openers(load, options)
 
@@ -77,7 +78,7 @@ def tui_start(
         settings_file=(config_file or paths.config_file()).absolute(),
         first_prompt=prompt,
         pick_session=pick_session,
-        theme=theme_from(config_file or paths.config_file()),
+        theme=_theme(config_file or paths.config_file()),
     )
 
 
@@ -93,8 +94,8 @@ def demo_start(demo: "Demo") -> "UiOptions":
     )
 
 
-def looks_from(config: "Config") -> "UiSettings":
-    """What the screen needs to know of the settings."""
+def _ui_settings(config: "Config") -> "UiSettings":
+    """The settings of the terminal UI."""
     from dirge_py.ui.options import UiSettings
 
     ui = config.ui
@@ -117,10 +118,10 @@ def looks_from(config: "Config") -> "UiSettings":
     )
 
 
-def theme_from(file: Path) -> str:
-    """The theme that the settings name, read without judging them: that costs a tenth of a second.
+def _theme(file: Path) -> str:
+    """The theme in the settings, read without validating them, which takes a tenth of a second.
 
-    Whatever is wrong with the file is said when it is really read, after the first frame.
+    Errors of the file are shown when it is validated, after the first frame.
     """
     from dirge_py.ui.theme.styles import DEFAULT_THEME
 
@@ -140,59 +141,53 @@ class SessionOpeners:
     other: OpenOther
     """Opens a stored session, or a new one."""
     project: "Callable[[], TrustGate]"
-    """What the project around the current folder brings along."""
+    """What the project around the current folder would load."""
     settings: "Callable[[], Config]"
-    """Reads the settings anew."""
+    """Reads the settings again."""
     look: "Callable[[Config], None]"
-    """Asks the model servers of this machine, where these settings leave nothing else."""
-
-
-class _LocalServers:
-    """The model servers of this machine, as they answered when they were asked last."""
-
-    def __init__(self) -> None:
-        self._found: Mapping[str, LocalServer] | None = None
-
-    def look(self, config: "Config") -> None:
-        """Ask them, where these settings leave nothing else."""
-        self._found = None
-        self.added_to(config)
-
-    def added_to(self, config: "Config") -> "Config":
-        """The settings, with the servers where they need one."""
-        from dirge_py.providers.discovery import with_local_servers
-
-        config = with_local_servers(config, self._found)
-        self._found = config.origin.found
-        return config
+    """Asks the model servers of this machine, if these settings have no other provider."""
 
 
 def session_openers(
     load: "Callable[[], Config]", options: "Callable[[], BuildOptions]"
 ) -> SessionOpeners:
-    """`load` reads the settings; every conversation reads them anew. Imports nothing heavy yet."""
+    """`load` reads the settings, for every conversation again. Imports nothing heavy yet."""
 
-    began_in = Path.cwd()
-    nearby = _LocalServers()
+    start_folder = Path.cwd()
+    local_servers: Mapping[str, LocalServer] | None = None
 
     def settings() -> "Config":
-        # The files that flags name are meant from where the flags were given.
-        with chdir(began_in):
+        # The files that flags name are relative to where the flags were given.
+        with chdir(start_folder):
             return load()
 
     def chosen() -> "BuildOptions":
-        with chdir(began_in):
+        with chdir(start_folder):
             wanted = options()
             return replace(wanted, add_dirs=tuple(map(os.path.abspath, wanted.add_dirs)))
 
     @cache
-    def door(folder: Path) -> "TrustGate":
+    def trust_gate(folder: Path) -> "TrustGate":
         from dirge_py.permission.project_trust import TrustGate
 
         return TrustGate(folder)
 
     def project() -> "TrustGate":
-        return door(Path.cwd())
+        return trust_gate(Path.cwd())
+
+    def look(config: "Config") -> None:
+        nonlocal local_servers
+        local_servers = None
+        with_servers(config)
+
+    def with_servers(config: "Config") -> "Config":
+        """The settings with the servers of this machine, as they answered last, if needed."""
+        from dirge_py.providers.discovery import with_local_servers
+
+        nonlocal local_servers
+        config = with_local_servers(config, local_servers)
+        local_servers = config.origin.found
+        return config
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
         from dirge_py.config.access import key_file_notices
@@ -201,7 +196,7 @@ def session_openers(
         from dirge_py.sdk.options import with_project
 
         config, wanted = with_project(settings(), wanted, project().project)
-        config = nearby.added_to(config)
+        config = with_servers(config)
         notices = (
             *wanted.notices,
             *choice_notices(config, wanted.session),
@@ -210,22 +205,25 @@ def session_openers(
         return build(config, asker, replace(wanted, notices=notices))
 
     def open_other(asker: Asker, session_id: str | None, way: OpenMode = "write") -> "Conversation":
-        from dirge_py.sdk.options import SessionChoice
-
-        choice = SessionChoice()
-        if session_id and way == "view":
-            choice = SessionChoice(kind="view", id=session_id)
-        elif session_id:
-            choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
-        return opened(asker, replace(chosen(), session=choice))
+        return opened(asker, replace(chosen(), session=_session_choice(session_id, way)))
 
     return SessionOpeners(
         first=lambda asker: opened(asker, chosen()),
         other=open_other,
         project=project,
         settings=settings,
-        look=nearby.look,
+        look=look,
     )
+
+
+def _session_choice(session_id: str | None, way: OpenMode) -> "SessionChoice":
+    from dirge_py.sdk.options import SessionChoice
+
+    if not session_id:
+        return SessionChoice()
+    if way == "view":
+        return SessionChoice(kind="view", id=session_id)
+    return SessionChoice(kind="resume", id=session_id, fork=way == "fork")
 
 
 def line_mode(flags: Namespace) -> int:
@@ -254,7 +252,7 @@ def line_mode(flags: Namespace) -> int:
 
 
 def wants_lines(*, line: bool) -> bool:
-    """Whether line mode was asked for (`line`), or the terminal can do no more."""
+    """Whether line mode was asked for (`line`), or the terminal cannot do more."""
     return line or (is_dumb() and all(s.isatty() for s in (sys.stdin, sys.stdout)))
 
 

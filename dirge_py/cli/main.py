@@ -1,7 +1,7 @@
 """`dirge`: reads the command line, picks one front end, and turns errors into exit codes.
 
-Imports that cost something stand at the top of the branch that needs them: in this package and
-nowhere else. `dirge turn` and `dirge resume`, which carry a session on from outside, are here, too.
+Costly imports are in the branch that needs them, in this package only. `dirge turn` and
+`dirge resume`, which continue a session from outside, are here, too.
 """
 
 import errno
@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.cli.arguments import build_resume_parser, build_turn_parser, parse, parse_words
+from dirge_py.cli.arguments import (
+    CONFIG_VERBS,
+    build_resume_parser,
+    build_turn_parser,
+    parse,
+    parse_words,
+    takes_only_flags,
+)
 from dirge_py.cli.flags import (
     build_options,
     check_flags,
@@ -22,9 +29,10 @@ from dirge_py.cli.flags import (
     has_folder,
     key_from_stdin,
     load_settings,
+    print_error,
 )
 from dirge_py.cli.signal import signal, signal_fits
-from dirge_py.cli.trust import trust, trust_fits
+from dirge_py.cli.trust import trust
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
+_NO_CONFIG_VERBS = ("set", "get", "unset", "edit", "list")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -40,43 +48,49 @@ def run(argv: Sequence[str]) -> int:
     try:
         prepare_streams()
         return _dispatch(list(argv))
-    except UsageError as error:
-        _complain(error)
-        return 2
-    except ConfigError as error:
-        _complain(error)
+    except (UsageError, ConfigError) as error:
+        print_error(error)
         return 2
     except DirgeError as error:
-        _complain(error)
+        print_error(error)
         return 1
     except KeyboardInterrupt:
         return 130
-    except FileNotFoundError as error:
-        if has_folder():
-            return _complain_of_bug(error)
-        _complain(UsageError("the folder this was started in is gone.", hint="cd somewhere else."))
-        return 2
     except BrokenPipeError:
-        # Nobody reads our output any more; keep the interpreter from complaining at exit.
+        # Nobody reads the output any more; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
-    except OSError as error:
-        if error.errno not in _FULL or error.filename is not None:
-            return _complain_of_bug(error)
-        _complain(DirgeError(f"the output could not be written: {error.strerror}."))
-        return 1
     except Exception as error:
-        return _complain_of_bug(error)
+        if isinstance(error, FileNotFoundError) and not has_folder():
+            gone = "the folder this was started in is gone."
+            print_error(UsageError(gone, hint="cd somewhere else."))
+            return 2
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            print_error(DirgeError(f"the output could not be written: {error.strerror}."))
+            return 1
+        if os.environ.get("DIRGE_LOG"):
+            raise
+        words = f"dirge failed in a way it should not: {type(error).__name__}: {error}"
+        hint = "Run it with DIRGE_LOG=1 to see where, and report it."
+        print_error(DirgeError(words, hint=hint))
+        return 1
 
 
 def _dispatch(argv: list[str]) -> int:
+    """Run a subcommand; words that are none are a prompt."""
     first, rest = (argv[0], argv[1:]) if argv else ("", [])
+    has_only_flags = takes_only_flags(rest)
     if first == "exec":
         return _start(["--print", *rest])
     if first == "demo" and all(word.startswith("-") for word in rest):
         return _demo(rest)
     if first == "config" and (not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")):
-        return _config(rest)
+        from dirge_py.cli.config import config_command
+
+        return config_command(rest)
+    if first == "config" and rest[0] in _NO_CONFIG_VERBS and len(rest) <= 3:
+        hint = f"It has: {', '.join(CONFIG_VERBS)}. `/config edit` opens the file in your editor."
+        raise UsageError(f"`dirge config` has no `{rest[0]}`.", hint=hint)
     if first == "why" and rest:
         from dirge_py.cli.why import why, why_fits
 
@@ -87,14 +101,13 @@ def _dispatch(argv: list[str]) -> int:
 
         if sessions_fits(rest):
             return sessions(rest)
-    if first == "doctor":
-        from dirge_py.cli.doctor import doctor, doctor_fits
+    if first == "doctor" and has_only_flags:
+        from dirge_py.cli.doctor import doctor
 
-        if doctor_fits(rest):
-            return doctor(rest)
-    if first == "trust" and trust_fits(rest):
+        return doctor(rest)
+    if first == "trust" and has_only_flags:
         return trust(rest)
-    if first == "turn" and turn_fits(rest):
+    if first == "turn" and rest and has_only_flags:
         return turn(rest)
     if first == "signal" and signal_fits(rest):
         return signal(rest)
@@ -110,11 +123,10 @@ def _dispatch(argv: list[str]) -> int:
 
         if embed_fits(rest):
             return embed(rest)
-    if first == "serve":
-        from dirge_py.cli.serve.command import serve, serve_fits
+    if first == "serve" and has_only_flags:
+        from dirge_py.cli.serve.command import serve
 
-        if serve_fits(rest):
-            return serve(rest)
+        return serve(rest)
     return _start(argv)
 
 
@@ -132,35 +144,23 @@ def _demo(rest: list[str]) -> int:
     return play_printed(_opened_demo(has_plan=has_plan))
 
 
-def _config(rest: list[str]) -> int:
-    from dirge_py.cli.config import config_command
-
-    return config_command(rest)
-
-
 def _start(argv: list[str]) -> int:
     flags = parse(argv)
     check_flags(flags)
     enter_folder(flags)
-    return _print(flags) if flags.print else _interactive(flags)
-
-
-def _print(flags: Namespace) -> int:
+    if not flags.print:
+        return _interactive(flags)
     from dirge_py.cli.headless import print_run
 
     return print_run(flags)
 
 
 def _interactive(flags: Namespace) -> int:
-    from dirge_py.cli.interactive import wants_lines
+    from dirge_py.cli.interactive import line_mode, tui_start, wants_lines
 
     if wants_lines(line=flags.line):
-        from dirge_py.cli.interactive import line_mode
-
         return line_mode(flags)
-    _need_terminal()
-    _need_textual()
-    from dirge_py.cli.interactive import tui_start
+    _check_terminal()
     from dirge_py.ui.run import run_tui
 
     if flags.no_color:
@@ -177,18 +177,13 @@ def _interactive(flags: Namespace) -> int:
 
 
 def _opened_demo(*, has_plan: bool) -> "Demo":
-    if has_plan:
-        from dirge_py.cli.demo.play import PlanDemo
+    from dirge_py.cli.demo.play import Demo, PlanDemo
 
-        return PlanDemo()
-    from dirge_py.cli.demo.play import Demo
-
-    return Demo()
+    return PlanDemo() if has_plan else Demo()
 
 
 def _demo_on_screen(*, has_plan: bool) -> int:
-    _need_terminal()
-    _need_textual()
+    _check_terminal()
     from dirge_py.cli.interactive import demo_start
     from dirge_py.ui.run import run_tui
 
@@ -200,47 +195,28 @@ def _demo_on_screen(*, has_plan: bool) -> int:
         demo.close()
 
 
-def _need_textual() -> None:
+def _check_terminal() -> None:
+    """Raise UsageError where the terminal UI cannot be drawn, ConfigError for an odd Textual."""
+    from dirge_py.cli.serve.command import is_served
+
+    # Textual draws on stderr, so that one has to be a terminal as well.
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    if not is_served() and not all(stream.isatty() for stream in streams):
+        raise UsageError(
+            "the terminal UI needs a terminal.",
+            hint="Use `dirge -p` (or `dirge demo --print`) in scripts and pipes.",
+        )
     # Before anything that imports private parts of Textual.
     from dirge_py.ui.terminal.textual_parts import check_textual
 
     check_textual()
 
 
-def _need_terminal() -> None:
-    from dirge_py.cli.serve.command import is_served
-
-    if is_served():
-        return
-    # Textual draws on stderr, so that one has to be a terminal as well.
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        raise UsageError(
-            "the terminal UI needs a terminal.",
-            hint="Use `dirge -p` (or `dirge demo --print`) in scripts and pipes.",
-        )
-
-
-def _complain_of_bug(error: Exception) -> int:
-    """Say that dirge itself failed; where, only to who asked for a log."""
-    if os.environ.get("DIRGE_LOG"):
-        raise error
-    words = f"dirge failed in a way it should not: {type(error).__name__}: {error}"
-    _complain(DirgeError(words, hint="Run it with DIRGE_LOG=1 to see where, and report it."))
-    return 1
-
-
-def _complain(error: DirgeError) -> None:
-    from dirge_py.lib.text import clean
-
-    hint = f"  {error.hint}\n" if error.hint else ""
-    sys.stderr.write(clean(f"dirge: {error.message}\n{hint}"))
-
-
 def prepare_streams() -> None:
     """UTF-8 whatever the locale says, and no descriptor below 3 that means something else."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # It was closed: the next file opened would take its number, and be read or written.
+            # It was closed: the next file opened would get its number, and be read or written.
             opened = os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
             nowhere = io.FileIO(opened, "wb" if number else "rb")
             setattr(sys, name, io.TextIOWrapper(nowhere))
@@ -251,17 +227,10 @@ def prepare_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors=errors)
 
 
-def turn_fits(rest: Sequence[str]) -> bool:
-    """Whether the words after `turn` are its own; `turn the page` is a prompt."""
-    return bool(rest) and rest[0].startswith("-")
-
-
 def resume_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `resume` are its own; `resume the work` is a prompt."""
-    if not rest:
-        return False
     decides = any(word.partition("=")[0] in ("--confirm", "--reject") for word in rest)
-    return decides or rest[0].startswith("-") or os.path.isfile(rest[0])
+    return bool(rest) and (decides or rest[0].startswith("-") or os.path.isfile(rest[0]))
 
 
 def turn(rest: Sequence[str]) -> int:
@@ -275,16 +244,16 @@ def turn(rest: Sequence[str]) -> int:
 
 
 def resume(rest: Sequence[str]) -> int:
-    """Carry on a run that waits for a decision, or one that was cut off; returns the exit code."""
+    """Continue a run that waits for a decision, or one that was cut off; returns the exit code."""
     flags = parse_words(build_resume_parser(), rest, "file")
     if flags.carries_on is not None:
-        return _carry_on(flags)
+        return _continue(flags)
     check_flags(flags)
     if len(flags.file) != 1:
         raise UsageError(
             "`dirge resume` takes one file.",
             hint="It is the `continuation` in the result of the run that waits. A run that was "
-            "cut off goes on with `dirge resume --session ID`.",
+            "cut off continues with `dirge resume --session ID`.",
         )
     if flags.interrupted is not None:
         raise UsageError("--interrupted is for `dirge resume --session ID`.")
@@ -298,7 +267,7 @@ def resume(rest: Sequence[str]) -> int:
     return resume_run(flags, file)
 
 
-def _carry_on(flags: Namespace) -> int:
+def _continue(flags: Namespace) -> int:
     if flags.file or flags.confirm or flags.reject is not None or flags.tool_call_id is not None:
         raise UsageError(
             "`dirge resume` takes either a file to decide, or --session ID.",
@@ -307,6 +276,6 @@ def _carry_on(flags: Namespace) -> int:
     flags.resume = flags.carries_on
     check_flags(flags)
     enter_folder(flags)
-    from dirge_py.cli.headless import carry_on_run
+    from dirge_py.cli.headless import continue_run
 
-    return carry_on_run(flags)
+    return continue_run(flags)

@@ -1,30 +1,41 @@
-"""`dirge sessions list|show|search|export|repair|delete|import`."""
+"""`dirge sessions list|show|search|export|repair|delete|import`: tables for people, or JSON."""
 
+import json
 import os
 import shlex
+import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from dirge_py.cli import session_output
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
+from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.config.paths import state_dir
 from dirge_py.config.services import SERVICES
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.redaction import Redactor, secret_values
-from dirge_py.lib.text import clean
+from dirge_py.lib.text import clean, format_count, one_line
+from dirge_py.lib.text_width import cell_width, cut
 from dirge_py.lib.version import __version__
 from dirge_py.session.history import replay
-from dirge_py.session.ids import project_root
+from dirge_py.session.ids import project_root, short_names
 from dirge_py.session.import_export.import_session import import_session, read_external
-from dirge_py.session.index.session_index import SessionIndex
-from dirge_py.session.journal import RepairReport
-from dirge_py.session.journal import repair_session as repaired
-from dirge_py.session.store import KEPT_IN_TRASH, Store, Trash
+from dirge_py.session.index.session_index import SearchMatch, SessionIndex
+from dirge_py.session.journal import RepairReport, repair_session
+from dirge_py.session.record import Record
+from dirge_py.session.store import KEPT_IN_TRASH, SessionSummary, Store, Trash
+from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
+from dirge_py.types.messages import Usage
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_LEAST_TITLE = 20
+_PROMPT_CELLS = 100
 
 
 def sessions_fits(rest: Sequence[str]) -> bool:
@@ -36,13 +47,13 @@ def sessions(rest: Sequence[str]) -> int:
     """Do what the verb says, `list` where none is named; returns the exit code.
 
     Raises:
-        UsageError, SessionError, FileError: as the command line tells them.
+        UsageError, SessionError, FileError: the verb cannot be done.
     """
-    verb, words = (
-        ("list", rest) if not rest or rest[0] not in SESSIONS_VERBS else (rest[0], rest[1:])
-    )
-    flags = parse_words(build_sessions_parser(verb), words, "words")
-    return _DO[verb](flags, _store(flags))
+    verb = rest[0] if rest and rest[0] in SESSIONS_VERBS else ""
+    flags = parse_words(build_sessions_parser(verb or "list"), rest[bool(verb) :], "words")
+    # Without the settings: an error in them is no reason not to find a session.
+    store = Store(state_dir(), project_root(project_folder(flags)), app_version=__version__)
+    return _RUN[flags.verb](flags, store)
 
 
 def _list(flags: Namespace, store: Store) -> int:
@@ -52,22 +63,131 @@ def _list(flags: Namespace, store: Store) -> int:
     every = _index(store).sessions(everywhere=flags.everywhere)
     found = every[: int(flags.n)] if flags.n else every
     if flags.json:
-        _write(session_output.list_as_json(found))
+        _write_json({"sessions": [_as_json(session) for session in found]})
     elif found:
-        names = session_output.names_of(every)
-        _write(session_output.list_as_text(found, names, everywhere=flags.everywhere))
+        _write(_list_text(found, every, everywhere=flags.everywhere))
     else:
         where = "" if flags.everywhere else " of this project"
         _write(f"There are no stored sessions{where}.\n")
     return 0
 
 
+def _as_json(session: SessionSummary) -> dict[str, Any]:
+    usage = session.usage
+    return {
+        **asdict(session),
+        "started": session.started.isoformat(),
+        "updated": session.updated.isoformat(),
+        "usage": _usage(usage) if usage is not None else None,
+    }
+
+
+def _list_text(
+    found: Sequence[SessionSummary], every: Sequence[SessionSummary], *, everywhere: bool
+) -> str:
+    """One line per session. Titles are only cut to the width of a terminal."""
+    names = {}
+    for project in {session.project for session in every}:
+        short = short_names(session.id for session in every if session.project == project)
+        names.update({(project, session_id): name for session_id, name in short.items()})
+    heads = ["id", "last used", "messages", "cost", "model", "title"]
+    rows = [
+        [
+            names[session.project, session.id],
+            f"{session.updated.astimezone():%Y-%m-%d %H:%M}",
+            str(session.messages),
+            _cost(session.cost_usd, known=session.usage is not None),
+            _clean_line(session.model) or "-",
+            _clean_line(session.title) or "-",
+        ]
+        for session in found
+    ]
+    if everywhere:
+        heads.insert(5, "project")
+        for row, session in zip(rows, found, strict=True):
+            row.insert(5, _clean_line(session.project))
+    widths = [max(map(cell_width, column)) for column in zip(heads, *rows, strict=True)][:-1]
+    most = None
+    if sys.stdout.isatty():
+        columns = shutil.get_terminal_size().columns
+        most = max(_LEAST_TITLE, columns - sum(widths) - 2 * len(widths))
+    lines = []
+    for *cells, title in (heads, *rows):
+        blanks = [" " * (w - cell_width(cell)) for cell, w in zip(cells, widths, strict=True)]
+        # Numbers of messages and costs are at the right.
+        padded = [
+            blank + cell if number in (2, 3) else cell + blank
+            for number, (cell, blank) in enumerate(zip(cells, blanks, strict=True))
+        ]
+        lines.append("  ".join([*padded, cut(title, most) if most else title]))
+    return "\n".join(lines) + "\n"
+
+
 def _show(flags: Namespace, store: Store) -> int:
     session_id = store.find(_only_word(flags))
     records = store.events_since(session_id, 0)
-    shown = session_output.SessionDetails(session_id, replay(records), records)
-    _write(shown.as_json() if flags.json else shown.as_text())
+    loaded = replay(records)
+    description = loaded.description
+    imported_from = _imported_from(records)
+    prompts = [point for point in rewind_points(records) if point.is_prompt]
+    tree = build_tree(records)
+    # Name, time and text of the last node of each branch.
+    nodes = zip(tree.names, tree.nodes, strict=True)
+    tips = [(name, node.at, node.text) for name, node in nodes if not node.below]
+    if flags.json:
+        _write_json(
+            {
+                "id": session_id,
+                "title": description.title,
+                "cwd": description.cwd,
+                "model": loaded.choices.model,
+                "created": description.created,
+                "updated": description.updated,
+                "messages": len(loaded.messages),
+                "turns": loaded.turns,
+                "usage": _usage(loaded.usage),
+                "cost_usd": loaded.cost_usd,
+                "forked_from": description.forked_from or None,
+                "imported_from": imported_from or None,
+                "prompts": [
+                    {"record": p.id, "seq": p.seq, "at": p.at, "text": p.text} for p in prompts
+                ],
+                "branches": [
+                    {"name": name, "at": at, "last_prompt": text} for name, at, text in tips
+                ],
+            }
+        )
+        return 0
+    usage = loaded.usage
+    rows = {
+        "title": description.title,
+        "folder": description.cwd,
+        "model": loaded.choices.model,
+        "begun": _moment(description.created),
+        "last used": _moment(description.updated),
+        "messages": f"{len(loaded.messages)}, turns: {loaded.turns}",
+        "tokens": f"{format_count(usage.input)} in, {format_count(usage.output)} out",
+        "cost": _cost(loaded.cost_usd, known=True),
+        "forked from": description.forked_from,
+        "imported from": imported_from,
+    }
+    lines = [session_id]
+    lines += [f"  {name:13} {_clean_line(value)}" for name, value in rows.items() if value]
+    lines += ["", "Prompts", *(f"  {_moment(p.at)}  {_prompt(p.text)}" for p in prompts)]
+    if len(tips) > 1:
+        lines += ["", "Branches"]
+        lines += [f"  {_moment(at)}  {name}  {_prompt(text)}" for name, at, text in tips]
+    _write("\n".join(lines) + "\n")
     return 0
+
+
+def _imported_from(records: Sequence[Record]) -> str:
+    """The program and the id of the session there; "" for a session of dirge."""
+    header = records[0].data if records and records[0].type == "session" else None
+    origin = header.get("imported_from") if isinstance(header, Mapping) else None
+    if not isinstance(origin, Mapping):
+        return ""
+    return " ".join(str(origin[name]) for name in ("program", "session_id") if origin.get(name))
 
 
 def _search(flags: Namespace, store: Store) -> int:
@@ -76,19 +196,35 @@ def _search(flags: Namespace, store: Store) -> int:
     index = _index(store)
     found = index.search(flags.words, everywhere=flags.everywhere, limit=flags.n)
     if flags.json:
-        _write(session_output.found_as_json(found))
+        _write_json({"found": [asdict(match) for match in found]})
     elif found:
-        titles = {
-            (one.project, one.id): one.title for one in index.sessions(everywhere=flags.everywhere)
-        }
+        sessions = index.sessions(everywhere=flags.everywhere)
+        titles = {(session.project, session.id): session.title for session in sessions}
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        _write(session_output.found_as_text(found, titles, bold=bold))
+        lines = []
+        before = None
+        for match in found:
+            session = (match.project, match.session_id)
+            if session != before:
+                title = _clean_line(titles.get(session, ""))
+                lines += ["", f"{match.session_id}  {title}".rstrip()]
+                before = session
+            lines.append(f"  {_moment(match.at)}  {match.kind:7} {_snippet(match, bold=bold)}")
+        _write("\n".join(lines[1:]) + "\n")
     if found:
         return 0
     words = clean(" ".join(flags.words))
     where = "any project" if flags.everywhere else "this project"
     hint = "" if flags.everywhere else "`--all` searches every project."
     raise SessionError(f"No session of {where} has all of {words!r} in one place.", hint=hint)
+
+
+def _snippet(match: SearchMatch, *, bold: bool) -> str:
+    text, at = "", 0
+    for start, end in match.matches if bold else ():
+        text += clean(match.snippet[at:start]) + _BOLD + clean(match.snippet[start:end]) + _PLAIN
+        at = end
+    return text + clean(match.snippet[at:])
 
 
 def _export(flags: Namespace, store: Store) -> int:
@@ -116,70 +252,124 @@ def _index(store: Store) -> SessionIndex:
     return SessionIndex(state_dir(), store.folder.name)
 
 
-def _store(flags: Namespace) -> Store:
-    # Without the settings: a slip in them is no reason not to find a session.
-    if flags.cwd is not None and not os.path.isdir(flags.cwd):
-        raise UsageError(f"{flags.cwd} cannot be worked in: there is no such folder.")
-    cwd = Path(flags.cwd) if flags.cwd is not None else Path.cwd()
-    return Store(state_dir(), project_root(cwd), app_version=__version__)
-
-
 def _write(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
-def repair_sessions(flags: Namespace, store: Store) -> int:
-    """Say what is damaged, mend what can be, and make the index anew."""
+def _write_json(value: Any) -> None:
+    # Escaped beyond ASCII: it may be looked at on a terminal, too.
+    _write(json.dumps(value) + "\n")
+
+
+def _usage(usage: Usage) -> Mapping[str, int]:
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+    }
+
+
+def _cost(cost_usd: float | None, *, known: bool) -> str:
+    """`?` where a price is unknown, `-` where the tokens are."""
+    if cost_usd is None:
+        return "?" if known else "-"
+    return f"${cost_usd:.2f}" if cost_usd >= 0.01 or not cost_usd else f"${cost_usd:.4f}"
+
+
+def _moment(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return _clean_line(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _prompt(text: str) -> str:
+    return _clean_line(one_line(text, _PROMPT_CELLS))
+
+
+def _clean_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _repair(flags: Namespace, store: Store) -> int:
+    """Say what is damaged, repair what can be repaired, and rebuild the index."""
     if bool(flags.words) == flags.everywhere:
         raise UsageError("repair which session?", hint="Name it, or say --all.")
     exit_code = 0
-    for path in _to_repair(flags, store):
+    paths = [store.folder / f"{store.find(name)}.jsonl" for name in flags.words]
+    if flags.everywhere:
+        paths = sorted((state_dir() / "sessions").glob("*/*.jsonl"))
+    for path in paths:
         session_id = path.name.removesuffix(".jsonl")
         try:
-            _tell(session_id, _repair_lines(repaired(path)))
+            _report(session_id, _repair_lines(repair_session(path)))
         except DirgeError as error:
-            _tell(session_id, [f"not repaired: {error.message}"])
+            _report(session_id, [f"not repaired: {error.message}"])
             exit_code = 1
-    count = SessionIndex(state_dir(), store.folder.name).rebuild()
+    count = _index(store).rebuild()
     if count is None:
-        sys.stdout.write("The index cannot be made; lists are read from the journals.\n")
+        _write("The index cannot be built; lists are read from the journals.\n")
     else:
-        sys.stdout.write(f"The index was made anew: {count} sessions.\n")
+        _write(f"The index was rebuilt: {count} sessions.\n")
     return exit_code
 
 
-def delete_sessions(flags: Namespace, store: Store) -> int:
+def _delete(flags: Namespace, store: Store) -> int:
     """Move sessions to the trash, or back."""
     if not flags.words:
         raise UsageError("delete which session?", hint="`dirge sessions` lists them.")
     trash = Trash(state_dir())
     trash.empty_old()
+
+    def delete(session_id: str) -> None:
+        trash.add(store, session_id)
+        undo = f"`dirge sessions delete --undo {session_id}` brings it back"
+        _report(session_id, [f"deleted; for {KEPT_IN_TRASH.days} days {undo}"])
+
+    def restore(name: str) -> None:
+        session_id = trash.restore(store, name)
+        _report(session_id, [f"is back; `dirge -r {session_id}` opens it"])
+
     if flags.undo:
-        return _for_each(flags.words, lambda name: _bring_back(trash, store, name))
+        return _for_each(flags.words, restore)
     ids = list(dict.fromkeys(store.find(name) for name in flags.words))
     if not flags.yes and not _confirmed(store, ids):
-        sys.stdout.write("Nothing was deleted.\n")
+        _write("Nothing was deleted.\n")
         return 1
-    return _for_each(ids, lambda session_id: _put_away(trash, store, session_id))
+    return _for_each(ids, delete)
 
 
-def import_sessions(flags: Namespace, store: Store) -> int:
+def _import(flags: Namespace, store: Store) -> int:
     """Import the files of other programs."""
     if not flags.words:
         raise UsageError(
             "import which files?",
             hint="As in `dirge sessions import ~/.claude/projects/*/*.jsonl`.",
         )
-    from dirge_py.cli.sessions import import_file
+    usual = [name for service in SERVICES for name in service.key_env]
+    redact = Redactor(secret_values(os.environ, usual)).redact
 
-    return _for_each(flags.words, lambda name: import_file(name, flags.program, store))
+    def import_file(name: str) -> None:
+        """Import one file into the project it was made in, else into the current one."""
+        external = read_external(from_home(name), flags.program)
+        target = store
+        if os.path.isabs(external.cwd) and os.path.isdir(external.cwd):
+            project = project_root(Path(external.cwd))
+            target = Store(state_dir(), project, app_version=__version__)
+        taken = import_session(external, target, redact=redact)
+        lines = ["was imported before; nothing was done"]
+        if not taken.is_known:
+            lines = [f"imported from {taken.program}, {taken.messages} messages"]
+            lines += [f"left out: {count} {what}" for what, count in sorted(taken.left_out.items())]
+        elsewhere = f" -C {shlex.quote(external.cwd)}" if target.folder != store.folder else ""
+        lines.append(f"`dirge{elsewhere} -r {taken.session_id}` opens it")
+        _report(taken.session_id, lines)
 
-
-def _to_repair(flags: Namespace, store: Store) -> Iterable[Path]:
-    if flags.everywhere:
-        return sorted((state_dir() / "sessions").glob("*/*.jsonl"))
-    return [store.folder / f"{store.find(name)}.jsonl" for name in flags.words]
+    return _for_each(flags.words, import_file)
 
 
 def _repair_lines(found: RepairReport) -> Iterator[str]:
@@ -204,26 +394,15 @@ def _repair_lines(found: RepairReport) -> Iterator[str]:
         yield "it was written by a newer dirge and can only be read"
 
 
-def _put_away(trash: Trash, store: Store, session_id: str) -> None:
-    trash.add(store, session_id)
-    undo = f"`dirge sessions delete --undo {session_id}` brings it back"
-    _tell(session_id, [f"deleted; for {KEPT_IN_TRASH.days} days {undo}"])
-
-
-def _bring_back(trash: Trash, store: Store, name: str) -> None:
-    session_id = trash.restore(store, name)
-    _tell(session_id, [f"is back; `dirge -r {session_id}` goes on in it"])
-
-
 def _confirmed(store: Store, ids: Sequence[str]) -> bool:
-    """Whether the person at the terminal wants them deleted."""
+    """Whether the user confirms at the terminal that they are deleted."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "`dirge sessions delete` asks in a terminal.", hint="Without one: say --yes."
         )
     titles = {summary.id: summary.title for summary in store.list()}
     for session_id in ids:
-        _tell(session_id, [titles.get(session_id, "")])
+        _report(session_id, [titles.get(session_id, "")])
     try:
         answer = input(f"Delete {'it' if len(ids) == 1 else f'these {len(ids)}'}? [y/N] ")
     except EOFError:
@@ -232,61 +411,28 @@ def _confirmed(store: Store, ids: Sequence[str]) -> bool:
 
 
 def _for_each(names: Iterable[str], act: Callable[[str], None]) -> int:
-    """Do it with each; what goes wrong with one is told and stops no other. The exit code."""
+    """Do it with each; an error is printed and does not stop the others. Returns the exit code."""
     exit_code = 0
     for name in names:
         try:
             act(name)
         except DirgeError as error:
-            hint = f"  {error.hint}\n" if error.hint else ""
-            sys.stderr.write(clean(f"dirge: {error.message}\n{hint}"))
+            print_error(error)
             exit_code = 1
     return exit_code
 
 
-def _tell(session_id: str, lines: Iterable[str]) -> None:
-    told = f"\n{' ' * (len(session_id) + 2)}".join(lines)
-    sys.stdout.write(clean(f"{session_id}  {told}\n"))
+def _report(session_id: str, lines: Iterable[str]) -> None:
+    text = f"\n{' ' * (len(session_id) + 2)}".join(lines)
+    _write(clean(f"{session_id}  {text}\n"))
 
 
-def import_file(name: str, program: Literal["claude", "codex", "auto"], store: Store) -> None:
-    """Import one file, into the project it was made in, and say what came of it.
-
-    Raises:
-        SessionError: it holds no session, or cannot be read or stored.
-    """
-    found = read_external(from_home(name), program)
-    target = _project_of(found.cwd, store)
-    taken = import_session(found, target, redact=_redactor())
-    elsewhere = "" if target.folder == store.folder else f" -C {shlex.quote(found.cwd)}"
-    if taken.is_known:
-        told = [f"{taken.session_id}  was imported before; nothing was done"]
-    else:
-        told = [f"{taken.session_id}  imported from {taken.program}, {taken.messages} messages"]
-        told += [f"left out: {count} {what}" for what, count in sorted(taken.left_out.items())]
-    told.append(f"`dirge{elsewhere} -r {taken.session_id}` goes on in it")
-    indent = "\n" + " " * (len(taken.session_id) + 2)
-    sys.stdout.write(clean(indent.join(told)) + "\n")
-
-
-def _project_of(cwd: str, store: Store) -> Store:
-    """The sessions of the project around `cwd`; if that is gone, those of the current one."""
-    if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        return store
-    return Store(state_dir(), project_root(Path(cwd)), app_version=__version__)
-
-
-def _redactor() -> Callable[[str], str]:
-    usual = [name for service in SERVICES for name in service.key_env]
-    return Redactor(secret_values(os.environ, usual)).redact
-
-
-_DO: Mapping[str, Callable[[Namespace, Store], int]] = {
+_RUN: Mapping[str, Callable[[Namespace, Store], int]] = {
     "list": _list,
     "show": _show,
     "search": _search,
     "export": _export,
-    "repair": repair_sessions,
-    "delete": delete_sessions,
-    "import": import_sessions,
+    "repair": _repair,
+    "delete": _delete,
+    "import": _import,
 }

@@ -1,9 +1,8 @@
-"""`dirge signal`: tell something to a session from another terminal, or see what it waits for."""
+"""`dirge signal`: send a session a signal from another terminal, or see what it waits for."""
 
 import json
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,10 +35,8 @@ def build_signal_parser() -> Parser:
 
 def signal_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `signal` are its own; `signal handling is broken` is a prompt."""
-    if not rest:
-        return False
-    if rest[0].startswith("-"):
-        return True
+    if not rest or rest[0].startswith("-"):
+        return bool(rest)
     try:
         _store(Path.cwd()).find(rest[0])
     except DirgeError:
@@ -48,23 +45,30 @@ def signal_fits(rest: Sequence[str]) -> bool:
 
 
 def signal(rest: Sequence[str]) -> int:
-    """Send it, or show what waits; returns the exit code."""
+    """Send a signal, or show the calls that wait; returns the exit code."""
     flags = build_signal_parser().parse_args(list(rest))
     store = _store(Path(flags.cwd) if flags.cwd else Path.cwd())
     session_id = store.find(flags.session)
     if flags.name is None:
-        sys.stdout.write(_told(_waiting(store.events_since(session_id, 0))))
+        waiting = _waiting(store.events_since(session_id, 0))
+        lines = [f"{visible(call_id)}  {visible(line)}\n" for call_id, line in waiting.items()]
+        sys.stdout.write("".join(lines) or "Nothing waits for an answer.\n")
         return 0
     from dirge_py.conversation.durable import SignalBox
 
-    payload = _payload(flags)
+    try:
+        payload = json.loads(flags.payload) if flags.payload is not None else {}
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"the payload is no JSON: {error}.", hint='Quote it: \'{"effect": "allow"}\'.'
+        ) from error
     if flags.name == "answer":
         _check_answer(payload, _waiting(store.events_since(session_id, 0)))
     try:
         SignalBox(store.folder / session_id / "signals").send(flags.name, payload)
     except OSError as error:
         raise SessionError(
-            f"The signal cannot be left for session {session_id}: {error.strerror}.",
+            f"The signal cannot be stored for session {session_id}: {error.strerror}.",
             hint="Free space, or make the state folder writable.",
         ) from error
     sys.stdout.write(f"Sent {flags.name} to {session_id}.\n")
@@ -79,23 +83,12 @@ def _store(cwd: Path) -> "Store":
     return Store(state_dir(os.environ), project_root(cwd))
 
 
-def _payload(flags: Namespace) -> Any:
-    if flags.payload is None:
-        return {}
-    try:
-        return json.loads(flags.payload)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"the payload is no JSON: {error}.", hint='Quote it: \'{"effect": "allow"}\'.'
-        ) from error
-
-
 def _check_answer(payload: Any, waiting: Mapping[str, str]) -> None:
-    """Refuse what would be left unheard: nobody else tells who sent it.
+    """Refuse an answer that would be ignored without a message to its sender.
 
     Raises:
-        UsageError: it is no answer.
-        SessionError: nobody asked about that call.
+        UsageError: it isn't an answer.
+        SessionError: that call does not wait.
     """
     match payload:
         case {"call_id": str(call_id), "effect": "allow" | "deny"}:
@@ -111,7 +104,7 @@ def _check_answer(payload: Any, waiting: Mapping[str, str]) -> None:
 
 
 def _waiting(records: Sequence[Any]) -> Mapping[str, str]:
-    """The calls that were asked about and not answered yet, each in a line, by id."""
+    """The calls that wait for an answer, each in a line, by id."""
     waiting: dict[str, str] = {}
     for record in records:
         match record.type, record.data:
@@ -122,13 +115,7 @@ def _waiting(records: Sequence[Any]) -> Mapping[str, str]:
     return waiting
 
 
-def _told(waiting: Mapping[str, str]) -> str:
-    if not waiting:
-        return "Nothing waits for an answer.\n"
-    return "".join(f"{visible(call_id)}  {visible(line)}\n" for call_id, line in waiting.items())
-
-
 def _line(call: dict[str, Any]) -> str:
     claims = [claim for claim in call.get("claims", ()) if isinstance(claim, dict)]
-    told = ", ".join(f"{claim.get('op')} {claim.get('resource')}" for claim in claims)
-    return f"{call.get('tool')}: {told}"
+    text = ", ".join(f"{claim.get('op')} {claim.get('resource')}" for claim in claims)
+    return f"{call.get('tool')}: {text}"

@@ -1,23 +1,22 @@
-"""`dirge trust`: what a project would bring along, and saying that it may, in a terminal or not."""
+"""`dirge trust`: what a project would load or run, and trusting it, in a terminal or not."""
 
 import json
-import os
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.cli.arguments import Parser
+from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.lib.text import visible
-from dirge_py.types.errors import UsageError
+from dirge_py.types.errors import DirgeError, UsageError
 
 if TYPE_CHECKING:
     from dirge_py.permission.project_trust import ProjectTrust
 
 
 _STATES = {
-    "none": "it brings nothing along that dirge would load or run",
+    "none": "it has no project settings or plugins that dirge would load or run",
     "restricted": "restricted, what is new or changed is not loaded",
     "trusted": "trusted",
 }
@@ -35,15 +34,10 @@ def build_trust_parser() -> Parser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--show", action="store_true", help="each file with its hash; runs nothing")
     what.add_argument("--accept", metavar="HASH", help="trust exactly what has this hash")
-    what.add_argument("--forget", action="store_true", help="take back all that was said")
+    what.add_argument("--forget", action="store_true", help="forget every decision")
     parser.add_argument("--json", action="store_true", help="with --show: one JSON object")
     parser.add_argument("-C", "--cwd", metavar="DIR", help="the project around DIR")
     return parser
-
-
-def trust_fits(rest: Sequence[str]) -> bool:
-    """Whether the words after `trust` are its own; `trust the tests` is a prompt."""
-    return not rest or rest[0].startswith("-")
 
 
 def trust(rest: Sequence[str]) -> int:
@@ -53,13 +47,13 @@ def trust(rest: Sequence[str]) -> int:
         raise UsageError("--json needs --show.")
     from dirge_py.permission.project_trust import forget_project, inspect_project
 
-    project = inspect_project(_folder(flags))
+    project = inspect_project(project_folder(flags))
     if flags.show:
         sys.stdout.write(as_json(project) if flags.json else as_text(project))
         return 0
     if flags.forget:
         forget_project(project)
-        sys.stdout.write(f"Nothing is known of {visible(str(project.root))} any more.\n")
+        sys.stdout.write(f"Forgot all decisions about {visible(str(project.root))}.\n")
         return 0
     if flags.accept is not None:
         return _accept(project, flags.accept)
@@ -68,21 +62,13 @@ def trust(rest: Sequence[str]) -> int:
 
 def as_json(project: "ProjectTrust") -> str:
     """What `--show --json` prints: one line."""
+    names = ("path", "kind", "size", "sha256", "state")
     value: dict[str, Any] = {
         "project": str(project.root),
         "state": project.state,
         "digest": project.digest,
-        "files": [
-            {
-                "path": file.path,
-                "kind": file.kind,
-                "size": file.size,
-                "sha256": file.sha256,
-                "state": file.state,
-            }
-            for file in project.files
-        ],
-        "refused": [{"path": each.path, "reason": each.reason} for each in project.refused],
+        "files": [{name: getattr(file, name) for name in names} for file in project.files],
+        "refused": [asdict(refused) for refused in project.refused],
         "obstacle": project.obstacle,
     }
     return json.dumps(value) + "\n"
@@ -97,7 +83,7 @@ def as_text(project: "ProjectTrust") -> str:
         f"{file.sha256}  {file.state:<7}  {file.kind:<8}  {file.size:>9,}  {visible(file.path)}"
         for file in project.files
     ]
-    lines += [f"never loaded: {visible(each.path)}: {each.reason}" for each in project.refused]
+    lines += [f"never loaded: {visible(file.path)}: {file.reason}" for file in project.refused]
     if project.files and not project.obstacle:
         lines.append(f"{project.digest}  all of them")
     return "\n".join(lines) + "\n"
@@ -107,12 +93,12 @@ def _accept(project: "ProjectTrust", digest: str) -> int:
     from dirge_py.permission.project_trust import trust_project
 
     if not project.files and not project.obstacle:
-        return _refuse("there is nothing to trust.")
+        print_error(DirgeError("there is nothing to trust."))
+        return 1
     if digest.lower() != project.digest and not project.obstacle:
-        return _refuse(
-            f"{digest} is not what is there now: that is {project.digest}.",
-            "`dirge trust --show` lists it.",
-        )
+        words = f"{visible(digest)} is not the hash of these files: that is {project.digest}."
+        print_error(DirgeError(words, hint="`dirge trust --show` lists them."))
+        return 1
     trust_project(project)
     sys.stdout.write(f"Trusted: {visible(str(project.root))} as {project.digest}\n")
     return 0
@@ -135,17 +121,5 @@ def _ask(project: "ProjectTrust") -> int:
         sys.stdout.write("It stays restricted.\n")
         return 1
     trust_project(project)
-    sys.stdout.write("Trusted. A file that is changed or added is asked about again.\n")
+    sys.stdout.write("Trusted. dirge asks again when a file is changed or added.\n")
     return 0
-
-
-def _folder(flags: Namespace) -> Path:
-    if flags.cwd is not None and not os.path.isdir(flags.cwd):
-        raise UsageError(f"{flags.cwd} cannot be worked in: there is no such folder.")
-    return Path(flags.cwd) if flags.cwd is not None else Path.cwd()
-
-
-def _refuse(message: str, hint: str = "") -> int:
-    more = f"  {hint}\n" if hint else ""
-    sys.stderr.write(f"dirge: {visible(message)}\n{more}")
-    return 1

@@ -1,21 +1,21 @@
-"""`dirge why`: what the permission engine would decide. Executes nothing, needs no provider."""
+"""`dirge why`: what the permission engine would decide. Runs nothing, needs no provider."""
 
 import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from typing import Any
-
+from contextlib import suppress
 from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text import clean_json, visible
-from dirge_py.permission.decision import Decision
 from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.errors import DirgeError, UsageError
+from typing import Any
+
 
 
 def build_why_parser() -> Parser:
@@ -38,18 +38,13 @@ def build_why_parser() -> Parser:
 def why_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `why` ask the engine; `why does it fail` is a prompt.
 
-    Of what is nearly the name of a tool, stderr says that it was taken for a prompt.
+    If the first word is nearly the name of a tool, stderr says that it is taken as a prompt.
     """
     if any(word in ("--jsonl", "--help", "-h") for word in rest):
         return True
-    try:
-        flags = parse_words(build_why_parser(), rest, "words")
-    except UsageError:
-        return _is_tool(rest)
-    return _is_tool(flags.words)
-
-
-def _is_tool(words: Sequence[str]) -> bool:
+    words = rest
+    with suppress(UsageError):
+        words = parse_words(build_why_parser(), rest, "words").words
     if not words or words[0] in tool_names():
         return bool(words)
     near = nearest(words[0], tool_names())
@@ -70,22 +65,19 @@ def why(rest: Sequence[str]) -> int:
                 f"`dirge why {flags.words[0]}` needs an input.",
                 hint="As in `dirge why bash 'git status'`.",
             )
-        tool, given = flags.words[0], " ".join(flags.words[1:])
-        decision = explainer.decide(tool, given)
+        tool, text = flags.words[0], " ".join(flags.words[1:])
+        decision = explainer.decide(tool, text)
         if flags.json:
             print(_json(decision.as_json()))
         else:
-            print(visible(explainer.text(decision, tool, given)))
+            print(visible(explainer.text(decision, tool, text)))
         return 0
     finally:
         explainer.close()
 
 
 def _open(flags: Namespace) -> Explainer:
-    config = load(
-        Overrides(permission_mode=flags.permission_mode),
-        path=flags.config,
-    )
+    config = load(Overrides(permission_mode=flags.permission_mode), path=flags.config)
     options = BuildOptions(
         add_dirs=folders(flags.add_dir),
         allow=tuple(flags.allow),
@@ -101,34 +93,32 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _answer_lines(explainer: Explainer) -> int:
-    """One answer a line, in order, flushed. A bad line is answered too; exit 1 at the end then."""
+    """One answer a line, in order, flushed. A bad line is answered too; the exit code is then 1."""
     exit_code = 0
-    for line in sys.stdin:
-        if not line.strip():
-            continue
-        answer, good = _answer_line(explainer, line)
-        exit_code = exit_code if good else 1
+    for line in filter(str.strip, sys.stdin):
+        answer = _answer_line(explainer, line)
+        exit_code = 1 if "error" in answer else exit_code
         sys.stdout.write(_json(answer) + "\n")
         sys.stdout.flush()
     return exit_code
 
 
-def _answer_line(explainer: Explainer, line: str) -> tuple[Mapping[str, Any], bool]:
+def _answer_line(explainer: Explainer, line: str) -> Mapping[str, Any]:
     identity: Any = None
     try:
         question = json.loads(line)
         if not isinstance(question, dict):
-            return {"id": None, "error": "the line is no JSON object"}, False
+            return {"id": None, "error": "the line is no JSON object"}
         identity = question.get("id")
-        tool, given = question.get("tool"), question.get("input")
-        if not isinstance(tool, str) or not isinstance(given, dict | str):
-            return {"id": identity, "error": "`tool` and `input` are needed"}, False
-        decision: Decision = explainer.decide(tool, given)
+        tool, tool_input = question.get("tool"), question.get("input")
+        if not isinstance(tool, str) or not isinstance(tool_input, dict | str):
+            return {"id": identity, "error": "`tool` and `input` are needed"}
+        return {"id": identity, **explainer.decide(tool, tool_input).as_json()}
     except (ValueError, RecursionError) as error:
-        return {"id": identity, "error": f"not JSON: {error}"}, False
+        words = f"not JSON: {error}"
     except DirgeError as error:
-        return {"id": identity, "error": error.message}, False
+        words = error.message
     except Exception as error:
-        # A question that trips over a bug of ours must not leave the others without an answer.
-        return {"id": identity, "error": f"{type(error).__name__}: {error}"}, False
-    return {"id": identity, **decision.as_json()}, True
+        # A bug that one question runs into must not leave the others without an answer.
+        words = f"{type(error).__name__}: {error}"
+    return {"id": identity, "error": words}

@@ -52,7 +52,7 @@ def test_words_narrow_and_the_key_is_not_shown(tmp_path: Path) -> None:
     (folder / "config.toml").write_text("# mine\n[ui]\n")
     with FakeService([LISTED, Say(text="ok")]) as service:
         terminal = asked(tmp_path)
-        terminal.read_until("is there: a provider is added to it.")
+        terminal.read_until("exists: a provider is added to it.")
         answer(terminal, "narrow [1]: ", "groq")
         answer(terminal, "Base URL [", service.openai_url)
         answer(terminal, "narrow [2]: ", "")
@@ -120,4 +120,4 @@ async def test_words_that_fit_nothing_show_all_again(
     assert await ConsolePrompter().pick("Which?", choices, "m3") == "m49"
     told = capsys.readouterr().out
     assert told.count("and 30 more") == 3
-    assert "Nothing fits 'zzz'." in told and "*  4  many 3\n" in told
+    assert "Nothing matches 'zzz'." in told and "*  4  many 3\n" in told

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.cli.doctor import doctor, doctor_fits
+from dirge_py.cli.arguments import takes_only_flags
+from dirge_py.cli.doctor import doctor
 from dirge_py.config.schema import Config
 from dirge_py.sdk.doctor.checks import check_programs
 from dirge_py.sdk.doctor.report import as_text, exit_code, failed, passed, warn
@@ -52,7 +53,8 @@ def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 
 
 def test_what_stands_behind_it_decides_whether_it_is_a_command() -> None:
-    assert [doctor_fits(rest) for rest in ([], ["--json"], ["the", "tests"])] == [True, True, False]
+    words: list[list[str]] = [[], ["--json"], ["the", "tests"]]
+    assert [takes_only_flags(rest) for rest in words] == [True, True, False]
 
 
 def test_without_a_terminal_it_looks_at_the_rest(product: Product) -> None:

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dirge_py.cli.serve.command import serve, serve_fits
+from dirge_py.cli.arguments import takes_only_flags
+from dirge_py.cli.serve.command import serve
 from dirge_py.cli.serve.server import RequestGuard
 from dirge_py.types.errors import UsageError
 from tests.files.requirement import lacking
@@ -29,7 +30,7 @@ FLAGS += ["--disable-background-networking", "--disable-component-update"]
     [([], True), (["--port", "1"], True), (["-c"], True), (["the", "cake"], False)],
 )
 def test_serve_followed_by_words_is_a_prompt(rest: list[str], fits: bool) -> None:
-    assert serve_fits(rest) == fits
+    assert takes_only_flags(rest) == fits
 
 
 @pytest.mark.parametrize(

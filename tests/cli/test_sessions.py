@@ -224,7 +224,7 @@ def test_repair_tells_and_mends_without_rewriting(product: Product, stored: Stor
     assert f"{len(whole)} records can be read" in told
     assert "an unfinished end of 21 bytes was cut off" in told
     assert "40 bytes in the middle are no records" in told
-    assert "The index was made anew: 2 sessions" in told
+    assert "The index was rebuilt: 2 sessions" in told
     assert "unfinished" not in again
     assert path.read_bytes() == b"".join([*whole[:3], middle, *whole[3:]])
     assert (stored.folder / "20261120-aaaa11.damaged").exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.cli.trust import trust_fits
+from dirge_py.cli.arguments import takes_only_flags
 from tests.frontend.print.product import Product
 from tests.providers.server import Say
 from tests.ui.on_a_pty import Terminal
@@ -209,7 +209,7 @@ def test_names_that_a_terminal_would_obey_are_shown_as_what_they_are(product: Pr
 
 
 def test_a_word_behind_it_makes_it_a_prompt(product: Product) -> None:
-    assert not trust_fits(["the", "tests"])
+    assert not takes_only_flags(["the", "tests"])
     ran = product.will(Say(text="I do.")).run("exec", "trust the tests")
     assert (ran.exit_code, ran.stdout) == (0, "I do.\n")
     asked = product.run("trust")

@@ -87,7 +87,7 @@ async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
     entry = load(environment={}, path=file).providers["work"]
     assert (entry.type, entry.base_url, entry.model) == ("openai", url, "b")
     assert (entry.api_key_env, entry.headers) == ("CORP_KEY", {})
-    assert "The settings had a provider work, which this one replaces." in person.told
+    assert "The settings had a provider work; this one replaces it." in person.told
 
 
 async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) -> None:
@@ -118,13 +118,13 @@ async def test_where_nobody_answers_or_only_a_website_does_another_address_is_as
             ("Key", "sk"),
             ("No response from", "another address"),
             ("Base URL", f"http://127.0.0.1:{service.port}"),
-            ("Where is the key", "wants none"),
+            ("Where is the key", "needs none"),
             ("a model API", "another address"),
             ("Base URL", f"http://127.0.0.1:{service.port}"),
-            ("Where is the key", "wants none"),
+            ("Where is the key", "needs none"),
             ("a model API", "another address"),
             ("Base URL", ""),
-            ("Where is the key", "wants none"),
+            ("Where is the key", "needs none"),
             ("Choose a model", ""),
             ("A name for it", ""),
         )
@@ -142,7 +142,7 @@ async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> No
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
             ("Key", "sk"),
-            ("The key was refused", "go on"),
+            ("The key was refused", "continue"),
             ("Model id", ""),
         )
         assert await person.set_up(file) == "stored"
@@ -155,11 +155,11 @@ async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) ->
         person = Answers(
             OWN,
             ("Base URL", service.openai_url),
-            ("Where is the key", "wants none"),
+            ("Where is the key", "needs none"),
             ("Choose a model", "b"),
             ("test request did not work", "again"),
             ("Base URL", ""),
-            ("Where is the key", "wants none"),
+            ("Where is the key", "needs none"),
             ("Choose a model", ""),
             ("A name for it", "here"),
         )
@@ -217,8 +217,8 @@ async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that
     person = Answers(
         ("Choose a provider", "Ollama"),
         ("Base URL", "http://ollama.invalid:11434"),
-        ("between here and ollama.invalid can read", "all the same"),
-        ("No response from", "go on"),
+        ("between here and ollama.invalid can read", "anyway"),
+        ("No response from", "continue"),
         ("Model id", "qwen3"),
         ("test request did not work", "keep"),
     )

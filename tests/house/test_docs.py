@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import Field, MISSING, fields
 from dirge_py import slash
-from dirge_py.cli import arguments, completion, config as config_cli, doctor, embed, main, signal, trust, why
+from dirge_py.cli import arguments, completion, doctor, embed, signal, trust, why
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.config.problems import ANY, known_keys
 from dirge_py.config.schema import Config
@@ -104,12 +104,12 @@ def parsers() -> list[argparse.ArgumentParser]:
         why.build_why_parser(),
         trust.build_trust_parser(),
         doctor.build_doctor_parser(),
-        config_cli.build_config_parser(),
+        arguments.build_config_parser(),
         build_serve_parser(),
         signal.build_signal_parser(),
         embed.build_embed_parser(),
         completion.build_completion_parser(),
-        *arguments.build_sessions_parsers(),
+        *map(arguments.build_sessions_parser, arguments.SESSIONS_VERBS),
     ]
 
 
@@ -140,10 +140,9 @@ def test_every_flag_is_described() -> None:
 
 def test_every_subcommand_is_described() -> None:
     told = " ".join(spans(page("docs/cli.md")))
-    expected = [f"dirge config {verb}" for verb in config_cli.VERBS]
+    expected = [f"dirge config {verb}" for verb in arguments.CONFIG_VERBS]
     expected += [f"dirge {name}" for name in SUBCOMMANDS]
     assert [name for name in expected if name not in told] == []
-    assert set(config_cli.VERBS) == set(main.CONFIG_VERBS)
 
 
 def test_every_tool_is_described_with_its_arguments() -> None:
@@ -282,7 +281,7 @@ def test_commands_in_shell_examples_parse() -> None:
         if words[:1] == ["demo"]:
             assert set(words[1:]) <= {"--print", "--plan"}
         elif words[:1] == ["config"]:
-            assert words[1] in config_cli.VERBS
+            assert words[1] in arguments.CONFIG_VERBS
         elif words[:1] == ["why"]:
             assert why.why_fits(words[1:])
         elif words[:1] == ["trust"]:

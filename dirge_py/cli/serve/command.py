@@ -30,17 +30,12 @@ def build_serve_parser() -> Parser:
     return parser
 
 
-def serve_fits(rest: Sequence[str]) -> bool:
-    """Whether the words after `serve` are its own; `serve the cake` is a prompt."""
-    return not rest or rest[0].startswith("-")
-
-
 def serve(rest: Sequence[str]) -> int:
     """Serve until a signal comes; returns the exit code.
 
     Raises:
-        UsageError: flags that make no sense here, or nothing to serve with.
-        DirgeError: the port cannot be had.
+        UsageError: flags that make no sense here, or a library is missing.
+        DirgeError: the port cannot be used.
     """
     flags, words = build_serve_parser().parse_known_args(list(rest))
     if flags.host not in _LOOPBACK:
@@ -62,9 +57,9 @@ def serve(rest: Sequence[str]) -> int:
             f"`dirge serve` needs {error.name}, which is not installed.",
             hint="pip install 'dirge-py[web]'",
         ) from error
-    # What a browser shows; whatever terminal this is started from.
+    # What a browser shows, whatever terminal this is started from.
     os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
-    # -P: nothing is imported from the folder that is worked in.
+    # -P: nothing is imported from the current folder.
     command = shlex.join([sys.executable, "-P", "-m", "dirge_py", *words])
     return run_server(command, host=flags.host, port=flags.port, tell=_tell)
 
@@ -75,7 +70,7 @@ def is_served() -> bool:
 
 
 def _tell(address: str) -> None:
-    warning = "Whoever has this address can use dirge as you. Ctrl+C ends it."
+    warning = "Anyone with this address can use dirge as you. Ctrl+C ends it."
     sys.stdout.write(f"Open {address}\n{warning}\n")
     sys.stdout.flush()
 
