@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,6 +187,15 @@ def build_options(flags: Namespace) -> "BuildOptions":
         log=flags.verbose or bool(os.environ.get("DIRGE_LOG")),
         record=flags.record,
     )
+
+
+def with_notices(options: "BuildOptions", config: "Config") -> "BuildOptions":
+    """The options, with notices about the chosen model and key files."""
+    from dirge_py.config.keys import key_file_notices
+    from dirge_py.sdk.model_notices import choice_notices
+
+    notices = (*choice_notices(config, options.session), *key_file_notices(config))
+    return replace(options, notices=(*options.notices, *notices))
 
 
 def _mode(flags: Namespace) -> str | None:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from dirge_py import slash
-from dirge_py.cli.flags import build_options, has_folder, key_from_stdin, load_settings
+from dirge_py.cli.flags import build_options, has_folder, key_from_stdin, load_settings, with_notices
 from dirge_py.config.access import key_file_notices
 from dirge_py.frontend.print.json_lines import one_line
 from dirge_py.frontend.print.print_mode import PolicyAsker, Prompt, print_all, print_decision, print_interrupted, print_prompt, print_stream, print_turn
@@ -15,7 +15,6 @@ from dirge_py.frontend.print.streams import print_notice, read_prompt
 from dirge_py.permission.project_trust import inspect_project
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.build import build
-from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice, with_project
 from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.structured import schema_of
@@ -111,9 +110,7 @@ def _run(
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)
-    notices = (*choice_notices(config, options.session), *key_file_notices(config))
-    options = replace(options, notices=(*options.notices, *notices))
-    answer = schema_of(flags.json_schema) if flags.json_schema is not None else None
+    options = with_notices(options, config)
     asker = PolicyAsker(flags.on_ask or "deny")
     commands = discover(slash)
     for warning in commands.use_own_names(config.aliases):
@@ -127,7 +124,7 @@ def _run(
             partial=flags.include_partial_messages,
             output_file=Path(flags.output_file) if flags.output_file else None,
             store=open_store(config, Path.cwd()),
-            answer=answer,
+            answer=schema_of(flags.json_schema) if flags.json_schema is not None else None,
         ),
         commands=commands,
     )

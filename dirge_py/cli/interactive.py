@@ -12,15 +12,22 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, replace
-from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.cli.flags import (
+    build_options,
+    first_prompt,
+    key_from_stdin,
+    load_settings,
+    with_notices,
+)
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
 from dirge_py.providers.settings import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions, SessionChoice
     from dirge_py.ui.options import UiOptions, UiSettings
+
 
 
 
@@ -190,19 +198,12 @@ def session_openers(
         return config
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
-        from dirge_py.config.access import key_file_notices
         from dirge_py.sdk.build import build
-        from dirge_py.sdk.model_notices import choice_notices
         from dirge_py.sdk.options import with_project
 
         config, wanted = with_project(settings(), wanted, project().project)
         config = with_servers(config)
-        notices = (
-            *wanted.notices,
-            *choice_notices(config, wanted.session),
-            *key_file_notices(config),
-        )
-        return build(config, asker, replace(wanted, notices=notices))
+        return build(config, asker, with_notices(wanted, config))
 
     def open_other(asker: Asker, session_id: str | None, way: OpenMode = "write") -> "Conversation":
         return opened(asker, replace(chosen(), session=_session_choice(session_id, way)))

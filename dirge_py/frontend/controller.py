@@ -1,6 +1,6 @@
 """The controller of a chat: sends what is typed, steers, queues and interrupts runs.
 
-Both interactive front ends have one; nothing that was typed is lost.
+Both interactive front ends have one. No typed text is lost.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class QueuedPrompt:
 
 
 class View(Protocol):
-    """What the controller needs of a front end."""
+    """What the controller needs from a front end."""
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def give_back(self, text: str) -> None: ...
@@ -51,7 +51,7 @@ class View(Protocol):
 
 
 class ChatController:
-    """The conversation of a front end, its state, and what becomes of the lines typed into it."""
+    """The conversation of a front end, its state, and the handling of typed lines."""
 
     def __init__(self, view: View, registry: Registry, front: FrontEnd) -> None:
         self.conversation: Conversation | None = None
@@ -64,7 +64,7 @@ class ChatController:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
         self.pictures_in: Callable[[str], Mapping[str, bytes]] = lambda text: {}
-        """Pictures that a text stands for, by their names in it; a front end may have some."""
+        """The pictures that a text refers to, by their names in it; a front end may have some."""
         self._runs = 0
         self._watched: Run | None = None
         self._sending = asyncio.Lock()
@@ -89,19 +89,18 @@ class ChatController:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run goes on, or somebody has the conversation to themselves."""
-        return self.is_running or self._has_exclusive_owner(self.conversation)
-
-    @staticmethod
-    def _has_exclusive_owner(conversation: "Conversation | None") -> bool:
-        return conversation is not None and conversation.exclusive_owner is not None
+        """Whether a run is active, or the conversation has an exclusive owner."""
+        conversation = self.conversation
+        return self.is_running or (
+            conversation is not None and conversation.exclusive_owner is not None
+        )
 
     @property
     def waiting(self) -> Sequence[QueuedPrompt]:
-        """What is queued, as it was typed."""
+        """The queue, as it was typed."""
         if self.conversation is None:
             return ()
-        is_between = self._has_exclusive_owner(self.conversation) and not self.is_running
+        is_between = self.conversation.exclusive_owner is not None and not self.is_running
         return [
             QueuedPrompt(
                 kind="next_run" if is_between and item.kind == "steering" else item.kind,
@@ -111,21 +110,19 @@ class ChatController:
         ]
 
     def adopt(self, conversation: "Conversation", sink: "Sink") -> None:
-        """Go on with this conversation; the one before is left to whoever closes it."""
+        """Use this conversation from now on; the caller closes the one before."""
         if self._unsubscribe is not None:
             self._unsubscribe()
         self.conversation = conversation
         conversation.extensions.start()
         self._typed.clear()
         unsubscribe = [
-            # First, so that it counts as running when the screen hears of it.
+            # First, so that it counts as running when the screen gets the event.
             conversation.subscribe(lambda event: self._on_event(conversation, event)),
             conversation.subscribe(sink),
         ]
         self._unsubscribe = lambda: [undo() for undo in unsubscribe]
         self._view.refresh_status()
-
-    # -- what was typed
 
     async def submit(self, text: str, how: Literal["now", "later"]) -> None:
         """Do what a line asks for: run a command, start a run, steer or queue."""
@@ -144,7 +141,7 @@ class ChatController:
             )
             self._view.give_back(text)
         except Exception as error:
-            # A command may come from a plugin; what it gets wrong must not end the program.
+            # A command may come from a plugin; its errors must not end the program.
             _logger.exception("a command failed: %s", text.split()[0])
             self._view.notify_user(f"It failed: {type(error).__name__}: {error}", tone="error")
             self._view.give_back(text)
@@ -160,8 +157,8 @@ class ChatController:
             if conversation.is_compacting:
                 # No run can start meanwhile; `_run_command` sends it when that is over.
                 how, self._has_held = "later", True
-            elif self._has_exclusive_owner(conversation):
-                # Between its runs, nobody takes up what is queued; what is left goes its own way.
+            elif conversation.exclusive_owner is not None:
+                # Between the owner's runs nothing reads the queue; the rest is sent after them.
                 self._has_held = True
             elif not conversation.is_running:
                 self._watch(conversation, conversation.send(message))
@@ -182,109 +179,100 @@ class ChatController:
         if command.cancelled():
             self._view.notify_user("Interrupted.")
         self._watch_new_run(conversation)
-        self._release_held(conversation)
+        if conversation.exclusive_owner is None and not conversation.is_compacting:
+            # Send what had to wait for the command; give it back if that was interrupted.
+            was_held, self._has_held = self._has_held, False
+            if was_held and self._is_interrupting:
+                self.take_queue_back()
+            elif was_held:
+                self._send_late(conversation)
+            self._is_interrupting = self._is_interrupting and self.is_running
         if not command.cancelled():
             command.result()
 
-    def _release_held(self, conversation: "Conversation") -> None:
-        """Send what had to wait until a command was over; give it back if that was interrupted."""
-        if self._has_exclusive_owner(conversation) or conversation.is_compacting:
-            return
-        if self._has_held:
-            self._has_held = False
-            if self._is_interrupting:
-                self.take_queue_back()
-            else:
-                self._send_late(conversation)
-        self._is_interrupting = self._is_interrupting and self.is_running
-
     def _send_late(self, conversation: "Conversation") -> None:
-        """Start a run with what was queued when nobody took it up any more, or could."""
+        """Start a run with what was queued too late for the last one."""
         late = conversation.resume_queued() if conversation is self.conversation else None
         if late is not None:
             self._watch(conversation, late)
-
-    # -- runs
 
     def _on_event(self, conversation: "Conversation", event: "LoopEvent") -> None:
         self._watch_new_run(conversation)
         match event:
             case ForkEvent(event=AgentEnd(outcome=Cancelled())):
-                # However that was asked for, it ends what the fork was made for.
+                # Whoever cancelled the fork, it also ends the work it was made for.
                 self._is_interrupting = True
 
     def _watch_new_run(self, conversation: "Conversation") -> None:
-        """Watch a run that was not started here, but by a command or the exclusive owner."""
+        """Watch a run that a command or the exclusive owner started."""
         if conversation.run is not None and conversation.run is not self._watched:
-            is_typed = not self._has_exclusive_owner(conversation)
+            is_typed = conversation.exclusive_owner is None
             self._watch(conversation, conversation.run, is_typed=is_typed)
 
     def _watch(self, conversation: "Conversation", run: "Run", *, is_typed: bool = True) -> None:
         self._runs += 1
         self._watched = run
-        ending = self._await_end(conversation, run, is_typed=is_typed)
-        task = asyncio.get_running_loop().create_task(ending)
+        task = asyncio.create_task(self._await_end(conversation, run, is_typed=is_typed))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _await_end(self, conversation: "Conversation", run: "Run", *, is_typed: bool) -> None:
-        """`is_typed`: what it began with is the person's, and theirs again if it came to nothing.
+        """`is_typed`: the user typed its prompt, and gets it back if it was not sent.
 
-        What they sent while it ran is theirs in any case.
+        They get back what they sent while it ran in any case.
         """
         try:
             outcome = await run
         finally:
             self._runs -= 1
-            # Whoever started it may still have something to leave in good order.
-            self._is_interrupting = self._is_interrupting and self._has_exclusive_owner(
-                conversation
-            )
+            # The exclusive owner may still have something to clean up.
+            is_owned = conversation.exclusive_owner is not None
+            self._is_interrupting = self._is_interrupting and is_owned
         self._view.flush_events()
         if unsent := [typed_text(m) for m in run.unsent if is_typed or m.origin in _TYPED]:
             self._view.give_back("\n".join(unsent))
         if isinstance(outcome, Cancelled):
             self.take_queue_back()
         else:
-            # Typed in the last moment, when the loop had already looked into its queues.
+            # Typed in the last moment, when the loop had already read its queues.
             self._send_late(conversation)
         self._view.refresh_status()
 
     def interrupt(self) -> bool:
         """Stop the run, a compaction, else a side question; the queue goes back to the input.
 
-        Who has the conversation to themselves leaves. False when there is nothing to stop.
+        The exclusive owner is interrupted first. False when there is nothing to stop.
         """
-        if self.conversation is None:
+        conversation = self.conversation
+        if conversation is None:
             return False
-        if self.conversation.exclusive_owner is not None:
-            self.take_queue_back()
-            self._is_interrupting = True
-            self.conversation.exclusive_owner.interrupt("user")
-            self._view.refresh_status()
-            return True
-        is_asking_aside = self.conversation.side_questions > 0 and not self.is_running
-        if self._command is not None and (self.conversation.is_compacting or is_asking_aside):
+        owner = conversation.exclusive_owner
+        has_side_question = conversation.side_questions > 0 and not self.is_running
+        is_command = conversation.is_compacting or has_side_question
+        if owner is None and self._command is not None and is_command:
             self.take_queue_back()
             self._command.cancel()
             return True
-        if not self.is_running:
+        if owner is None and not self.is_running:
             return False
         self.take_queue_back()
         self._is_interrupting = True
-        self.conversation.abort("user")
+        if owner is not None:
+            owner.interrupt("user")
+        else:
+            conversation.abort("user")
         self._view.refresh_status()
         return True
 
     def take_queue_back(self) -> bool:
-        """Put what is queued back into the input. False when nothing was."""
+        """Put the queue back into the input. False when it was empty."""
         taken = self.drop_queue()
         if taken:
             self._view.give_back("\n".join(taken))
         return bool(taken)
 
     def drop_queue(self) -> Sequence[str]:
-        """Empty the queue; returns what was in it, as it was typed. A run goes on without it."""
+        """Empty the queue; returns what was in it, as it was typed. The run continues."""
         if self.conversation is None:
             return ()
         taken = self.conversation.take_back()
@@ -294,7 +282,7 @@ class ChatController:
         return texts
 
     async def close(self) -> None:
-        """Stop what runs and close the conversation."""
+        """Stop the run and close the conversation."""
         conversation, self.conversation = self.conversation, None
         if conversation is not None:
             await conversation.close()
@@ -303,5 +291,5 @@ class ChatController:
 
 
 def typed_text(message: UserMessage) -> str:
-    """What the person wrote, without what was attached to it."""
+    """What the user wrote, without its attachments."""
     return next((block.text for block in message.content if isinstance(block, TextBlock)), "")

@@ -1,55 +1,37 @@
 """Opening sessions in an interactive front end: the first one, and every later one.
 
-With it: the callables that open a conversation, and the question about a session that is in use.
+The callables that open a conversation are here, too.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dirge_py.frontend.replay import plan_events
-from dirge_py.lib.lazy import late
+from dirge_py.session.recovery import choices_from_answers, recovery_questions
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import SessionBusy
 from dirge_py.types.events import LoopEvent, SystemNotice
-from dirge_py.types.questions import Asker, Question, QuestionAnswer, QuestionOption, SupportsForms
+from dirge_py.types.questions import Asker, Question, QuestionOption, SupportsForms
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.frontend.controller import ChatController
     from dirge_py.session.history import PlanRecordEvent
-    from dirge_py.session.recovery import choices_from_answers, recovery_questions
     from dirge_py.types.events import Sink
-else:
-    choices_from_answers = late("dirge_py.session.recovery", "choices_from_answers")
-    recovery_questions = late("dirge_py.session.recovery", "recovery_questions")
+
+
 
 OpenMode = Literal["write", "fork", "view"]
-"""How a stored session is opened: to go on in it, as a copy of its own, only to look."""
-_MODE_OF_LABEL: dict[str, OpenMode] = {"go on in a copy": "fork", "only look": "view"}
-_LABEL_DETAILS = {
-    "go on in a copy": "a new session with the same history; the other one is not touched",
-    "only look": "as it stands now; nothing can be sent",
-}
-_CANCEL = "cancel"
-
-
-def conflict_question(error: SessionBusy) -> Question:
-    """What is to become of a start that found its session busy."""
-    ways = [
-        QuestionOption(label=label, description=_LABEL_DETAILS[label]) for label in _MODE_OF_LABEL
-    ]
-    return Question(
-        header="Busy",
-        question=f"{error.message} What shall be done?",
-        options=(*ways, QuestionOption(label=_CANCEL)),
-        is_open=False,
-    )
-
-
-def chosen_open_mode(answers: Sequence[QuestionAnswer] | None) -> OpenMode | None:
-    """What was chosen; None: nothing of it."""
-    chosen = answers[0].chosen if answers else ()
-    return _MODE_OF_LABEL.get(chosen[0]) if chosen else None
+"""How a stored session is opened: to continue it, as a copy, only to look."""
+_MODES: dict[str, OpenMode] = {"go on in a copy": "fork", "only look": "view"}
+_BUSY_OPTIONS = (
+    QuestionOption(
+        label="go on in a copy",
+        description="a new session with the same history; the other one is not touched",
+    ),
+    QuestionOption(label="only look", description="as it is now; nothing can be sent"),
+    QuestionOption(label="cancel"),
+)
 
 
 class OpenFirst(Protocol):
@@ -67,13 +49,13 @@ class OpenOther(Protocol):
 
 
 class SessionView(Protocol):
-    """What a `SessionOpener` needs of its front end."""
+    """What a `SessionOpener` needs from its front end."""
 
     def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
         """Open a stored session, or a new one for None. Raises SessionBusy, SessionError, …"""
 
     def adopt(self, conversation: "Conversation") -> None:
-        """Go on with this conversation, of which nothing is shown yet."""
+        """Use this conversation from now on; nothing of it is shown yet."""
 
     def replay(
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
@@ -87,15 +69,15 @@ class SessionView(Protocol):
         """Use the commands and keys of its extensions; returns the warnings."""
 
     def on_shown(self, conversation: "Conversation") -> None:
-        """Receive that all of the conversation is shown."""
+        """Called when all of the conversation is shown."""
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` on the event loop; nobody waits for it."""
+        """Run `work` on the event loop in the background."""
 
 
 class SessionOpener:
-    """Opens sessions for a controller; a session in use is asked about, the one before closed."""
+    """Opens sessions for a controller: asks about a session in use, closes the one before."""
 
     def __init__(
         self, view: SessionView, controller: "ChatController", asker: SupportsForms
@@ -115,9 +97,9 @@ class SessionOpener:
             return conversation
 
     async def switch_to(self, session_id: str | None) -> "Conversation":
-        """Go on in another session, or a new one; the one before is closed.
+        """Open another session, or a new one; the one before is closed.
 
-        Where the other one is busy and the person wants nothing of it, the one before goes on.
+        If the other one is busy and the user cancels, the one before stays open.
         """
         try:
             conversation = self._view.open_other(session_id)
@@ -136,12 +118,12 @@ class SessionOpener:
             before.subscribe(notice_sink(lambda text: self._view.notify_user(text, tone="warning")))
             await before.close()
         if conversation.interruption is not None:
-            # Whoever asked for the session has to get it first.
+            # The caller has to get the conversation first.
             self._view.run_later(self.offer_to_continue(conversation))
         return conversation
 
     def adopt(self, conversation: "Conversation") -> None:
-        """Go on with this conversation, and show it."""
+        """Use this conversation from now on, and show it."""
         view = self._view
         view.adopt(conversation)
         besides = plan_events(conversation)
@@ -154,20 +136,24 @@ class SessionOpener:
         view.on_shown(conversation)
 
     async def offer_to_continue(self, conversation: "Conversation") -> None:
-        """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
+        """Ask whether to continue a run that was cut off; `/continue` does it."""
         interruption = conversation.interruption
         if interruption is None or self._controller.conversation is not conversation:
             return
         if not interruption.undecided:
             answers = await self._asker.question(recovery_questions(interruption))
             if choices_from_answers(interruption, answers) is None:
-                self._view.notify_user("/continue carries the run on; a prompt goes on without it.")
+                text = "/continue continues the run; a prompt goes on without it."
+                self._view.notify_user(text)
                 return
         await self._controller.submit("/continue", "now")
 
     async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
-        """What the person wants of a session that is in use: a copy, a look at it, or None."""
-        way = chosen_open_mode(await self._asker.question([conflict_question(error)]))
+        """Ask what to do with a session that is in use: open a copy, a view, or None."""
+        text = f"{error.message} What do you want to do?"
+        question = Question(header="Busy", question=text, options=_BUSY_OPTIONS, is_open=False)
+        answers = await self._asker.question([question])
+        way = _MODES.get("".join(answers[0].chosen[:1])) if answers else None
         return None if way is None else self._view.open_other(error.session_id, way)
 
 

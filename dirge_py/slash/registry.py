@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
     from dirge_py.slash.base import FrontEnd
 
 
+
+
+_COMMAND = re.compile(r"/([^\s/\\]+)(\s.*)?", re.DOTALL)
+
+
 @dataclass(frozen=True, slots=True)
 class TypedCommand:
-    """A line that begins like a command."""
+    """A typed line that begins like a command."""
 
     name: str
     """The word behind the slash."""
@@ -29,7 +35,7 @@ class TypedCommand:
 
 
 class Registry:
-    """Commands by name and alias. The first to claim a name keeps it; later claims are reported."""
+    """Commands by name and alias. The first with a name keeps it; conflicts are reported."""
 
     def __init__(self, commands: Iterable[Command] = ()) -> None:
         self._by_name: dict[str, Command] = {}
@@ -49,8 +55,8 @@ class Registry:
         for name in (command.name, *command.aliases):
             self._by_name.setdefault(name, command)
 
-    def take(self, others: "Registry") -> None:
-        """Have the commands of `others`, too; those that are here already stay."""
+    def add_all(self, others: "Registry") -> None:
+        """Add the commands of `others`; those that are here already stay."""
         for command in others._commands:
             if self._by_name.get(command.name) is not command:
                 self.add(command)
@@ -58,7 +64,7 @@ class Registry:
     def use_extensions(self, commands: Iterable[Command]) -> list[str]:
         """Use the commands of these extensions instead of those used before.
 
-        Returns what the person should know: such a command cannot have a name that is taken.
+        Returns warnings for the user: such a command cannot have a name that is taken.
         """
         for command in self._of_extensions:
             self._commands.remove(command)
@@ -75,27 +81,27 @@ class Registry:
         return warnings
 
     def use_own_names(self, names: Mapping[str, str]) -> list[str]:
-        """Take a person's own names, `/m` for `/model fast`; returns what they should know of them.
+        """Use the user's own names, `/m` for `/model fast`; returns warnings about them.
 
-        An own name stands for a built-in command, so that none can lead to itself.
+        An own name stands for a built-in command, so that none can refer to itself.
         """
         self._own.clear()
         self._wanted = names
         warnings: list[str] = []
-        for own, line in names.items():
-            name, meant = own.removeprefix("/"), line.removeprefix("/").strip()
-            command = meant.partition(" ")[0]
+        for own, typed in names.items():
+            name, line = own.removeprefix("/"), typed.removeprefix("/").strip()
+            command = line.partition(" ")[0]
             if command not in self._by_name:
                 warnings.append(f"{own}: {unknown_command(self, command).message}")
                 continue
             if name in self._by_name:
-                warnings.append(f"{own} is now /{meant}, no longer the built-in command.")
-            self._own[name] = meant
+                warnings.append(f"{own} is now /{line}, no longer the built-in command.")
+            self._own[name] = line
         return warnings
 
     @property
     def own_names(self) -> Sequence[tuple[str, str]]:
-        """What the person calls commands, and what that stands for."""
+        """The names that the user gave to commands, and the line each stands for."""
         return [(f"/{name}", f"/{line}") for name, line in sorted(self._own.items())]
 
     def __iter__(self) -> Iterator[Command]:
@@ -108,42 +114,39 @@ class Registry:
     def read(self, line: str) -> TypedCommand | None:
         """The command that `line` asks for, or None when it is a prompt.
 
-        `//` escapes a slash. A name that holds another slash is a path, not a command:
+        `//` escapes a slash. A name with another slash is a path, not a command:
         `/usr/bin/x is broken` is a prompt.
         """
-        if not line.startswith("/") or line.startswith("//"):
+        match = _COMMAND.fullmatch(line)
+        if match is None:
             return None
-        words = line[1:].split(None, 1)
-        if not words or line[1:2].isspace():
-            return None
-        name, args = words[0], words[1].strip() if len(words) == 2 else ""
-        if "/" in name or "\\" in name:
-            return None
+        name, args = match[1], (match[2] or "").strip()
         if name in self._own:
-            name, _, given = self._own[name].partition(" ")
-            args = f"{given} {args}".strip()
+            name, _, first_args = self._own[name].partition(" ")
+            args = f"{first_args} {args}".strip()
         return TypedCommand(name=name, args=args, command=self._by_name.get(name))
 
     def complete(self, prefix: str) -> Sequence[tuple[str, str]]:
-        """Names that begin with `prefix`, and what is behind them: own names, names, aliases."""
+        """Names that begin with `prefix`, and their meaning: own names, names, then aliases."""
         own = [(n[1:], line) for n, line in self.own_names if n[1:].startswith(prefix)]
-        known = [command for command in self if command.name not in self._own]
-        by_name = [command for command in known if command.name.startswith(prefix)]
-        by_alias = [
+        matching = [
             command
-            for command in known
-            if command not in by_name and any(a.startswith(prefix) for a in command.aliases)
+            for command in self
+            if command.name not in self._own
+            and any(name.startswith(prefix) for name in (command.name, *command.aliases))
         ]
-        return [*own, *((command.name, command.summary) for command in (*by_name, *by_alias))]
+        # Sorting is stable: those whose alias matches come last.
+        matching.sort(key=lambda command: not command.name.startswith(prefix))
+        return [*own, *((command.name, command.summary) for command in matching)]
 
     def nearest(self, name: str) -> str | None:
-        """The known name most like `name`, if any is like it at all."""
+        """The known name most similar to `name`, if any is similar at all."""
         return nearest(name, self._by_name)
 
     async def run(
         self, typed: TypedCommand, conversation: "Conversation", front: "FrontEnd"
     ) -> None:
-        """Run what was typed.
+        """Run a typed command.
 
         Raises:
             UsageError: no such command, or it has to wait until the run is over.
@@ -152,10 +155,12 @@ class Registry:
         if command is None:
             raise unknown_command(self, typed.name)
         waits = command.while_running == "no" or (command.while_running == "listing" and typed.args)
-        busy = "a run is active" if conversation.is_running else ""
-        if waits and not busy and conversation.is_compacting:
+        busy = ""
+        if conversation.is_running:
+            busy = "a run is active"
+        elif conversation.is_compacting:
             busy = "the context is being compacted"
-        if waits and not busy and conversation.exclusive_owner is not None:
+        elif conversation.exclusive_owner is not None:
             busy = conversation.exclusive_owner.description
         if waits and busy:
             raise UsageError(
@@ -165,17 +170,17 @@ class Registry:
 
 
 def unknown_command(registry: Registry, name: str) -> UsageError:
-    """Words for a command that does not exist, with the nearest one that does."""
-    meant = registry.nearest(name)
-    hint = f"Did you mean /{meant}? " if meant else ""
+    """The error for a command that does not exist, with the nearest one that does."""
+    near = registry.nearest(name)
+    hint = f"Did you mean /{near}? " if near else ""
     return UsageError(
         f"There is no command /{name}.",
-        hint=f"{hint}/help lists those there are here; // at the start sends the line as a prompt.",
+        hint=f"{hint}/help lists the commands; // at the start sends the line as a prompt.",
     )
 
 
 def as_prompt(line: str) -> str:
-    """The prompt a line stands for, once it is known not to be a command: `//x` means `/x`."""
+    """The prompt that a line stands for, if it is not a command: `//x` means `/x`."""
     return line[1:] if line.startswith("//") else line
 
 
@@ -183,8 +188,8 @@ def discover(*packages: ModuleType) -> Registry:
     """A registry of every `COMMANDS` exported by a module of these packages, in file order."""
     registry = Registry()
     for package in packages:
-        for found in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{found.name}")
+        for info in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{info.name}")
             for command in getattr(module, "COMMANDS", ()):
                 registry.add(command)
     return registry

@@ -3,11 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-from textual.worker import Worker
-
 from dirge_py import slash
 from dirge_py.files.git import branch_of
 from dirge_py.frontend.controller import ChatController
@@ -27,6 +22,11 @@ from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names
 from dirge_py.ui.transcript.blocks import GreetingBlock
 from dirge_py.ui.transcript.view import TranscriptWidget
+from pathlib import Path
+from textual.worker import Worker
+from typing import Any, Protocol, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -227,7 +227,7 @@ class TuiSessionOpener:
         app.use_mouse(is_ours=settings.has_mouse and not in_screen)
         problems = app.keymap.change(settings.keys, preset_of(settings.keymap, settings.enter))
         app.composer.use_vim(is_on=settings.keymap == "vim")
-        app.commands.take(commands)
+        app.commands.add_all(commands)
         odd_names = app.commands.use_own_names(settings.aliases)
         problems = [*problems, *unsendable(app.keymap, has_kitty=speaks_kitty())]
         warnings = [f"[keys]: {problem}" for problem in problems]

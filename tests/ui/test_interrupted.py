@@ -89,7 +89,7 @@ async def test_a_run_without_such_calls_is_only_asked_to_go_on(room: Room, sessi
     cut_behind(room.journal, "message")
     async with asked(room, session, "cut off while the model was answering.") as d:
         await d.pilot.press("2", "enter")
-        await d.until(lambda: "/continue carries the run on" in d.text)
+        await d.until(lambda: "/continue continues the run" in d.text)
         await d.send("/continue")
         await d.until(lambda: "Nothing more to do." in d.text)
         assert d.sent == ["deploy it"]
