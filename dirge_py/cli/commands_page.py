@@ -1,12 +1,11 @@
 """The page about the commands, made of their records: `python -m dirge_py.cli.commands_page`."""
 
-import importlib
 import sys
 from collections.abc import Iterator, Mapping
 
 from dirge_py import slash
 from dirge_py.slash.registry import Registry, discover
-from dirge_py.types.extensions import Command
+from dirge_py.ui import commands as ui_commands
 
 _HEAD = """\
 # Commands
@@ -40,14 +39,14 @@ _MORE: Mapping[str, str] = {
     "tools": "tools.md",
     "why": "permissions.md",
 }
-"""Where there is more to read about a command."""
+"""The page with more about a command."""
 
 _DURING_A_RUN = {"yes": "yes", "listing": "list", "no": "no"}
 
 
 def all_commands() -> Registry:
-    """The commands of every front end; those that need a screen of ours are found by name."""
-    return discover(slash, importlib.import_module("dirge_py.ui.commands"))
+    """The commands of every front end."""
+    return discover(slash, ui_commands)
 
 
 def page(registry: Registry) -> str:
@@ -56,11 +55,15 @@ def page(registry: Registry) -> str:
 
 
 def table(registry: Registry) -> Iterator[str]:
-    """Its rows, one for each command, by name."""
+    """The table of the page: one row for each command, by name."""
     yield _row(_COLUMNS)
     yield _row(("---",) * len(_COLUMNS))
     for command in registry:
         usage = f" {command.usage}" if command.usage else ""
+        is_tui_only = command.run.__module__.startswith("dirge_py.ui.")
+        in_print_mode = "yes" if command.headless else "no: terminal UI only"
+        if not command.headless and not is_tui_only:
+            in_print_mode = "no"
         more = f" ([more]({_MORE[command.name]}))" if command.name in _MORE else ""
         yield _row(
             (
@@ -68,16 +71,9 @@ def table(registry: Registry) -> Iterator[str]:
                 f"{command.summary}{more}",
                 ", ".join(f"`/{alias}`" for alias in command.aliases),
                 _DURING_A_RUN[command.while_running],
-                _in_print_mode(command),
+                in_print_mode,
             )
         )
-
-
-def _in_print_mode(command: Command) -> str:
-    if command.headless:
-        return "yes"
-    is_of_the_screen = command.run.__module__.startswith("dirge_py.ui.")
-    return "no: terminal UI only" if is_of_the_screen else "no"
 
 
 def _row(cells: tuple[str, ...]) -> str:

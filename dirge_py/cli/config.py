@@ -54,12 +54,14 @@ def _ask_for_provider(path: Path | None) -> int:
         load(path=file)  # Its errors are better shown before the questions.
         why = f"{file} exists: a provider is added to it. Ctrl+C leaves everything as it is."
     ending = run_interruptible(
-        set_up(ConsolePrompter(), tell, ProviderSetup(file), why, has_demo=True)
+        set_up(ConsolePrompter(), write_line, ProviderSetup(file), why, has_demo=True)
     )
     if ending == "demo":
-        tell("Type: dirge demo")
+        write_line("Type: dirge demo")
     elif ending == "given up":
-        tell("Nothing was changed. `dirge config init --template` writes a file with comments.")
+        write_line(
+            "Nothing was changed. `dirge config init --template` writes a file with comments."
+        )
     return 1 if ending == "given up" else 0
 
 
@@ -91,13 +93,13 @@ class ConsolePrompter:
         numbered = list(enumerate(choices, start=1))
         shown = numbered
         usual = next((n for n, choice in numbered if choice.id == current), 1)
-        tell(title)
+        write_line(title)
         while True:
             for number, choice in shown[:_MOST_LINES]:
                 mark = "*" if number == usual else " "
-                tell(f"{mark}{number:>3}  {choice.label}  {choice.detail}".rstrip())
+                write_line(f"{mark}{number:>3}  {choice.label}  {choice.detail}".rstrip())
             if len(shown) > _MOST_LINES:
-                tell(f"      and {len(shown) - _MOST_LINES} more")
+                write_line(f"      and {len(shown) - _MOST_LINES} more")
             number = usual if len(shown) == len(numbered) else shown[0][0]
             answer = _typed(f"Number, or words that narrow [{number}]: ")
             if answer is None:
@@ -111,10 +113,10 @@ class ConsolePrompter:
                 if all(word in f"{choice.label} {choice.detail}".lower() for word in words)
             ]
             if len(shown) == 1:
-                tell(f"{shown[0][1].label}")
+                write_line(f"{shown[0][1].label}")
                 return shown[0][1].id
             if not shown:
-                tell(f"Nothing matches {answer!r}.")
+                write_line(f"Nothing matches {answer!r}.")
                 shown = numbered
 
     async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
@@ -128,7 +130,7 @@ class ConsolePrompter:
             return None
 
 
-def tell(text: str, *, tone: Tone = "plain") -> None:
+def write_line(text: str, *, tone: Tone = "plain") -> None:
     """Write a line or more for the user."""
     if text:
         sys.stdout.write(clean(f"{text}\n"))
@@ -154,5 +156,5 @@ def _typed(prompt: str) -> str | None:
     try:
         return input(prompt).strip()
     except EOFError:
-        tell("\n")
+        write_line("\n")
         return None

@@ -12,22 +12,15 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from dirge_py.cli.flags import (
-    build_options,
-    first_prompt,
-    key_from_stdin,
-    load_settings,
-    with_notices,
-)
+from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings, with_notices
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
 from dirge_py.providers.settings import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -38,6 +31,8 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions, SessionChoice
     from dirge_py.ui.options import UiOptions, UiSettings
+
+
 
 
 
@@ -59,7 +54,7 @@ def tui_start(
         import dirge_py.sdk.build  # noqa: F401 - while the first frame is shown
 
         config = load()
-        openers.look(config)
+        openers.find_local_servers(config)
         return _ui_settings(config)
 
     openers = session_openers(load, options)
@@ -152,7 +147,7 @@ class SessionOpeners:
     """What the project around the current folder would load."""
     settings: "Callable[[], Config]"
     """Reads the settings again."""
-    look: "Callable[[Config], None]"
+    find_local_servers: "Callable[[Config], None]"
     """Asks the model servers of this machine, if these settings have no other provider."""
 
 
@@ -183,7 +178,7 @@ def session_openers(
     def project() -> "TrustGate":
         return trust_gate(Path.cwd())
 
-    def look(config: "Config") -> None:
+    def find_local_servers(config: "Config") -> None:
         nonlocal local_servers
         local_servers = None
         with_servers(config)
@@ -213,7 +208,7 @@ def session_openers(
         other=open_other,
         project=project,
         settings=settings,
-        look=look,
+        find_local_servers=find_local_servers,
     )
 
 
@@ -236,7 +231,7 @@ def line_mode(flags: Namespace) -> int:
 
     def prepare() -> "LineSettings":
         config = load_settings(flags, key)
-        openers.look(config)
+        openers.find_local_servers(config)
         return LineSettings(show_thinking=config.ui.show_thinking, aliases=config.aliases)
 
     return run_line(

@@ -11,7 +11,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import (
     CONFIG_VERBS,
@@ -34,10 +33,6 @@ from dirge_py.cli.flags import (
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
-
-if TYPE_CHECKING:
-    from dirge_py.cli.demo.play import Demo
-
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NO_CONFIG_VERBS = ("set", "get", "unset", "edit", "list")
@@ -136,12 +131,22 @@ def _demo(rest: list[str]) -> int:
     if unknown:
         hint = "There are --print and --plan."
         raise UsageError(f"no flag `{unknown[0]}` for `dirge demo`.", hint=hint)
-    has_plan = "--plan" in rest
-    if not {"--print", "-p"} & set(rest):
-        return _demo_on_screen(has_plan=has_plan)
-    from dirge_py.cli.demo.play import play_printed
+    is_printed = bool({"--print", "-p"} & set(rest))
+    if not is_printed:
+        _check_terminal()
+    from dirge_py.cli.demo.play import Demo, PlanDemo, play_printed
 
-    return play_printed(_opened_demo(has_plan=has_plan))
+    demo = PlanDemo() if "--plan" in rest else Demo()
+    if is_printed:
+        return play_printed(demo)
+    from dirge_py.cli.interactive import demo_start
+    from dirge_py.ui.run import run_tui
+
+    try:
+        run_tui(demo_start(demo))
+        return 0 if demo.has_passed else 1
+    finally:
+        demo.close()
 
 
 def _start(argv: list[str]) -> int:
@@ -174,25 +179,6 @@ def _interactive(flags: Namespace) -> int:
         config_file=Path(flags.config) if flags.config else None,
     )
     return run_tui(start)
-
-
-def _opened_demo(*, has_plan: bool) -> "Demo":
-    from dirge_py.cli.demo.play import Demo, PlanDemo
-
-    return PlanDemo() if has_plan else Demo()
-
-
-def _demo_on_screen(*, has_plan: bool) -> int:
-    _check_terminal()
-    from dirge_py.cli.interactive import demo_start
-    from dirge_py.ui.run import run_tui
-
-    demo = _opened_demo(has_plan=has_plan)
-    try:
-        run_tui(demo_start(demo))
-        return 0 if demo.has_passed else 1
-    finally:
-        demo.close()
 
 
 def _check_terminal() -> None:

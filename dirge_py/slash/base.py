@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 
+
 Tone = Literal["plain", "good", "warning", "error"]
 
 
@@ -104,7 +105,7 @@ class FrontEnd(Protocol):
         """Show a unified diff as such."""
         self.show(diff)
 
-    async def read_on(self, text: str) -> None:
+    async def show_in_pager(self, text: str) -> None:
         """Show a long text in the user's pager."""
         self.show(text)
 
@@ -133,7 +134,7 @@ class CanOpenFolder(Protocol):
 class ReceivesOutcome(Protocol):
     """A front end that ends with the outcome of one command: `dirge -p`."""
 
-    def take_outcome(self, outcome: "Outcome", text: str) -> None:
+    def set_outcome(self, outcome: "Outcome", text: str) -> None:
         """Receive how the command ended, and the text to print. Other front ends use `show`."""
 
 

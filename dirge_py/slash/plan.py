@@ -152,7 +152,7 @@ def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -
 def _show_result(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -> None:
     waits = isinstance(result.outcome, AwaitingConfirmation) and not result.outcome.call_ids
     if isinstance(front, ReceivesOutcome):
-        front.take_outcome(result.outcome, result.plan if waits else result.report)
+        front.set_outcome(result.outcome, result.plan if waits else result.report)
         return
     words, tone = plan_outcome_text(result.outcome)
     state = load_state(conversation.session.metadata.get(NAME))

@@ -678,5 +678,5 @@ class TuiFrontEnd:
         self._app.renderer.diff(diff)
         self._app.transcript.redraw()
 
-    async def read_on(self, text: str) -> None:
+    async def show_in_pager(self, text: str) -> None:
         await read_in_pager(self._app, text)

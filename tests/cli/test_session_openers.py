@@ -53,7 +53,7 @@ async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_convers
             "DIRGE_LOCAL_SERVERS": service.url("ollama"),
         }
         opening = session_openers(lambda: load(environment=environment), BuildOptions)
-        opening.look(opening.settings())
+        opening.find_local_servers(opening.settings())
         talks = [opening.first(Person()), opening.other(Person(), None)]
         for talk in talks:
             assert talk.settings.model == "ollama/qwen3"

@@ -19,6 +19,7 @@ from typing import ClassVar
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.conversation.conversation import Conversation
+from dirge_py.frontend.print.print_mode import PolicyAsker
 from dirge_py.lib.text import clean
 from dirge_py.plan.approval import AutoApprove
 from dirge_py.plan.evidence import EvidenceLedger
@@ -41,7 +42,7 @@ from dirge_py.types.events import (
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Done
-from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import Asker
 
 PROMPT = "The tests of this project fail. Find out why, fix it, and show me that they pass."
 TEST_COMMAND = "python3 -m unittest"
@@ -125,31 +126,25 @@ class Demo:
         return self._conversation
 
 
-class _Refuser:
-    """Denies everything; the script asks for nothing that its rule does not cover."""
-
-    async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
-        return [PermissionAnswer(effect="deny") for _ in requests]
-
-
 def play_printed(demo: Demo) -> int:
     """Play the demo as text; 0 only if the real tests passed at its end."""
     return asyncio.run(_play_printed(demo))
 
 
 async def _play_printed(demo: Demo) -> int:
+    # The script asks for nothing that the rule of the demo does not cover.
     try:
-        say("\n".join(demo.notices))
-        say(f"\n> {demo.prompt}")
-        conversation = demo.conversation(_Refuser(), paced=False)
-        conversation.subscribe(DemoPrinter().sink)
+        print_text("\n".join(demo.notices))
+        print_text(f"\n> {demo.prompt}")
+        conversation = demo.conversation(PolicyAsker(), paced=False)
+        conversation.subscribe(DemoPrinter().on_event)
         try:
             passed = await demo.play(conversation) and demo.has_passed
         finally:
             await conversation.close()
     finally:
         demo.close()
-    say("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
+    print_text("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
     return 0 if passed else 1
 
 
@@ -159,35 +154,37 @@ class DemoPrinter:
     def __init__(self) -> None:
         self._running: dict[str, str] = {}
 
-    def sink(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         match event:
             case MessageEnd(message=AssistantMessage() as message):
                 for block in message.content:
                     if isinstance(block, ThinkingBlock):
-                        say(f"  (thinking) {block.text}")
+                        print_text(f"  (thinking) {block.text}")
                 if message.text:
-                    say(f"\n{message.text}")
+                    print_text(f"\n{message.text}")
             case ToolExecutionStart():
                 args = event.args if isinstance(event.args, dict) else {}
                 names = [name for name in ("command", "pattern", "path") if name in args]
                 self._running[event.tool_call_id] = str(args[names[0]]) if names else ""
             case ToolExecutionEnd(result=result):
-                say(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
-                say(_indented(str(result.details.get("diff") or result.text)))
+                print_text(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
+                print_text(_indented(str(result.details.get("diff") or result.text)))
             case PlanPhase(state="started"):
                 where = f"({event.shut_in}) " if event.shut_in else ""
-                say(f"\n── {event.phase}, cycle {event.step} {where}──")
+                print_text(f"\n── {event.phase}, cycle {event.step} {where}──")
             case PlanPhase(summary=summary) if summary:
-                say(f"\n   {event.phase} ended: {summary}")
+                print_text(f"\n   {event.phase} ended: {summary}")
             case EvidenceTaken():
-                say(f"  {'✓' if event.outcome == 'passed' else '✗'} {event.id}: {event.outcome}")
+                print_text(
+                    f"  {'✓' if event.outcome == 'passed' else '✗'} {event.id}: {event.outcome}"
+                )
             case ForkEvent(event=inner):
-                self.sink(inner)
+                self.on_event(inner)
             case SystemNotice(content=content):
-                say(f"\n{content}")
+                print_text(f"\n{content}")
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     sys.stdout.write(clean(text) + "\n")
     sys.stdout.flush()
 
@@ -234,7 +231,7 @@ class PlanDemo(Demo):
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
         script = PlanScript(is_paced=paced)
         conversation = self._built(asker, script.stream)
-        conversation.subscribe(script.sink)
+        conversation.subscribe(script.on_event)
         return conversation
 
     @property
@@ -251,12 +248,12 @@ class PlanDemo(Demo):
 
     async def play(self, conversation: Conversation) -> bool:
         result = await start_plan(REQUEST, conversation, AutoApprove())
-        say(f"\n{result.report}")
+        print_text(f"\n{result.report}")
         return isinstance(result.outcome, Done)
 
 
 class PlanScript:
-    """Plays the model in the current phase of a plan; `sink` gets the plan's events.
+    """Plays the model in the current phase of a plan; `on_event` gets the plan's events.
 
     A phase begins its part anew, so that it may be planned again, or continued later.
     """
@@ -265,7 +262,7 @@ class PlanScript:
         self._is_paced = is_paced
         self._replies: list[Reply | ReplyMaker] = []
 
-    def sink(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         if isinstance(event, PlanPhase) and event.state == "started":
             is_again = event.phase == "implement" and event.step > 1
             self._replies = [*_replies(f"{event.phase}{'_again' * is_again}")]

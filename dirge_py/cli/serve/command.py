@@ -61,7 +61,7 @@ def serve(rest: Sequence[str]) -> int:
     os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
     # -P: nothing is imported from the current folder.
     command = shlex.join([sys.executable, "-P", "-m", "dirge_py", *words])
-    return run_server(command, host=flags.host, port=flags.port, tell=_tell)
+    return run_server(command, host=flags.host, port=flags.port, show_address=_show_address)
 
 
 def is_served() -> bool:
@@ -69,7 +69,7 @@ def is_served() -> bool:
     return os.environ.get(_DRIVER, "").startswith("textual.drivers.web_driver:")
 
 
-def _tell(address: str) -> None:
+def _show_address(address: str) -> None:
     warning = "Anyone with this address can use dirge as you. Ctrl+C ends it."
     sys.stdout.write(f"Open {address}\n{warning}\n")
     sys.stdout.flush()

@@ -108,17 +108,19 @@ async def _agree_on_protocol(request: web.Request, response: web.StreamResponse)
         response.headers["Sec-WebSocket-Protocol"] = PROTOCOL
 
 
-def run_server(command: str, *, host: str, port: int, tell: Callable[[str], object]) -> int:
-    """Serve until a signal comes; returns the exit code. `tell` gets the address, with its token.
+def run_server(command: str, *, host: str, port: int, show_address: Callable[[str], object]) -> int:
+    """Serve until a signal comes; returns the exit code. `show_address` gets the URL, with a token.
 
     Raises:
         DirgeError: the port cannot be had.
     """
     logging.getLogger("textual-serve").addHandler(logging.NullHandler())
-    return asyncio.run(_serve(GuardedServer(command, host), host, port, tell))
+    return asyncio.run(_serve(GuardedServer(command, host), host, port, show_address))
 
 
-async def _serve(server: GuardedServer, host: str, port: int, tell: Callable[[str], object]) -> int:
+async def _serve(
+    server: GuardedServer, host: str, port: int, show_address: Callable[[str], object]
+) -> int:
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
 
@@ -140,7 +142,7 @@ async def _serve(server: GuardedServer, host: str, port: int, tell: Callable[[st
             ) from error
         server.gate.port = runner.addresses[0][1]
         shown = f"[{host}]" if ":" in host else host
-        tell(f"http://{shown}:{server.gate.port}/#token={server.gate.token}")
+        show_address(f"http://{shown}:{server.gate.port}/#token={server.gate.token}")
         caught = await stopped
     finally:
         await runner.cleanup()

@@ -48,8 +48,8 @@ _MOST = 100
 class TerminalLines:
     """A `LineSource` at a terminal. A context: while it is open, the terminal is its own.
 
-    `label` is what stands before the line, asked for at each drawing. `interrupt` is called for a
-    Ctrl+C on an empty line.
+    `label` gives the text before the line at each drawing. `interrupt` is called for Ctrl+C on an
+    empty line.
     """
 
     is_script = False
@@ -112,8 +112,6 @@ class TerminalLines:
     @property
     def columns(self) -> int:
         return self._output.get_size().columns
-
-    # -- LineSource
 
     async def line(self) -> str | None:
         while self._is_open:
@@ -178,15 +176,13 @@ class TerminalLines:
         self._is_open = False
         self._end(_SET_ASIDE)
 
-    # -- inside
-
     @property
     def _app(self) -> Application[Any] | None:
         app = self._session.app if self._session is not None else None
         return app if app and app.is_running and not app.is_done else None
 
     def _end(self, result: str) -> None:
-        """End what is open; what was typed becomes the draft, unless it answered a question."""
+        """End the open line; its text becomes the draft, unless it answers a question."""
         app = self._app
         if app is not None:
             if not self._is_answering:
@@ -202,7 +198,7 @@ class TerminalLines:
         is_abandoned = False
 
         def begun() -> None:
-            # Whoever wanted it ended may have come before there was anything to end.
+            # It may have been ended before it had begun.
             if is_abandoned or not self._is_open or not (is_answer or self._is_free.is_set()):
                 self._end(_SET_ASIDE)
 
@@ -237,7 +233,7 @@ class TerminalLines:
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
-            # Not accepted by the buffer, which would keep answers among the earlier prompts.
+            # The buffer does not accept it: that would put answers among the earlier prompts.
             event.app.exit(result=event.current_buffer.text)
 
         @keys.add("escape", "enter")
@@ -263,13 +259,13 @@ def _joined(first: str, second: str) -> str:
 
 
 class _Above:
-    """Prints above the line that is edited, many pieces at once. `flush` prints what is there."""
+    """Prints above the edited line, many pieces at once. `flush` prints what is pending."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._pieces: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
-        # Whoever writes may be in another context, where no line is edited.
+        # The writer may be in another context, where no line is edited.
         self._context = contextvars.copy_context()
 
     def write(self, text: str) -> None:
@@ -287,19 +283,20 @@ class _Above:
         self._timer = None
         text, self._pieces = "".join(self._pieces), []
         app = get_app_or_none()
-        if app is not None and app.is_running:
-            run_in_terminal(lambda: self._put(text))
-        else:
-            self._put(text)
 
-    def _put(self, text: str) -> None:
-        self._output.enable_autowrap()
-        self._output.write(text)
-        self._output.flush()
+        def write() -> None:
+            self._output.enable_autowrap()
+            self._output.write(text)
+            self._output.flush()
+
+        if app is not None and app.is_running:
+            run_in_terminal(write)
+        else:
+            write()
 
 
 class _Terminal(Vt100_Output):
-    """An output that takes everything once nobody sees it any more."""
+    """An output that ignores writes once the terminal is gone."""
 
     is_gone = False
 
@@ -311,7 +308,7 @@ class _Terminal(Vt100_Output):
 
 
 def _plain_output() -> Output:
-    """No questions to the terminal about its cursor, and no colours: neither is needed here."""
+    """An output that neither asks the terminal for its cursor nor uses colours."""
 
     def size() -> Size:
         try:
@@ -330,7 +327,7 @@ def _plain_output() -> Output:
 
 
 class LineCompleter(Completer):
-    """Reads the registry, and one folder at a time: nothing is walked or kept."""
+    """Completes commands, their arguments, and @files: reads one folder at a time."""
 
     def __init__(
         self, registry: Registry, conversation: "Callable[[], Conversation | None]"

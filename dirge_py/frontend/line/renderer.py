@@ -151,12 +151,12 @@ class LineRenderer:
                 self._writer.line("Thinking:" if self._show_thinking else "Thinking.")
                 self._has_thought = True
             if self._show_thinking:
-                self._writer.grow(event.delta)
+                self._writer.append(event.delta)
         elif event.phase == "text_delta":
             if event.index not in self._streamed:
                 self._writer.end_line()
             self._streamed[event.index] = self._streamed.get(event.index, "") + event.delta
-            self._writer.grow(event.delta)
+            self._writer.append(event.delta)
 
     def _end_answer(self, message: AssistantMessage) -> None:
         self._writer.end_line()

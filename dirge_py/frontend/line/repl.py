@@ -11,21 +11,13 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.streams import LineSource, LineWriter, PlainLines
-from dirge_py.frontend.session_opener import (
-    OpenFirst,
-    OpenMode,
-    OpenOther,
-    SessionOpener,
-    notice_sink,
-)
+from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther, SessionOpener, notice_sink
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone
@@ -35,6 +27,8 @@ from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.frontend.line.editor import LineCompleter, TerminalLines
@@ -148,7 +142,7 @@ class Repl:
             line = await self.source.line()
             if line is None:
                 break
-            self.later(self.send(line))
+            self.run_later(self.send(line))
             await asyncio.sleep(0)  # From now on it counts as sent.
         if self._exit_code is not None:
             return self._exit_code
@@ -167,7 +161,7 @@ class Repl:
         for task in list(self._tasks):
             task.cancel()
 
-    def leave(self, code: int) -> None:
+    def quit(self, code: int) -> None:
         """End the program soon."""
         if self._exit_code is None:
             self._exit_code = code
@@ -182,12 +176,12 @@ class Repl:
         now = self._clock()
         was_pressed, self._stopped_at = now - self._stopped_at < QUIT_WITHIN_S, now
         if was_pressed:
-            self.leave(0)
+            self.quit(0)
             return True
         self.notify_user("Ctrl+C again quits.")
         return False
 
-    def later(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` while lines are read."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -199,7 +193,7 @@ class Repl:
         state = self.controller.state
         return "> " if state == "ready" else f"{state}> "
 
-    def take_settings(self, settings: LineSettings) -> None:
+    def apply_settings(self, settings: LineSettings) -> None:
         self._show_thinking = settings.show_thinking
         for warning in self.commands.use_own_names(settings.aliases):
             self.notify_user(f"[aliases]: {warning}")
@@ -292,7 +286,7 @@ class LineFront(FrontEnd):
         return await self._repl.session_opener.switch_to(session_id)
 
     def quit(self) -> None:
-        self._repl.leave(0)
+        self._repl.quit(0)
 
 
 class LineSessionOpener:
@@ -307,7 +301,7 @@ class LineSessionOpener:
     async def begin(self) -> None:
         """Open the first conversation. Raises DirgeError: it cannot be opened."""
         repl, start = self._repl, self._start
-        repl.take_settings(start.prepare())
+        repl.apply_settings(start.prepare())
         if start.project is not None:
             project = start.project()
             if project.offer is not None:
@@ -316,7 +310,7 @@ class LineSessionOpener:
         self._sessions.adopt(conversation)
         if start.first_prompt:
             # A command may take its time, and lines are read meanwhile.
-            repl.later(repl.send(start.first_prompt))
+            repl.run_later(repl.send(start.first_prompt))
             await asyncio.sleep(0)  # From now on it counts as sent.
         elif start.pick_session:
             await repl.controller.submit("/sessions", "now")
@@ -363,7 +357,7 @@ class LineSessionOpener:
         self._repl.notify_user(text)
 
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
-        self._repl.later(work)
+        self._repl.run_later(work)
 
 
 def _model_and_mode(conversation: Conversation) -> str:
@@ -449,14 +443,14 @@ def _listen_to_signals(repl: Repl) -> Callable[[], None]:
     def stop() -> None:
         source = repl.source
         if source.is_script:
-            repl.leave(128 + signal.SIGINT)
+            repl.quit(128 + signal.SIGINT)
         elif not (isinstance(source, PlainLines) and source.interrupt()):
             repl.interrupt()
 
     numbers = {
         signal.SIGINT: stop,
-        signal.SIGTERM: lambda: repl.leave(128 + signal.SIGTERM),
-        signal.SIGHUP: lambda: repl.leave(_HUNG_UP),
+        signal.SIGTERM: lambda: repl.quit(128 + signal.SIGTERM),
+        signal.SIGHUP: lambda: repl.quit(_HUNG_UP),
     }
     for number, action in numbers.items():
         loop.add_signal_handler(number, action)

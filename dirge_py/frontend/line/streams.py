@@ -42,7 +42,7 @@ class LineWriter:
         self.end_line()
         self._write(clean(text) + "\n")
 
-    def grow(self, text: str) -> None:
+    def append(self, text: str) -> None:
         """Write more of a text that comes piece by piece."""
         if self._columns is None:
             self._write(clean(text))
@@ -72,7 +72,7 @@ class LineWriter:
         self._write(clean(text))
         self._is_in_line = bool(text)
 
-    def typed(self) -> None:
+    def note_enter(self) -> None:
         """Note that the terminal itself has gone to the next line: the user pressed Enter."""
         self._is_in_line = False
 
@@ -176,7 +176,7 @@ class PlainLines:
         line = await self._next(is_answer=False)
         self._lacks_label = False
         if not self.is_script:
-            self._writer.typed()
+            self._writer.note_enter()
         elif line is not None:
             self._writer.line(f"> {line}")
         return line
@@ -192,7 +192,7 @@ class PlainLines:
         finally:
             self._is_free.set()
             self._is_interrupted = False
-            self._writer.typed()
+            self._writer.note_enter()
         if self.is_script and line is not None:
             self._writer.line(f"{label}{line}")
         return line

@@ -73,7 +73,7 @@ class NativeLines:
     def start(self) -> None:
         """The native shape has no opening line; `agent_start` is its first event."""
 
-    def sink(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         if isinstance(event, FOR_SCREENS) or (
             isinstance(event, MessageUpdate) and not self._partial
         ):
@@ -132,7 +132,7 @@ class ClaudeLines:
             }
         )
 
-    def sink(self, event: LoopEvent) -> None:
+    def on_event(self, event: LoopEvent) -> None:
         if isinstance(event, PlanPhase):
             self.start()
         elif isinstance(event, MessageUpdate):

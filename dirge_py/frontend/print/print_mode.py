@@ -4,7 +4,6 @@ A prompt may be a slash command: `PrintFront` is the front end it gets.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -12,11 +11,10 @@ from typing import Any, Literal, TypeAlias
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.context.attachments import without_mentions
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.log import ConversationLog
-from dirge_py.conversation.run import Run
 from dirge_py.frontend.print.json_lines import one_line
 from dirge_py.frontend.print.printer import Printer, PrintOptions, abort_on_signals
 from dirge_py.frontend.print.result import (
+    CommandUsage,
     Ending,
     ending_of,
     nothing_ran,
@@ -33,9 +31,8 @@ from dirge_py.session.transcript import CallChoice
 from dirge_py.slash.base import Choice, FrontEnd, Tone
 from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
 from dirge_py.types.errors import FileError, SessionError, UsageError
-from dirge_py.types.events import AgentStart, ForkEvent, LoopEvent, MessageEnd, TurnStart
 from dirge_py.types.hooks import CallDecision
-from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, UserMessage, user_text
+from dirge_py.types.messages import TextBlock, UserMessage, user_text
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     LimitExceeded,
@@ -268,49 +265,6 @@ def _check_can_continue(conversation: Conversation) -> None:
         )
 
 
-class CommandUsage:
-    """What a command uses: the `turns` of its runs, and time and tokens of runs and their forks."""
-
-    def __init__(self, conversation: Conversation) -> None:
-        self.started_at = time.monotonic()
-        self._conversation = conversation
-        self._runs: list[Run] = []
-        self._spent = ConversationLog((), Usage(), 0.0)
-        self._forks_api_s = 0.0
-        self._asked_at = self.started_at
-
-    @property
-    def turns(self) -> int:
-        return sum(run.turns for run in self._runs)
-
-    @property
-    def api_s(self) -> float:
-        return self._forks_api_s + sum(run.api_s for run in self._runs)
-
-    @property
-    def usage(self) -> Usage:
-        return self._spent.usage
-
-    @property
-    def cost_usd(self) -> float | None:
-        return self._spent.cost_usd
-
-    def on_event(self, event: LoopEvent) -> None:
-        match event:
-            case ForkEvent(event=TurnStart()):
-                self._asked_at = time.monotonic()
-            case ForkEvent(event=MessageEnd(message=AssistantMessage()) as end):
-                # The time from a turn's start to its answer; other usage has events of its own.
-                self._forks_api_s += time.monotonic() - self._asked_at
-                self._spent.record(end, None)
-            case ForkEvent():
-                pass
-            case _:
-                if isinstance(event, AgentStart) and self._conversation.run is not None:
-                    self._runs.append(self._conversation.run)
-                self._spent.record(event, None)
-
-
 async def _print_command(printer: Printer, typed: TypedCommand) -> int:
     """Run a command and print what it shows, or the run that it started, or its outcome."""
     conversation = printer.conversation
@@ -427,7 +381,7 @@ class PrintFront(FrontEnd):
         self.shown.append(text)
         self.failed = self.failed or tone == "error"
 
-    def take_outcome(self, outcome: Outcome, text: str) -> None:
+    def set_outcome(self, outcome: Outcome, text: str) -> None:
         self.outcome, self.result_text = outcome, text
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:

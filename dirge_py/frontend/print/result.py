@@ -4,7 +4,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.log import ConversationLog
@@ -21,7 +21,14 @@ from dirge_py.types.errors import (
     SessionBusy,
     SessionError,
 )
-from dirge_py.types.events import PermissionAnswered
+from dirge_py.types.events import (
+    AgentStart,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    TurnStart,
+)
 from dirge_py.types.messages import AssistantMessage, Message, Usage
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
@@ -105,26 +112,51 @@ def ending_of(outcome: Outcome) -> Ending:
     )
 
 
-class Counted(Protocol):
-    """What counts its usage: a run, or a command with all it starts."""
+class CommandUsage:
+    """What a command uses: the `turns` of its runs, and time and tokens of runs and their forks."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.started_at = time.monotonic()
+        self._conversation = conversation
+        self._runs: list[Run] = []
+        self._spent = ConversationLog((), Usage(), 0.0)
+        self._forks_api_s = 0.0
+        self._asked_at = self.started_at
 
     @property
-    def started_at(self) -> float:
-        """On `time.monotonic`."""
+    def turns(self) -> int:
+        return sum(run.turns for run in self._runs)
 
     @property
-    def api_s(self) -> float: ...
+    def api_s(self) -> float:
+        return self._forks_api_s + sum(run.api_s for run in self._runs)
+
     @property
-    def turns(self) -> int: ...
-    @property
-    def usage(self) -> Usage: ...
+    def usage(self) -> Usage:
+        return self._spent.usage
+
     @property
     def cost_usd(self) -> float | None:
-        """None where a price is unknown."""
+        return self._spent.cost_usd
+
+    def on_event(self, event: LoopEvent) -> None:
+        match event:
+            case ForkEvent(event=TurnStart()):
+                self._asked_at = time.monotonic()
+            case ForkEvent(event=MessageEnd(message=AssistantMessage()) as end):
+                # The time from a turn's start to its answer; other usage has events of its own.
+                self._forks_api_s += time.monotonic() - self._asked_at
+                self._spent.record(end, None)
+            case ForkEvent():
+                pass
+            case _:
+                if isinstance(event, AgentStart) and self._conversation.run is not None:
+                    self._runs.append(self._conversation.run)
+                self._spent.record(event, None)
 
 
 def result_object(
-    run: Counted,
+    run: Run | CommandUsage,
     outcome: Outcome,
     *,
     ending: Ending,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     assert isinstance(front, TuiFrontEnd)
-    await front.read_on(whole_text(front.app.transcript.layout_of_blocks))
+    await front.show_in_pager(whole_text(front.app.transcript.layout_of_blocks))
 
 
 async def edit(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -142,7 +142,7 @@ async def keyboard(tty: Teletype, *, guard_s: float = 0.0, **start: Any) -> Asyn
             await tty.until(lambda: tty.opened or tty.repl.controller.is_asking or ended.done())
             yield Keys(tty, pipe, ended)
         finally:
-            tty.repl.leave(0)
+            tty.repl.quit(0)
             await asyncio.wait({ended})
             await tty.repl.close()
         ended.result()

@@ -188,7 +188,7 @@ async def test_what_stands_in_the_line_at_the_end_is_there_at_the_next_start(roo
         await tty.until(lambda: "Yes." in tty.told and tty.repl.is_ready)
         keys.press("half a thou")
         await tty.until(lambda: tty.repl.source.draft == "half a thou")
-        tty.repl.leave(143)
+        tty.repl.quit(143)
 
     later = Teletype(room, resumes=str(tty.talk.session_id))
     async with keyboard(later):
