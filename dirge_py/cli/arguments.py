@@ -76,6 +76,9 @@ _SHOWN = 20
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises UsageError, with the nearest flag as a hint."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
     def error(self, message: str) -> NoReturn:
         hint = f"`{self.prog} --help` lists every flag."
         prefix = "unrecognized arguments: "
@@ -96,7 +99,6 @@ def build_parser() -> Parser:
         description="A terminal coding agent: steer it while it works, or call it with -p.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
         add_help=False,
     )
     parser.add_argument("prompt", nargs="*", help="the (first) prompt")
@@ -104,7 +106,14 @@ def build_parser() -> Parser:
         "--plan", action="store_true", help="explore, plan, implement and review it: /plan"
     )
     headless = parser.add_argument_group("headless")
-    _input_flags(headless)
+    headless.add_argument(
+        "-p", "--print", action="store_true", help="one run, print the answer, exit"
+    )
+    headless.add_argument(
+        "--input-format",
+        choices=("text", "stream-json"),
+        help="with -p: stream-json reads user messages as lines; one during a run steers it",
+    )
     _output_flags(headless)
     _session_flags(parser.add_argument_group("sessions"))
     _shared_flags(parser)
@@ -120,7 +129,6 @@ def build_turn_parser() -> Parser:
         description="Take one turn of a session and exit: for queues, cron and CI. "
         "Without a prompt the session continues where it is.",
         epilog="Exit codes: 0 done, 10 call it again, 11 awaiting confirmation; else as dirge -p.",
-        allow_abbrev=False,
         add_help=False,
     )
     parser.add_argument("prompt", nargs="*", help="the prompt; also from stdin, as with -p")
@@ -145,7 +153,6 @@ def build_resume_parser() -> Parser:
         "`continuation` of its result. Or continue the run of a session that was cut off when "
         "dirge was killed.",
         epilog="What else would ask waits again (--on-ask defer): exit code 11, and a new FILE.",
-        allow_abbrev=False,
         add_help=False,
     )
     parser.add_argument("file", nargs="*", metavar="FILE", help="the continuation")
@@ -195,16 +202,6 @@ def _shared_flags(parser: Parser) -> None:
     _permission_flags(parser.add_argument_group("what it may do"))
     _limit_flags(parser.add_argument_group("limits"))
     _other_flags(parser.add_argument_group("other"))
-
-
-def _input_flags(group: Any) -> None:
-    add = group.add_argument
-    add("-p", "--print", action="store_true", help="one run, print the answer, exit")
-    add(
-        "--input-format",
-        choices=("text", "stream-json"),
-        help="with -p: stream-json reads user messages as lines; one during a run steers it",
-    )
 
 
 def _output_flags(group: Any) -> None:
@@ -353,9 +350,7 @@ def takes_only_flags(rest: Sequence[str]) -> bool:
 def build_config_parser() -> Parser:
     """The flags of `dirge config`."""
     lines = "\n".join(f"  {verb:7} {summary}" for verb, summary in CONFIG_VERBS.items())
-    parser = Parser(
-        prog="dirge config", allow_abbrev=False, usage=f"dirge config [VERB]\n\n{lines}"
-    )
+    parser = Parser(prog="dirge config", usage=f"dirge config [VERB]\n\n{lines}")
     add = parser.add_argument
     add("verb", nargs="?", choices=tuple(CONFIG_VERBS), default="show")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
@@ -371,7 +366,6 @@ def build_sessions_parser(verb: str) -> Parser:
         prog="dirge sessions" if is_list else f"dirge sessions {verb}",
         usage=f"dirge sessions [VERB]\n\n{lines}" if is_list else None,
         description=None if is_list else SESSIONS_VERBS[verb] + ".",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     words = {"list": None, "search": "WORD", "import": "FILE"}

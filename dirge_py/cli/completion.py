@@ -14,7 +14,6 @@ from dirge_py.cli.embed import build_embed_parser
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.cli.signal import build_signal_parser
 from dirge_py.cli.trust import build_trust_parser
-from typing import Literal
 
 
 _FILES = {"FILE": "files", "DIR": "folders"}
@@ -25,26 +24,12 @@ _USAGE = """\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlagSpec:
-    """One flag of the command line."""
-
-    names: tuple[str, ...]
-    """Its spellings."""
-    help: str = ""
-    """Its help text."""
-    choices: tuple[str, ...] = ()
-    """The values that it takes; empty: any."""
-    takes: Literal["", "text", "words", "files", "folders"] | str = ""
-    """The kind of value that follows it; "" if none has to."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
     """One place of the command line, and what can follow there."""
 
     name: str
     """Empty after `dirge`; else a subcommand, or one and its verb (`sessions show`)."""
-    flags: tuple[FlagSpec, ...] = ()
+    flags: tuple[argparse.Action, ...] = ()
     """The flags that it takes."""
     words: tuple[str, ...] = ()
     """The words that can come first there."""
@@ -151,18 +136,19 @@ def _bash_values(places: Sequence[CommandSpec]) -> Iterator[str]:
     how = {"files": beside.format("-f"), "folders": beside.format("-d")}
     for place in places:
         for flag in place.flags:
-            if not flag.takes:
+            value = _value_of(flag)
+            if not value:
                 continue
-            patterns = "|".join(shlex.quote(f"{place.name} {name}") for name in flag.names)
-            words = shlex.quote(" ".join(flag.choices))
-            act = how.get(flag.takes) or (
+            patterns = "|".join(shlex.quote(f"{place.name} {name}") for name in flag.option_strings)
+            words = shlex.quote(_choices_of(flag))
+            act = how.get(value) or (
                 f'COMPREPLY=($(compgen -W {words} -- "$cur"))' if flag.choices else ""
             )
             yield f"        {patterns}) {act + '; ' if act else ''}return ;;"
 
 
 def _bash_offer(place: CommandSpec) -> str:
-    offered = [*place.words, *(name for flag in place.flags for name in flag.names)]
+    offered = [*place.words, *(name for flag in place.flags for name in flag.option_strings)]
     return f"        {shlex.quote(place.name)}) offered={shlex.quote(' '.join(offered))} ;;"
 
 
@@ -171,18 +157,19 @@ def _zsh_offer(place: CommandSpec) -> Iterator[str]:
     if place.words:
         words = " ".join(map(shlex.quote, place.words))
         yield f"            (( CURRENT == first + 1 )) && compadd -- {words}"
-    specs = [_zsh_flag(flag, name) for flag in place.flags for name in flag.names]
+    specs = [_zsh_flag(flag, name) for flag in place.flags for name in flag.option_strings]
     yield "            _arguments " + " ".join([*map(shlex.quote, specs), "'*: :_files'"])
     yield "            ;;"
 
 
-def _zsh_flag(flag: FlagSpec, name: str) -> str:
-    help_text = flag.help
+def _zsh_flag(flag: argparse.Action, name: str) -> str:
+    help_text = _help_of(flag)
     for special in "\\[]:":
         help_text = help_text.replace(special, f"\\{special}")
     values = {"files": ":_files", "folders": ":_files -/", "text": ":"}
-    after = f":({' '.join(flag.choices)})" if flag.choices else values.get(flag.takes, "")
-    return f"*{name}[{help_text}]" + (f": {after}" if flag.takes else "")
+    value = _value_of(flag)
+    after = f":({_choices_of(flag)})" if flag.choices else values.get(value, "")
+    return f"*{name}[{help_text}]" + (f": {after}" if value else "")
 
 
 def _fish_offer(place: CommandSpec) -> Iterator[str]:
@@ -194,17 +181,18 @@ def _fish_offer(place: CommandSpec) -> Iterator[str]:
         yield f"complete -c dirge -n {first}{only} -a {shlex.quote(word)}"
     for flag in place.flags:
         names = " ".join(
-            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names
+            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+            for name in flag.option_strings
         )
         values = {
             "files": " -r -F",
             "folders": " -x -a '(__fish_complete_directories)'",
             "text": " -x",
         }
-        after = values.get(flag.takes, "")
+        after = values.get(_value_of(flag), "")
         if flag.choices:
-            after = f" -x -a {shlex.quote(' '.join(flag.choices))}"
-        help_text = flag.help.replace("\\", "\\\\").replace("'", "\\'")
+            after = f" -x -a {shlex.quote(_choices_of(flag))}"
+        help_text = _help_of(flag).replace("\\", "\\\\").replace("'", "\\'")
         yield f"complete -c dirge -n {at} {names}{after} -d '{help_text}'"
 
 
@@ -218,7 +206,6 @@ def build_completion_parser() -> Parser:
     parser = Parser(
         prog="dirge completion",
         usage=f"dirge completion SHELL\n\n{_USAGE}",
-        allow_abbrev=False,
     )
     parser.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
     return parser
@@ -252,11 +239,10 @@ def _sessions(name: str) -> Iterator[CommandSpec]:
 
 
 def _demo(name: str) -> Iterator[CommandSpec]:
-    flags = (
-        FlagSpec(names=("--print", "-p"), help="without the screen"),
-        FlagSpec(names=("--plan",), help="a request in four phases"),
-    )
-    yield CommandSpec(name=name, flags=flags)
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--print", "-p", action="store_true", help="without the screen")
+    parser.add_argument("--plan", action="store_true", help="a request in four phases")
+    yield _command_spec(name, parser)
 
 
 def _why(name: str) -> Iterator[CommandSpec]:
@@ -285,20 +271,24 @@ _PARSERS: Mapping[str, Callable[[str], Iterator[CommandSpec]]] = {
 def _command_spec(
     name: str, parser: argparse.ArgumentParser, words: tuple[str, ...] = ()
 ) -> CommandSpec:
-    shown = [
+    flags = [
         action
         for action in parser._actions
         if action.option_strings and action.help != argparse.SUPPRESS
     ]
-    return CommandSpec(name=name, flags=tuple(map(_flag_spec, shown)), words=words)
+    return CommandSpec(name=name, flags=tuple(flags), words=words)
 
 
-def _flag_spec(action: argparse.Action) -> FlagSpec:
-    choices = tuple(map(str, action.choices)) if action.choices else ()
-    takes = "" if action.nargs in (0, "?") else _FILES.get(str(action.metavar), "text")
-    return FlagSpec(
-        names=tuple(action.option_strings),
-        help=(action.help or "").replace("%%", "%"),
-        choices=choices,
-        takes="words" if choices else takes,
-    )
+def _value_of(flag: argparse.Action) -> str:
+    """The kind of value that has to follow: words, files, folders or text; "" for none."""
+    if flag.choices:
+        return "words"
+    return "" if flag.nargs in (0, "?") else _FILES.get(str(flag.metavar), "text")
+
+
+def _choices_of(flag: argparse.Action) -> str:
+    return " ".join(map(str, flag.choices or ()))
+
+
+def _help_of(flag: argparse.Action) -> str:
+    return (flag.help or "").replace("%%", "%")

@@ -22,7 +22,6 @@ def build_doctor_parser() -> Parser:
         description="Looks at the terminal, tmux, programs, settings, providers and folders. Each "
         "provider is asked for its list of models, with its key; nothing else is sent anywhere. "
         "Exit code 1 if anything is a problem.",
-        allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--offline", action="store_true", help="ask no provider: send nothing")

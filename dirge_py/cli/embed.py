@@ -27,7 +27,6 @@ def build_embed_parser() -> Parser:
         epilog="A flag, `--`, or stdin that is no terminal makes it a subcommand: `dirge embed the "
         "docs` is a prompt. Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 54 the "
         "provider's limit, 75 try again later.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("words", nargs="*", metavar="TEXT", help="what to embed; absent: the lines on stdin")

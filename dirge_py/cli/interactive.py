@@ -1,6 +1,6 @@
 """Starts of the two interactive front ends: the terminal UI and line mode.
 
-Both open conversations by `session_openers`: the settings are read again each time, the user is
+Both open conversations by `SessionOpeners`: the settings are read again each time, the user is
 asked about the project once. Each front end is imported in the function that starts it, and nothing
 heavy before the first frame.
 """
@@ -11,14 +11,13 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings, with_notices
 from dirge_py.config import paths
-from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther
+from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.providers.settings import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions, SessionChoice
     from dirge_py.ui.options import UiOptions, UiSettings
+
 
 
 
@@ -57,7 +57,7 @@ def tui_start(
         openers.find_local_servers(config)
         return _ui_settings(config)
 
-    openers = session_openers(load, options)
+    openers = SessionOpeners(load, options)
 
     def setup() -> "SetupService":
         from dirge_py.providers.setup import ProviderSetup
@@ -135,81 +135,69 @@ def _theme(file: Path) -> str:
         return DEFAULT_THEME
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpeners:
-    """How the front ends open sessions: see `frontend.session_opener`."""
+    """How the front ends open sessions: `first` is an `OpenFirst`, `other` an `OpenOther`.
 
-    first: OpenFirst
-    """Opens the conversation that the command line asks for."""
-    other: OpenOther
-    """Opens a stored session, or a new one."""
-    project: "Callable[[], TrustGate]"
-    """What the project around the current folder would load."""
-    settings: "Callable[[], Config]"
-    """Reads the settings again."""
-    find_local_servers: "Callable[[Config], None]"
-    """Asks the model servers of this machine, if these settings have no other provider."""
+    `load` reads the settings, for every conversation again. Imports nothing heavy until then.
+    """
 
+    def __init__(self, load: "Callable[[], Config]", options: "Callable[[], BuildOptions]") -> None:
+        self._load = load
+        self._options = options
+        self._start_folder = Path.cwd()
+        self._trust_gates: dict[Path, TrustGate] = {}
+        self._local_servers: Mapping[str, LocalServer] | None = None
 
-def session_openers(
-    load: "Callable[[], Config]", options: "Callable[[], BuildOptions]"
-) -> SessionOpeners:
-    """`load` reads the settings, for every conversation again. Imports nothing heavy yet."""
+    def first(self, asker: Asker) -> "Conversation":
+        """Open the conversation that the command line asks for."""
+        return self._open(asker, self._read_options())
 
-    start_folder = Path.cwd()
-    local_servers: Mapping[str, LocalServer] | None = None
+    def other(
+        self, asker: Asker, session_id: str | None, way: OpenMode = "write"
+    ) -> "Conversation":
+        """Open a stored session, or a new one."""
+        choice = _session_choice(session_id, way)
+        return self._open(asker, replace(self._read_options(), session=choice))
 
-    def settings() -> "Config":
-        # The files that flags name are relative to where the flags were given.
-        with chdir(start_folder):
-            return load()
-
-    def chosen() -> "BuildOptions":
-        with chdir(start_folder):
-            wanted = options()
-            return replace(wanted, add_dirs=tuple(map(os.path.abspath, wanted.add_dirs)))
-
-    @cache
-    def trust_gate(folder: Path) -> "TrustGate":
+    def project(self) -> "TrustGate":
+        """What the project around the current folder would load."""
         from dirge_py.permission.project_trust import TrustGate
 
-        return TrustGate(folder)
+        folder = Path.cwd()
+        if folder not in self._trust_gates:
+            self._trust_gates[folder] = TrustGate(folder)
+        return self._trust_gates[folder]
 
-    def project() -> "TrustGate":
-        return trust_gate(Path.cwd())
+    def settings(self) -> "Config":
+        """Read the settings again. The files that flags name are relative to the first folder."""
+        with chdir(self._start_folder):
+            return self._load()
 
-    def find_local_servers(config: "Config") -> None:
-        nonlocal local_servers
-        local_servers = None
-        with_servers(config)
+    def find_local_servers(self, config: "Config") -> None:
+        """Ask the model servers of this machine, if these settings have no other provider."""
+        self._local_servers = None
+        self._with_servers(config)
 
-    def with_servers(config: "Config") -> "Config":
+    def _with_servers(self, config: "Config") -> "Config":
         """The settings with the servers of this machine, as they answered last, if needed."""
         from dirge_py.providers.discovery import with_local_servers
 
-        nonlocal local_servers
-        config = with_local_servers(config, local_servers)
-        local_servers = config.origin.found
+        config = with_local_servers(config, self._local_servers)
+        self._local_servers = config.origin.found
         return config
 
-    def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
+    def _read_options(self) -> "BuildOptions":
+        with chdir(self._start_folder):
+            options = self._options()
+            return replace(options, add_dirs=tuple(map(os.path.abspath, options.add_dirs)))
+
+    def _open(self, asker: Asker, options: "BuildOptions") -> "Conversation":
         from dirge_py.sdk.build import build
         from dirge_py.sdk.options import with_project
 
-        config, wanted = with_project(settings(), wanted, project().project)
-        config = with_servers(config)
-        return build(config, asker, with_notices(wanted, config))
-
-    def open_other(asker: Asker, session_id: str | None, way: OpenMode = "write") -> "Conversation":
-        return opened(asker, replace(chosen(), session=_session_choice(session_id, way)))
-
-    return SessionOpeners(
-        first=lambda asker: opened(asker, chosen()),
-        other=open_other,
-        project=project,
-        settings=settings,
-        find_local_servers=find_local_servers,
-    )
+        config, options = with_project(self.settings(), options, self.project().project)
+        config = self._with_servers(config)
+        return build(config, asker, with_notices(options, config))
 
 
 def _session_choice(session_id: str | None, way: OpenMode) -> "SessionChoice":
@@ -227,7 +215,7 @@ def line_mode(flags: Namespace) -> int:
     from dirge_py.frontend.line.repl import LineOptions, LineSettings, run_line
 
     key = key_from_stdin() if flags.api_key_stdin else None
-    openers = session_openers(lambda: load_settings(flags, key), lambda: build_options(flags))
+    openers = SessionOpeners(lambda: load_settings(flags, key), lambda: build_options(flags))
 
     def prepare() -> "LineSettings":
         config = load_settings(flags, key)

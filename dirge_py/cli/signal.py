@@ -24,7 +24,6 @@ def build_signal_parser() -> Parser:
         "show the calls that wait for an answer.",
         epilog='An answer: dirge signal SESSION answer \'{"call_id": "…", "effect": "allow"}\' '
         '(or "deny", with a "comment"). It counts where `[permission] remote` is true.',
-        allow_abbrev=False,
     )
     parser.add_argument("session", metavar="SESSION", help="its id, or the beginning of it")
     parser.add_argument("name", metavar="NAME", nargs="?", help="letters, digits, - and _")

@@ -29,7 +29,6 @@ def build_trust_parser() -> Parser:
         usage="dirge trust [--show [--json] | --accept HASH | --forget] [-C DIR]",
         description="What the .dirge folder of a project would load or run. Without a flag: show "
         "it and ask, in a terminal.",
-        allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--show", action="store_true", help="each file with its hash; runs nothing")

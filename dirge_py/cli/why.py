@@ -19,7 +19,7 @@ from typing import Any
 
 
 def build_why_parser() -> Parser:
-    parser = Parser(prog="dirge why", allow_abbrev=False)
+    parser = Parser(prog="dirge why")
     add = parser.add_argument
     add("words", nargs="*", metavar="TOOL INPUT", help="a tool, and its first argument or JSON")
     add("--json", action="store_true", help="the decision as one JSON object")

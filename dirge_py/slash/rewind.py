@@ -5,6 +5,7 @@ A move is previewed, confirmed and reported.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.text import one_line, plural, visible
@@ -48,14 +49,6 @@ async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> No
     scope = await _ask_scope(preview, front)
     if scope is not None:
         await _move(conversation, front, target, scope, preview)
-
-
-async def undo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    await _go_back(args, conversation, front, why="undo")
-
-
-async def retry(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    await _go_back(args, conversation, front, why="retry")
 
 
 async def redo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -364,7 +357,7 @@ COMMANDS = (
     Command(
         name="undo",
         summary="go back to before the last prompt, with the files",
-        run=undo,
+        run=partial(_go_back, why="undo"),
         while_running="no",
     ),
     Command(
@@ -376,7 +369,7 @@ COMMANDS = (
     Command(
         name="retry",
         summary="take the last prompt back, with the files, to send it anew",
-        run=retry,
+        run=partial(_go_back, why="retry"),
         while_running="no",
     ),
     Command(

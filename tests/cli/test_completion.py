@@ -93,7 +93,7 @@ def test_zsh_takes_the_script(script: dict[str, Path]) -> None:
 
 def test_every_flag_that_is_told_of_is_offered_and_no_hidden_one() -> None:
     main = next(place for place in command_specs() if place.name == "")
-    offered = {name for flag in main.flags for name in flag.names}
+    offered = {name for flag in main.flags for name in flag.option_strings}
 
     told = build_parser().format_help()
     assert {"--model", "--sandbox", "-p"} <= offered

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.cli.interactive import session_openers
+from dirge_py.cli.interactive import SessionOpeners
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.sdk.options import BuildOptions
@@ -26,7 +26,7 @@ async def test_what_flags_name_is_meant_from_where_dirge_was_started(
         environment = {"HOME": str(tmp_path), "DIRGE_STATE_DIR": str(tmp_path / "state")}
         return load(environment={**environment, "OPENAI_API_KEY": "k"}, path=Path("mine.toml"))
 
-    opening = session_openers(settings, lambda: BuildOptions(add_dirs=("../extra",)))
+    opening = SessionOpeners(settings, lambda: BuildOptions(add_dirs=("../extra",)))
     here = opening.project()
     monkeypatch.chdir(other)
 
@@ -52,7 +52,7 @@ async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_convers
             "DIRGE_STATE_DIR": str(tmp_path / "state"),
             "DIRGE_LOCAL_SERVERS": service.url("ollama"),
         }
-        opening = session_openers(lambda: load(environment=environment), BuildOptions)
+        opening = SessionOpeners(lambda: load(environment=environment), BuildOptions)
         opening.find_local_servers(opening.settings())
         talks = [opening.first(Person()), opening.other(Person(), None)]
         for talk in talks:

@@ -23,7 +23,6 @@ def build_serve_parser() -> Parser:
         "with a secret in it. Each time the page is opened, dirge starts with the options and the "
         "prompt. Ctrl+C ends all of them.",
         epilog="From another machine: ssh -L 8000:127.0.0.1:8000 HOST, and open the address there.",
-        allow_abbrev=False,
     )
     parser.add_argument("--port", type=_port, default=8000, help="8000; 0 takes a free one")
     parser.add_argument("--host", default=_LOOPBACK[0], help="of this machine only (127.0.0.1)")

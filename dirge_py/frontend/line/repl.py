@@ -168,18 +168,17 @@ class Repl:
         self.source.stop()
         self._changed.set()
 
-    def interrupt(self) -> bool:
-        """Handle Ctrl+C on an empty line: stop the run. True when dirge quits instead."""
+    def interrupt(self) -> None:
+        """Handle Ctrl+C on an empty line: stop the run, else quit at the second press."""
         if self.controller.interrupt():
             self.notify_user("Interrupting.")
-            return False
+            return
         now = self._clock()
         was_pressed, self._stopped_at = now - self._stopped_at < QUIT_WITHIN_S, now
         if was_pressed:
             self.quit(0)
-            return True
-        self.notify_user("Ctrl+C again quits.")
-        return False
+        else:
+            self.notify_user("Ctrl+C again quits.")
 
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` while lines are read."""
@@ -238,8 +237,6 @@ class Repl:
     def _note_asking(self, is_asking: bool) -> None:
         self.controller.is_asking = is_asking
         self.refresh_status()
-
-    # -- controller.View
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
         words = {"error": "Error: ", "warning": "Warning: "}.get(tone, "")
@@ -316,8 +313,6 @@ class LineSessionOpener:
             await repl.controller.submit("/sessions", "now")
         else:
             await self._sessions.offer_to_continue(conversation)
-
-    # -- SessionView
 
     def open_other(self, session_id: str | None, way: OpenMode = "write") -> Conversation:
         return self._start.open_other(self._repl.asker, session_id, way)
