@@ -5,12 +5,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
-from typing import Any, NoReturn
-
 
 _recording = late("dirge_py.providers.recording", "HttpRecording")
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")

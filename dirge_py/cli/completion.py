@@ -8,13 +8,22 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from dirge_py.cli.arguments import CONFIG_VERBS, Parser, SESSIONS_VERBS, build_config_parser, build_parser, build_resume_parser, build_sessions_parser, build_turn_parser
+
+from dirge_py.cli.arguments import (
+    CONFIG_VERBS,
+    SESSIONS_VERBS,
+    Parser,
+    build_config_parser,
+    build_parser,
+    build_resume_parser,
+    build_sessions_parser,
+    build_turn_parser,
+)
 from dirge_py.cli.doctor import build_doctor_parser
 from dirge_py.cli.embed import build_embed_parser
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.cli.signal import build_signal_parser
 from dirge_py.cli.trust import build_trust_parser
-
 
 _FILES = {"FILE": "files", "DIR": "folders"}
 _USAGE = """\

@@ -4,12 +4,30 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
 from dirge_py import slash
-from dirge_py.cli.flags import build_options, has_folder, key_from_stdin, load_settings, with_notices
-from dirge_py.config.access import key_file_notices
+from dirge_py.cli.flags import (
+    build_options,
+    has_folder,
+    key_from_stdin,
+    load_settings,
+    with_notices,
+)
 from dirge_py.frontend.print.json_lines import one_line
-from dirge_py.frontend.print.print_mode import PolicyAsker, Prompt, print_all, print_decision, print_interrupted, print_prompt, print_stream, print_turn
-from dirge_py.frontend.print.printer import PrintOptions, Printer
+from dirge_py.frontend.print.print_mode import (
+    PolicyAsker,
+    Prompt,
+    print_all,
+    print_decision,
+    print_interrupted,
+    print_prompt,
+    print_stream,
+    print_turn,
+)
+from dirge_py.frontend.print.printer import Printer, PrintOptions
 from dirge_py.frontend.print.result import error_object
 from dirge_py.frontend.print.streams import print_notice, read_prompt
 from dirge_py.permission.project_trust import inspect_project
@@ -22,10 +40,6 @@ from dirge_py.session.recovery import Continuation, check_call, load_continuatio
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
-from functools import wraps
-from pathlib import Path
-from typing import Any, ParamSpec
-
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
 Start = ParamSpec("Start")

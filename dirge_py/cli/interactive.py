@@ -12,14 +12,21 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import replace
-from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings, with_notices
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.cli.flags import (
+    build_options,
+    first_prompt,
+    key_from_stdin,
+    load_settings,
+    with_notices,
+)
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.providers.settings import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -30,13 +37,6 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions, SessionChoice
     from dirge_py.ui.options import UiOptions, UiSettings
-
-
-
-
-
-
-
 
 
 def tui_start(

@@ -5,6 +5,8 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
+
 from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
@@ -14,8 +16,6 @@ from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.errors import DirgeError, UsageError
-from typing import Any
-
 
 
 def build_why_parser() -> Parser:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dirge_py.types.events import Sink
 
 
-
 OpenMode = Literal["write", "fork", "view"]
 """How a stored session is opened: to continue it, as a copy, only to look."""
 _MODES: dict[str, OpenMode] = {"go on in a copy": "fork", "only look": "view"}

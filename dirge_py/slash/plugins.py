@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-
 _NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
 
 

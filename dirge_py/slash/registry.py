@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dirge_py.slash.base import FrontEnd
 
 
-
-
 _COMMAND = re.compile(r"/([^\s/\\]+)(\s.*)?", re.DOTALL)
 
 

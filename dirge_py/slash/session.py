@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-
 _MOST_SHOWN = 50
 _MOST_LISTED = 20
 _DELETE = "delete it"

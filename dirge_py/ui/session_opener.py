@@ -3,6 +3,11 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual.worker import Worker
+
 from dirge_py import slash
 from dirge_py.files.git import branch_of
 from dirge_py.frontend.controller import ChatController
@@ -22,11 +27,6 @@ from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names
 from dirge_py.ui.transcript.blocks import GreetingBlock
 from dirge_py.ui.transcript.view import TranscriptWidget
-from pathlib import Path
-from textual.worker import Worker
-from typing import Any, Protocol, TYPE_CHECKING
-
-
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

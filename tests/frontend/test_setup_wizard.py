@@ -1,15 +1,15 @@
 """Setting up a provider: each question, what leaving it means, and what is stored."""
 
 from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
 from dirge_py.config.load import load
 from dirge_py.frontend.setup_wizard import Ending, set_up, tidy_url, usual_name
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.slash.base import Choice, Tone
-from pathlib import Path
 from tests.providers.server import FakeService, Raw, Say
-
-import pytest
-
 
 LISTED = Raw(body='{"data": [{"id": "a"}, {"id": "b"}]}')
 REFUSED = Raw(status=401, body='{"error": {"message": "no such key"}}')

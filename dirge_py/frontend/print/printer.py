@@ -2,29 +2,45 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
 from dirge_py.agent_loop.history import final_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
-from dirge_py.frontend.print.result import Ending, ending_of, exit_code_of, keep_continuation, result_object, silent_answer_text, turn_fields
+from dirge_py.frontend.print.result import (
+    Ending,
+    ending_of,
+    exit_code_of,
+    keep_continuation,
+    result_object,
+    silent_answer_text,
+    turn_fields,
+)
 from dirge_py.frontend.print.streams import Stdout, on_signals, print_notice
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, clean_json
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
-from dirge_py.types.events import ContextCompacted, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, PermissionAnswered, PlanPhase, RetryNotice, SystemNotice
+from dirge_py.types.events import (
+    ContextCompacted,
+    EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    PlanPhase,
+    RetryNotice,
+    SystemNotice,
+)
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
-from pathlib import Path
-from typing import Any, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
-
-
-
-
 
 
 OutputFormat = Literal["text", "json", "stream-json"]

@@ -3,6 +3,9 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
 from dirge_py import slash
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.conversation.conversation import Conversation
@@ -20,10 +23,7 @@ from dirge_py.tools.toolbox import Toolbox, tool_names
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer
-from pathlib import Path
 from tests.conversation.room import Room
-from typing import Any
-
 
 
 @dataclass

@@ -1,6 +1,11 @@
 """Commands of plugins, and the commands about plugins, in the registry of a front end."""
 
 import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from dirge_py import slash
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.host import PluginHost
@@ -11,11 +16,6 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.hooks import Hooks
 from tests.extensions.plugins.desk import Desk, run_with
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
 
 
 def conversation_with(plugins: Plugins) -> Any:
