@@ -13,7 +13,7 @@ def main() -> None:
         return
     exit_code = 130
     try:
-        from dirge_py.lib.gc_tuning import postpone_collecting
+        from dirge_py.lib.garbage_collector import postpone_collecting
 
         postpone_collecting()
         from dirge_py.cli.main import run

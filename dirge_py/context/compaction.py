@@ -1,9 +1,9 @@
-"""When history is shortened, where it may be cut, and by how much."""
+"""Compaction without a model: when a history is shortened, where it is cut, and in what steps."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from dirge_py.context.shape import ViewShape, head, shown_message
 from dirge_py.context.tokens import TokenCounter
@@ -11,8 +11,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage
 
 CompactionLevel = Literal["fold", "aggressive", "forced", "start", "asked", "overflow"]
-"""How urgent it is; `start` goes by an estimate alone, `asked` is a person's wish, `overflow`
-follows a request that the service found too long."""
+"""How urgent it is: `start` goes by an estimate alone, `asked` is a person's wish, `overflow`
+follows a request that was too long for the service."""
 
 AGGRESSIVE_AT = 0.78
 FORCED_AT = 0.80
@@ -20,7 +20,7 @@ START_AT = 0.90
 _TIGHT_AT = 0.60
 
 _CAP_TOKENS, _TIGHT_CAP_TOKENS = 3000, 1000
-_CAP_CHARS_PER_TOKEN = 4
+_CHARS_PER_TOKEN = 4
 LEAST_SAVING = 0.30
 _OVERFLOW_AIM, _OVERFLOW_SAVING = 0.40, 0.15
 
@@ -33,9 +33,9 @@ def effective_window(window_tokens: int, target_tokens: int) -> int:
 def level_of(
     size: int, window: int, *, is_measured: bool, fold_at: float
 ) -> Literal["fold", "aggressive", "forced", "start"] | None:
-    """What a request of this size calls for; None if it may be sent as it is.
+    """The level of compaction that a request of this size needs; None if it may be sent as it is.
 
-    Sizes that no service has confirmed are too rough for the finer marks.
+    Sizes that no service has confirmed are too rough for the lower marks.
     """
     share = size / window
     if not is_measured:
@@ -49,31 +49,37 @@ def level_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionJob:
-    """One history to be shortened, and how to tell what comes of it.
-
-    `size` was reported or estimated for `shape`; `scale` is the tokens it makes of one counted
-    token. `counter` has learned less wildly: what is new is estimated with its factor.
-    """
+    """One history to be shortened, with what is needed to predict the size of a shape."""
 
     messages: Sequence[Message]
+    """The whole history."""
     shape: ViewShape
+    """The shape it has now."""
     counter: TokenCounter
+    """Counts messages; its factor estimates what no service has counted yet."""
     fixed: int
+    """The counted tokens of the system prompt and the tools."""
     window: int
+    """How much of the model's window is used."""
     size: int
+    """The reported or estimated size of the request with `shape`."""
     scale: float
+    """The reported tokens for one counted token."""
     level: CompactionLevel
+    """How urgent it is."""
     fold_at: float
+    """The share of the window from which on it is shortened."""
     focus: str = ""
+    """What a summary should be about, in the person's words."""
 
     @property
     def is_urgent(self) -> bool:
-        """Whether something has to give, with a good summary or without."""
+        """Whether the history has to become shorter, with a good summary or without."""
         return self.level in ("forced", "start", "overflow")
 
     @property
     def tail_tokens(self) -> int:
-        """How much of the newest history stays as it is."""
+        """How many tokens of the newest history stay as they are."""
         if self.level == "asked":
             return self.size // 5
         if self.level == "overflow":
@@ -122,20 +128,13 @@ class CompactionJob:
     def cut(self, shape: ViewShape) -> int:
         """Where the tail begins: the earliest turn boundary that keeps it within its tokens."""
         cuts = [cut for cut in boundaries(self.messages) if cut > shape.last]
-        sizes = self.sizes(shape)
-        kept = list(accumulate(reversed(sizes)))
-        kept.reverse()
-        for cut in cuts:
-            if kept[cut - shape.last] * self.scale <= self.tail_tokens:
-                return cut
-        return cuts[-1] if cuts else shape.last
+        kept = list(accumulate(reversed(self.sizes(shape))))[::-1]
+        fitting = (c for c in cuts if kept[c - shape.last] * self.scale <= self.tail_tokens)
+        return next(fitting, cuts[-1] if cuts else shape.last)
 
 
 def boundaries(messages: Sequence[Message]) -> list[int]:
-    """The indexes at which a history may begin: no result there or behind is parted from its call.
-
-    A history without an answer yet can only begin at its last message.
-    """
+    """The indexes at which a history may begin without separating a result from its call."""
     cuts: list[int] = []
     has_results = False
     for position in range(len(messages) - 1, 0, -1):
@@ -160,12 +159,115 @@ def unseen_from(messages: Sequence[Message]) -> int:
 
 
 def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
-    """The shape with the results that a model has seen cut to what they are worth by now."""
+    """The shape with the results that a model has seen capped."""
     seen = unseen_from(job.messages)
-    loose = replace(shape, cap_before=seen, cap_chars=_CAP_TOKENS * _CAP_CHARS_PER_TOKEN)
+    loose = replace(shape, cap_before=seen, cap_chars=_CAP_TOKENS * _CHARS_PER_TOKEN)
     if shape.cap_chars and shape.cap_chars < loose.cap_chars:
-        # What was sent short once stays short.
+        # A result that was sent short stays short.
         loose = replace(loose, cap_chars=shape.cap_chars)
     if job.size_of(loose) <= job.window * _TIGHT_AT:
         return loose
-    return replace(loose, cap_chars=_TIGHT_CAP_TOKENS * _CAP_CHARS_PER_TOKEN)
+    return replace(loose, cap_chars=_TIGHT_CAP_TOKENS * _CHARS_PER_TOKEN)
+
+
+StrategyName = Literal["clear_results", "summarize", "window"]
+
+Strategy: TypeAlias = Callable[[CompactionJob, ViewShape], Awaitable[ViewShape | None]]
+"""Gets the shape so far; returns one that shows less, or None if it has nothing to offer."""
+
+_WORDS_SHARE = 10
+_LEAST_WORDS_CHARS, _MOST_WORDS_CHARS = 400, 40_000
+_SQUEEZED_TO = (8_000, 2_000, 500, 120, 30)
+
+
+async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
+    """The shape after each strategy in turn, until the history is short enough.
+
+    Long results that a model has seen are cut first. Results that were cleared before a summary
+    made that unnecessary are shown again.
+    """
+    shape = with_caps(job, job.shape)
+    for name, strategy in strategies.items():
+        if job.fits(shape):
+            break
+        shorter = await strategy(job, shape)
+        if shorter is None:
+            continue
+        if name == "summarize":
+            uncleared = replace(shorter, clear_before=job.shape.clear_before)
+            is_enough = job.level == "asked" or job.fits(uncleared)
+            shorter = uncleared if is_enough else shorter
+        shape = shorter
+    return shape if not job.is_urgent else fit_to_limit(job, shape)
+
+
+def fit_to_limit(job: CompactionJob, shape: ViewShape) -> ViewShape:
+    """A shape within the job's limit, made by leaving out more and more.
+
+    Messages that no model has seen are touched only if the request exceeds the whole window.
+    """
+    if job.size_of(shape) <= job.limit:
+        return shape
+    for before in (unseen_from(job.messages), len(job.messages)):
+        for tighter in _tighter(job, shape, before):
+            shape = tighter
+            if job.size_of(shape) <= job.limit:
+                return shape
+        if job.size_of(shape) <= job.window and job.level != "overflow":
+            break
+    return shape
+
+
+def _tighter(job: CompactionJob, shape: ViewShape, before: int) -> Iterator[ViewShape]:
+    cuts = boundaries(job.messages)
+    for cut in (job.cut(shape), cuts[-1] if cuts else 0):
+        if cut > shape.last:
+            shape = windowed(job, shape, cut)
+            yield shape
+    shape = replace(shape, clear_before=max(shape.clear_before, min(before, len(job.messages))))
+    yield shape
+    for chars in _SQUEEZED_TO:
+        shape = replace(shape, squeeze_before=before, squeeze_chars=chars, restored=())
+        yield shape
+
+
+def clear_results(keep: int) -> Strategy:
+    """A strategy that replaces all results but the newest `keep` by placeholders."""
+
+    async def clear(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
+        results = [
+            position
+            for position in range(shape.last, len(job.messages))
+            if isinstance(job.messages[position], ToolResultMessage)
+        ]
+        seen = unseen_from(job.messages)
+        old = [position for position in results[: len(results) - keep] if position < seen]
+        if not old or old[-1] < shape.clear_before:
+            return None
+        return replace(shape, clear_before=old[-1] + 1)
+
+    return clear
+
+
+def window(
+    keep: int, *, is_allowed: Callable[[CompactionJob], bool] = lambda job: True
+) -> Strategy:
+    """A strategy that leaves out all but about the newest `keep` messages."""
+
+    async def leave_out(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
+        most = len(job.messages) - keep
+        cuts = [cut for cut in boundaries(job.messages) if shape.last < cut <= most]
+        return windowed(job, shape, cuts[-1]) if cuts and is_allowed(job) else None
+
+    return leave_out
+
+
+def windowed(job: CompactionJob, shape: ViewShape, cut: int) -> ViewShape:
+    """The shape without the messages before `cut`; a summary of earlier ones stays."""
+    return replace(shape, last=cut, words_chars=words_chars(job.window))
+
+
+def words_chars(window_tokens: int) -> int:
+    """How much of what people said is quoted when it is folded."""
+    room = window_tokens * _CHARS_PER_TOKEN // _WORDS_SHARE
+    return min(_MOST_WORDS_CHARS, max(_LEAST_WORDS_CHARS, room))

@@ -1,6 +1,6 @@
 """The context hooks of a conversation: what each request holds, and what is recorded of it.
 
-`ContextHooks` joins the view, the budget of tool results and the reminders to the hooks of a run.
+`ContextHooks` applies the view, the budget of tool results and the reminders in the hooks of a run.
 Reminders and cut results change the request only, never the history.
 """
 
@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 from dirge_py.config.schema import Config
 from dirge_py.context.compaction import effective_window
-from dirge_py.context.report import ContextReport, make_report
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile, Summarise
 from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.context.view import (
     Compaction,
+    ContextReport,
     ContextRequest,
     ContextView,
     PreparedContext,
@@ -41,9 +41,9 @@ from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
-    ResultBlock,
-    TextBlock,
     ToolResultMessage,
+    cut_texts,
+    text_sizes,
     user_text,
 )
 from dirge_py.types.outcomes import Failed
@@ -51,9 +51,9 @@ from dirge_py.types.tools import LoopTool
 
 BUDGET_CHARS = 80_000
 Relay: TypeAlias = Callable[[str, str], str]
-"""Keeps the whole text of a call's result and returns the path at which it can be read.
+"""Stores the whole text of a call's result and returns the path at which it can be read.
 
-The same call and text give the same path, also in another process. Raises OSError or DirgeError.
+The same call and text always have the same path. Raises OSError or DirgeError.
 """
 _TAIL_SHARE = 0.2
 _MARKER_CHARS = 200
@@ -77,7 +77,7 @@ class ResultBudget:
         """The messages, as many as before; the same object when nothing had to be cut."""
         known = len(self._seen)
         if list(messages[:known]) != self._seen:
-            self._forget()
+            self._seen, self._cut, self._is_changed = [], [], False
             known = 0
         batch: list[int] = []
         for position in range(known, len(messages)):
@@ -94,22 +94,19 @@ class ResultBudget:
         return (*self._cut, *open_batch)
 
     def _settle(self, messages: Sequence[Message], batch: list[int], end: int) -> None:
-        """Remember what came of the messages before `end`: their batch is complete."""
+        """Remember the messages before `end` as they are sent: their batch is complete."""
         begin = len(self._seen)
         settled = list(messages[begin:end])
         self._seen += settled
         self._is_changed |= self._cut_batch(settled, [at - begin for at in batch])
         self._cut += settled
 
-    def _forget(self) -> None:
-        self._seen, self._cut, self._is_changed = [], [], False
-
     def _cut_batch(self, messages: list[Message], batch: Sequence[int]) -> bool:
         """Cut the results at these positions, in place; False if they may stay."""
         results = [
             message for at in batch if isinstance(message := messages[at], ToolResultMessage)
         ]
-        sizes = [_chars(result) for result in results]
+        sizes = [sum(text_sizes(result)) for result in results]
         if sum(sizes) <= self._chars:
             return False
         for at, result, share in zip(batch, results, fair_shares(sizes, self._chars), strict=True):
@@ -117,18 +114,17 @@ class ResultBudget:
         return True
 
     def _shortened(self, result: ToolResultMessage, share: int) -> ToolResultMessage:
-        total = _chars(result)
+        sizes = text_sizes(result)
+        total = sum(sizes)
         if total <= share + _MARKER_CHARS:
             return result
         marker = f"\n[truncated — {total} chars total{self._where(result)}]\n"
-        sizes = [len(block.text) if isinstance(block, TextBlock) else 0 for block in result.content]
-        content: list[ResultBlock] = []
-        for block, room in zip(result.content, fair_shares(sizes, share), strict=True):
-            if isinstance(block, TextBlock) and len(block.text) > room:
-                text = cut_middle(block.text, room + len(marker), marker, tail=_TAIL_SHARE)
-                block = TextBlock(text if len(text) < len(block.text) else block.text[:room])
-            content.append(block)
-        return replace(result, content=tuple(content))
+
+        def shorten(text: str, room: int) -> str:
+            short = cut_middle(text, room + len(marker), marker, tail=_TAIL_SHARE)
+            return short if len(text) <= room or len(short) < len(text) else text[:room]
+
+        return cut_texts(result, fair_shares(sizes, share), shorten)
 
     def _where(self, result: ToolResultMessage) -> str:
         if self._relay is None:
@@ -141,20 +137,19 @@ class ResultBudget:
         return f"; all of it is in {path}: `read` it with offset and limit, or `grep` it"
 
 
-def _chars(result: ToolResultMessage) -> int:
-    return sum(len(block.text) for block in result.content if isinstance(block, TextBlock))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReminderRule:
-    """`text` is due in every n-th turn, or in every turn from so many tokens of context on."""
+    """A text that the model is reminded of again and again."""
 
     text: str
+    """The reminder."""
     every_turns: int | None = None
+    """It is due in every n-th turn."""
     at_tokens: int | None = None
+    """It is due in every turn whose context has at least so many tokens."""
 
     def is_due(self, turn: int, tokens: int) -> bool:
-        """Whether it is told in this turn, counted from 1, with a context of this size."""
+        """Whether it is due in this turn, counted from 1, with a context of this size."""
         if self.every_turns is not None and turn > 0 and turn % self.every_turns == 0:
             return True
         return self.at_tokens is not None and tokens >= self.at_tokens
@@ -163,9 +158,9 @@ class ReminderRule:
 def add_reminders(
     messages: Sequence[Message], rules: Sequence[ReminderRule], *, turn: int, tokens: int
 ) -> Sequence[Message]:
-    """The messages and, behind them, what is due; the same object when nothing is.
+    """The messages followed by the reminders that are due; the same object when none is.
 
-    Behind and not in the system prompt: what is cached of the request stays good.
+    They follow the messages, so that the service's cache of the request stays valid.
     """
     due = [rule.text for rule in rules if rule.is_due(turn, tokens)]
     if not due:
@@ -174,10 +169,10 @@ def add_reminders(
 
 
 Ask: TypeAlias = Callable[[str, str, str], Awaitable[str]]
-"""A role, a system prompt and a prompt; the answer of that role's model."""
+"""Asks the model of a role: (role, system prompt, prompt) → answer."""
 SUMMARY_TIMEOUT_S = 120.0
 _SUMMARISER = "You write summaries of transcripts, and nothing else."
-_HINT = "Try `/compact`, begin anew with `/clear`, or take a model with a larger window."
+_HINT = "Try `/compact`, start over with `/clear`, or use a model with a larger window."
 _CHARS_PER_WINDOW_TOKEN = 1.2
 
 
@@ -202,7 +197,7 @@ class ContextParts:
     read_file: ReadFile | None = None
     """Reads the files that are shown again behind a summary."""
     relay: Relay | None = None
-    """Keeps the whole text of a result that was cut."""
+    """Stores the whole text of a result that was cut."""
     redact: Callable[[str], str] = lambda text: text
     """Takes secrets out of a text."""
     save: Callable[[Mapping[str, Any]], None] = lambda record: None
@@ -218,9 +213,9 @@ class ContextParts:
 
 
 class ContextHooks:
-    """One conversation's context: `bundle` for each run, and what may be asked between runs.
+    """One conversation's context: the hooks of its runs, and what can be asked between runs.
 
-    Forks get their own, made of `for_fork(parts)`.
+    Forks have their own, made of `for_fork(parts)`.
     """
 
     def __init__(self, parts: ContextParts, *, model: str) -> None:
@@ -240,7 +235,7 @@ class ContextHooks:
         self._emit: Sink = lambda event: None
 
     def bundle(self, model: str) -> Hooks:
-        """The hooks of one run with `model`. Make them anew for every run."""
+        """The hooks of one run with `model`, made anew for every run."""
         if model != self._model:
             self._model = model
             self._budget = self._new_budget()
@@ -249,7 +244,7 @@ class ContextHooks:
         return Hooks(name="context", transform_context=self._prepare, prepare_next_turn=self._learn)
 
     def sink(self, event: LoopEvent) -> None:
-        """Hear that another history took the place of the old one."""
+        """Reset the view when another history replaces the current one."""
         if isinstance(event, ContextReplaced):
             self._view.reset()
         elif isinstance(event, HistoryMoved):
@@ -261,33 +256,32 @@ class ContextHooks:
         """Fold what can be folded, on request; None when nothing would be saved."""
         self._view.begin_run()
         compaction = await self._view.compact(
-            self._asked(messages),
+            self._request_for(messages),
             focus=focus,
             on_start=lambda size: emit(CompactionStarted(tokens_before=size)),
         )
-        return None if compaction is None else self._keep(compaction)
+        return self._recorded(compaction)
 
     def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
-        """What would not be sent as it is."""
+        """The messages that would not be sent as they are."""
         return self._view.dropped(self._budget.apply(messages))
 
     def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None:
         """Send a message whole again (counted from 1); None if it is not left out."""
-        compaction = self._view.show_again(self._asked(messages), number)
-        return None if compaction is None else self._keep(compaction)
+        return self._recorded(self._view.show_again(self._request_for(messages), number))
 
     def undo(self, messages: Sequence[Message]) -> ContextCompacted | None:
         """Take the last compaction back; None if there was none."""
-        compaction = self._view.undo(self._asked(messages))
-        return None if compaction is None else self._keep(compaction)
+        return self._recorded(self._view.undo(self._request_for(messages)))
 
     async def shrink(self) -> bool:
         """Make what was sent last smaller by a tenth or more; False if nothing is left to do."""
-        compaction = await self._view.shrink(self._request, on_start=self._tell_start)
-        if compaction is None:
-            return False
-        self._emit(self._keep(compaction))
-        return True
+        compacted = self._recorded(
+            await self._view.shrink(self._request, on_start=self._emit_start)
+        )
+        if compacted is not None:
+            self._emit(compacted)
+        return compacted is not None
 
     def report(
         self,
@@ -304,10 +298,10 @@ class ContextHooks:
             tools=tools or self._request.tools,
             window_tokens=self._window_tokens(),
         )
-        return make_report(self._view, request, sections)
+        return self._view.report(request, sections)
 
     async def close(self) -> None:
-        """Stop what is written in the background."""
+        """Stop the summary that is being written in the background."""
         await self._view.close()
 
     def _new_budget(self) -> ResultBudget:
@@ -316,8 +310,8 @@ class ContextHooks:
         chars = min(self._parts.result_budget_chars, int(window * _CHARS_PER_WINDOW_TOKEN))
         return ResultBudget(chars, relay=self._parts.relay)
 
-    def _asked(self, messages: Sequence[Message]) -> ContextRequest:
-        """A request of these messages, with what was sent last around them."""
+    def _request_for(self, messages: Sequence[Message]) -> ContextRequest:
+        """A request of these messages, with the prompt and the tools that were sent last."""
         return replace(
             self._request,
             messages=self._budget.apply(messages),
@@ -351,9 +345,9 @@ class ContextHooks:
     async def _prepared(self) -> PreparedContext:
         if not self._parts.settings.is_compacting:
             return self._view.measured(self._request)
-        prepared = await self._view.prepare(self._request, on_start=self._tell_start)
-        if prepared.compaction is not None:
-            self._emit(self._keep(prepared.compaction))
+        prepared = await self._view.prepare(self._request, on_start=self._emit_start)
+        if compacted := self._recorded(prepared.compaction):
+            self._emit(compacted)
         if prepared.is_stuck:
             share = round(100 * prepared.tokens / prepared.window)
             text = f"The context fills {share} % of its window, and compacting it did not help."
@@ -364,16 +358,19 @@ class ContextHooks:
         if info.message is not None and info.message.usage:
             self._view.note_usage(info.message.usage.input)
 
-    def _tell_start(self, size: int) -> None:
+    def _emit_start(self, size: int) -> None:
         self._emit(CompactionStarted(tokens_before=size))
 
-    def _keep(self, compaction: Compaction) -> ContextCompacted:
+    def _recorded(self, compaction: Compaction | None) -> ContextCompacted | None:
+        """Store the compaction; returns its event."""
+        if compaction is None:
+            return None
         model = self._parts.summary_model if compaction.summary else ""
         if compaction.record is not None:
             self._parts.save({**compaction.record, "model": model})
             self._parts.on_compacted()
             if self._parts.reread is not None:
-                # The request begins anew anyway, so what it begins with may as well be true.
+                # The cached prefix is lost anyway, so the prompt may as well be up to date.
                 self._prompt = self._parts.reread([tool.name for tool in self._request.tools])
         return ContextCompacted(
             tokens_before=compaction.tokens_before,
@@ -386,7 +383,7 @@ class ContextHooks:
 
 
 def context_parts(config: Config, **more: Any) -> ContextParts:
-    """The part of the settings that is about the context; `more` is everything from elsewhere."""
+    """The parts that the settings name; `more` are all others."""
     context = config.context
     return ContextParts(
         settings=ViewSettings(
@@ -411,7 +408,7 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
 
 
 def for_fork(parts: ContextParts) -> ContextParts:
-    """The same for a conversation that keeps no journal and starts with a history of its own."""
+    """The same parts for a conversation without a journal and with a history of its own."""
     return replace(
         parts,
         settings=replace(parts.settings, checkpoints=False),
@@ -422,7 +419,7 @@ def for_fork(parts: ContextParts) -> ContextParts:
 
 
 def summarise_with(ask: Ask, *, timeout_s: float = SUMMARY_TIMEOUT_S) -> Summarise:
-    """A summariser that asks the model of the role `summarize`, and waits only so long."""
+    """A summariser that asks the model of the role `summarize`, for at most `timeout_s`."""
 
     async def summarise(prompt: str, budget_tokens: int) -> str:
         async with asyncio.timeout(timeout_s):
@@ -432,7 +429,7 @@ def summarise_with(ask: Ask, *, timeout_s: float = SUMMARY_TIMEOUT_S) -> Summari
 
 
 def file_reader(workspace: Workspace) -> ReadFile:
-    """Reads text files beneath the roots of the workspace."""
+    """A reader of the text files beneath the roots of the workspace."""
 
     def read(path: str) -> str | None:
         with workspace.at_call("").open(path) as (stream, located, status):
@@ -441,20 +438,16 @@ def file_reader(workspace: Workspace) -> ReadFile:
             content = stream.read()
         return None if b"\0" in content else content.decode(errors="replace")
 
-    async def read_in_thread(path: str) -> str | None:
-        return await asyncio.to_thread(read, path)
-
-    return read_in_thread
+    return lambda path: asyncio.to_thread(read, path)
 
 
 def relay_to(store: OutputStore) -> Relay:
-    """Keeps results in the folder of outputs, under names that follow from what they hold."""
+    """Stores results in the folder of outputs, under names made from their content."""
 
     def relay(call_id: str, text: str) -> str:
         content = text.encode(errors="replace")
-        name = (
-            f"result-{hashlib.sha256(call_id.encode(errors='replace') + content).hexdigest()[:16]}"
-        )
+        digest = hashlib.sha256(call_id.encode(errors="replace") + content).hexdigest()
+        name = f"result-{digest[:16]}"
         path = store.folder / f"{name}.txt"
         with contextlib.suppress(OSError):
             status = path.lstat()

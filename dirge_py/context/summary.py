@@ -1,8 +1,4 @@
-"""Replacing old history by a summary that a model writes, now or ahead of time.
-
-Here is what the model is shown, what is accepted as a summary, when it is no longer asked, the
-summaries written in the background, and the files that are shown again behind a summary.
-"""
+"""Summaries of old history, written by a model when they are needed or ahead of time."""
 
 import asyncio
 import json
@@ -13,17 +9,21 @@ from dataclasses import dataclass as mutable
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, boundaries
+from dirge_py.context.compaction import (
+    LEAST_SAVING,
+    CompactionJob,
+    Strategy,
+    boundaries,
+    words_chars,
+)
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
-from dirge_py.context.strategies import Strategy, words_chars
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle
 from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
-    ToolCallBlock,
     ToolResultMessage,
     UserMessage,
 )
@@ -38,7 +38,7 @@ _CHARS_PER_FILE_TOKEN = 4
 
 
 def files_of(messages: Sequence[Message]) -> list[str]:
-    """Paths of the files that tools opened, newest first, each once."""
+    """The paths of the files that tools opened, newest first, each once."""
     paths: dict[str, None] = {}
     for message in reversed(messages):
         if not isinstance(message, ToolResultMessage) or message.is_error:
@@ -63,7 +63,11 @@ async def restore_files(
             break
         if path in still_shown:
             continue
-        text = await _try_read(read, path)
+        try:
+            text = await read(path)
+        except Exception:
+            # A file that is gone or forbidden by now is no reason to lose the summary.
+            continue
         if not text:
             continue
         text = cut_middle(text, _FILE_TOKENS * _CHARS_PER_FILE_TOKEN, "\n[…]\n", tail=0.3)
@@ -74,16 +78,8 @@ async def restore_files(
     return tuple(files)
 
 
-async def _try_read(read: ReadFile, path: str) -> str | None:
-    try:
-        return await read(path)
-    except Exception:
-        # A file that is gone or forbidden by now is no reason to lose the summary.
-        return None
-
-
 Summarise: TypeAlias = Callable[[str, int], Awaitable[str]]
-"""Gets the whole prompt and the tokens the answer may have; may raise whatever it likes."""
+"""Asks a model: (whole prompt, most tokens of the answer) → answer. It may raise anything."""
 Redact: TypeAlias = Callable[[str], str]
 BREAKER = 3
 """Failures in a row after which no more summaries are asked for in a run."""
@@ -101,7 +97,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Summariser:
-    """Summaries of old history. `failures` counts those in a row that came to nothing."""
+    """Writes summaries of old history; `failures` counts those in a row that failed."""
 
     def __init__(self, summarise: Summarise, redact: Redact = lambda text: text) -> None:
         self._summarise = summarise
@@ -110,11 +106,11 @@ class Summariser:
 
     @property
     def is_off(self) -> bool:
-        """Whether it failed so often that it is not asked again in this run."""
+        """Whether it failed so often that it isn't asked again in this run."""
         return self.failures >= BREAKER
 
     async def write(self, job: CompactionJob, shape: ViewShape, cut: int) -> str | None:
-        """A summary of everything before `cut`, the summary so far included; None: it failed."""
+        """A summary of everything before `cut`, with the summary so far; None if it failed."""
         budget = budget_tokens(job, shape, cut)
         prompt = prompt_for(job, shape, cut, budget)
         try:
@@ -127,7 +123,7 @@ class Summariser:
 
 
 def budget_tokens(job: CompactionJob, shape: ViewShape, cut: int) -> int:
-    """How long the summary may be: a fifth of what it stands for, within bounds."""
+    """The most tokens of a summary: a fifth of what it replaces, within bounds."""
     folded = sum(job.sizes(shape)[: cut - shape.last]) * job.scale
     bounded = min(_MOST_BUDGET, max(_LEAST_BUDGET, int(folded * _BUDGET_SHARE)))
     return min(bounded, max(100, job.window // 4))
@@ -151,7 +147,7 @@ def prompt_for(job: CompactionJob, shape: ViewShape, cut: int, budget: int) -> s
 
 
 def accept_summary(text: str, budget: int) -> str | None:
-    """The summary in what a model answered, without fences; None if it holds no known heading."""
+    """The summary in a model's answer, without fences; None if it has no known heading."""
     text = _FENCES.sub("", text).strip()
     if not _HEADING.search(text):
         return None
@@ -163,11 +159,10 @@ def _unfenced(text: str) -> str:
 
 
 def _transcript(messages: Sequence[Message], most_chars: int) -> str:
-    """The messages as text; the larger the whole, the less of each, and at last of the oldest."""
+    """The messages as text: the more there are, the less of each; the oldest are left out last."""
     lines: list[str] = []
     for message_chars in _MESSAGE_CHARS:
-        told = (_message_text(message, message_chars) for message in messages)
-        lines = [line for line in told if line]
+        lines = [text for message in messages if (text := _message_text(message, message_chars))]
         if sum(map(len, lines)) <= most_chars:
             return "\n\n".join(lines)
     room = most_chars
@@ -188,7 +183,8 @@ def _message_text(message: Message, most: int) -> str:
         case AssistantMessage():
             if message.withheld:
                 return ""
-            calls = [_call_text(call, most // _ARGUMENTS_SHARE) for call in message.calls]
+            room = most // _ARGUMENTS_SHARE
+            calls = [f"[calls {c.name}] {_cut(_as_json(c.arguments), room)}" for c in message.calls]
             return "\n".join([f"[assistant] {_cut(message.text, most)}".rstrip(), *calls])
         case ToolResultMessage():
             status = " (error)" if message.is_error else ""
@@ -196,10 +192,6 @@ def _message_text(message: Message, most: int) -> str:
         case CustomMessage():
             return ""
     return f"[reference] {_cut(message.text, most)}"
-
-
-def _call_text(call: ToolCallBlock, most: int) -> str:
-    return f"[calls {call.name}] {_cut(_as_json(call.arguments), most)}"
 
 
 def _as_json(value: Any) -> str:
@@ -211,7 +203,7 @@ def _cut(text: str, most: int) -> str:
 
 
 OnStart: TypeAlias = Callable[[int], None]
-"""Told the size of the context before a model is asked to summarise it."""
+"""Called with the size of the context before a model is asked for a summary."""
 _URGENT_SAVING = 0.10
 _MOST_RESTORED_AT = 0.50
 _CHARS_PER_RESTORED_TOKEN = 2
@@ -219,21 +211,20 @@ _CHARS_PER_RESTORED_TOKEN = 2
 
 @mutable(slots=True, kw_only=True)
 class SummaryAttempt:
-    """What became of the summary in one pass. `epoch` counts the passes before it.
-
-    `skipped`: there was too little to fold; `off`: it had failed too often; empty: there is nobody
-    to ask.
-    """
+    """The summary of one compaction pass."""
 
     epoch: int
+    """How many passes there were before."""
     on_start: OnStart
+    """Called before a model is asked."""
     outcome: Literal["", "skipped", "off", "failed", "written"] = ""
+    """`skipped`: too little to fold; `off`: failed too often; empty: no model to ask."""
 
 
 class SummaryStrategy:
     """The strategy `summarize`, and the summaries written ahead for it.
 
-    `standing` tells what is kept outside of the history and must not be forgotten with it.
+    `standing` returns what is stored outside of the history and must not be forgotten with it.
     """
 
     def __init__(
@@ -246,7 +237,7 @@ class SummaryStrategy:
         standing: Callable[[], str] = str,
     ) -> None:
         self._summariser = Summariser(summarise, redact) if summarise else None
-        # Its failures are nobody's concern: a fold writes its own summary then.
+        # Its failures don't count: a fold then writes its own summary.
         self._ahead = Summariser(summarise, redact) if summarise else None
         self._redact = redact
         self._read_file = read_file
@@ -260,14 +251,14 @@ class SummaryStrategy:
             self._summariser.failures = 0
 
     def strategy(self, attempt: SummaryAttempt) -> Strategy:
-        """`summarize`, telling `attempt` what became of it."""
+        """The strategy; it sets `attempt.outcome`."""
 
         async def summarize(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
             folded = await self._folded(job, shape, attempt)
             if folded is None:
                 return None
-            standing = self._redact(self._standing())
-            return await self._with_files(job, replace(folded, standing=standing))
+            shape = replace(folded, standing=self._redact(self._standing()))
+            return replace(shape, restored=await self._files(job, shape))
 
         return summarize
 
@@ -311,7 +302,7 @@ class SummaryStrategy:
     def _from_checkpoint(
         self, job: CompactionJob, shape: ViewShape, epoch: int
     ) -> ViewShape | None:
-        """The fold for which a summary was written ahead, if it is of use now."""
+        """The shape with a summary that was written ahead, if there is one that fits."""
         ready = self.checkpoints.newest
         if ready is None or ready.epoch != epoch or job.focus or ready.last <= shape.last:
             return None
@@ -320,10 +311,10 @@ class SummaryStrategy:
         folded = _with_summary(job, shape, ready.last, ready.summary)
         return folded if job.size_of(folded) <= job.window * job.fold_at else None
 
-    async def _with_files(self, job: CompactionJob, shape: ViewShape) -> ViewShape:
+    async def _files(self, job: CompactionJob, shape: ViewShape) -> tuple[RestoredFile, ...]:
         room_tokens = int(job.window * _MOST_RESTORED_AT) - job.size_of(shape)
         if self._read_file is None or not self._restore_files or room_tokens <= 0:
-            return shape
+            return shape.restored
         files = await restore_files(
             job.messages[: shape.last],
             job.messages[shape.last :],
@@ -331,8 +322,7 @@ class SummaryStrategy:
             most=self._restore_files,
             room=room_tokens * _CHARS_PER_RESTORED_TOKEN,
         )
-        clean = tuple(replace(file, text=self._redact(file.text)) for file in files)
-        return replace(shape, restored=clean)
+        return tuple(replace(file, text=self._redact(file.text)) for file in files)
 
 
 def _is_worth_asking(job: CompactionJob, shape: ViewShape, cut: int) -> bool:
@@ -351,33 +341,30 @@ def _with_summary(job: CompactionJob, shape: ViewShape, cut: int, summary: str) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCheckpoint:
-    """A summary of the messages before `last`, made while there had been `epoch` folds."""
+    """A summary that was written ahead."""
 
     epoch: int
+    """How many compaction passes there had been."""
     last: int
+    """It covers the messages before this index."""
     summary: str
+    """The text."""
 
 
 def checkpoint_marks(window_tokens: int) -> tuple[float, ...]:
     """The shares of the window at which a checkpoint is written."""
     if window_tokens < 25_000:
         return ()
-    if window_tokens <= 200_000:
-        step = 20
-    elif window_tokens <= 500_000:
-        step = 10
-    else:
-        step = 5
+    step = 20 if window_tokens <= 200_000 else 10 if window_tokens <= 500_000 else 5
     stop = 100 if step < 20 else 81
-    marks = tuple(percent / 100 for percent in range(step, stop, step))
-    return marks[:18]
+    return tuple(percent / 100 for percent in range(step, stop, step))[:18]
 
 
 class Checkpoints:
-    """Owns the background task; one at a time, and none outlives `close`.
+    """Owns the background task that writes summaries ahead: one at a time, until `close`.
 
-    Each mark starts one once until `reset`; marks passed together start one together. A summary
-    that fails or is late leaves no trace.
+    Each mark starts one task until `reset`; marks passed together start one together. A summary
+    that fails or is late is ignored.
     """
 
     def __init__(self) -> None:
@@ -389,17 +376,13 @@ class Checkpoints:
         """Whether a mark was passed that was not passed before; counts it as passed."""
         share = size / window_tokens
         marks = [mark for mark in checkpoint_marks(window_tokens) if self._passed < mark <= share]
-        if not marks or self.is_busy:
+        if not marks or (self._task is not None and not self._task.done()):
             return False
         self._passed = marks[-1]
         return True
 
-    @property
-    def is_busy(self) -> bool:
-        return self._task is not None and not self._task.done()
-
     def start(self, write: Callable[[], Awaitable[SummaryCheckpoint | None]]) -> None:
-        """Write one in the background. Nothing waits for it."""
+        """Write a summary in the background."""
 
         async def keep() -> None:
             self.newest = await write() or self.newest
@@ -407,7 +390,7 @@ class Checkpoints:
         self._task = asyncio.get_running_loop().create_task(keep())
 
     def reset(self) -> None:
-        """Forget what was written: there was a fold. All marks count anew."""
+        """Forget the summary and the passed marks: there was a fold."""
         self._passed = 0.0
         self.newest = None
         if self._task is not None:
@@ -415,13 +398,13 @@ class Checkpoints:
             self._task = None
 
     async def close(self) -> None:
-        """Stop what is being written."""
+        """Cancel the task that is running."""
         task = self._task
         self.reset()
         if task is not None:
             await asyncio.wait([task])
 
     async def settled(self) -> None:
-        """Return when nothing is being written any more."""
+        """Return when no task is running."""
         if self._task is not None:
             await asyncio.wait([self._task])

@@ -1,18 +1,25 @@
-"""What of a conversation is sent: the history itself, until it no longer fits.
+"""The context view of a conversation: which part of its history is sent, and in what shape.
 
-The view never changes the history. What it leaves out is told by its records, each of which holds
-the whole shape, so the newest one is enough to see a resumed session as it was seen before.
+The view never changes the history. Each of its records holds the whole shape, so the newest one
+is enough to show a resumed session as before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dirge_py.context.compaction import (
+    AGGRESSIVE_AT,
     FORCED_AT,
+    START_AT,
     CompactionJob,
     CompactionLevel,
+    Strategy,
+    StrategyName,
+    clear_results,
     effective_window,
     level_of,
+    truncate,
+    window,
 )
 from dirge_py.context.shape import (
     OmittedMessage,
@@ -23,7 +30,6 @@ from dirge_py.context.shape import (
     shown_message,
     with_kept,
 )
-from dirge_py.context.strategies import Strategy, StrategyName, clear_results, truncate, window
 from dirge_py.context.summary import (
     OnStart,
     ReadFile,
@@ -35,9 +41,16 @@ from dirge_py.context.summary import (
 from dirge_py.context.tokens import DescribedTool, TokenCounter, high_counter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind
-from dirge_py.types.messages import Message
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolResultMessage,
+    UserMessage,
+)
 
 _LEAST_GAIN = 0.10
+_ANY_GAIN_COUNTS = ("asked", "forced", "start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,51 +80,99 @@ class ContextRequest:
     """What a model is about to be sent: the whole history and what goes with it."""
 
     messages: Sequence[Message]
+    """The history."""
     system_prompt: str = ""
+    """The system prompt."""
     tools: Sequence[DescribedTool] = ()
+    """The tools that the model may call."""
     window_tokens: int = 128_000
+    """The size of the model's window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """One pass that shortened the view, or failed to. `record` is to be kept; None: no change."""
+    """One pass that shortened the view, or failed to."""
 
     kind: CompactionKind
+    """How the view was shortened."""
     tokens_before: int
+    """The estimated size before the pass."""
     tokens_after: int
+    """The estimated size after the pass."""
     last: int
+    """The index of the first message that isn't folded."""
     summary: str = ""
+    """The new summary; empty if none was written."""
     record: Mapping[str, Any] | None = None
+    """What to store of the pass; None if it changed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedContext:
-    """The messages to send, and their size in tokens as far as it is known.
-
-    `is_stuck`: the request is too large although everything was done; the run should end.
-    """
+    """The messages to send, and their size as far as it is known."""
 
     messages: tuple[Message, ...]
+    """The messages."""
     tokens: int
+    """The size of the whole request."""
     window: int
+    """How much of the model's window is used."""
     compaction: Compaction | None = None
+    """The pass that shortened the view for this request."""
     is_stuck: bool = False
+    """The request is too large although everything was tried; the run should end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """A request of the present shape: what it counts here, and what the service made of it."""
+class ContextPart:
+    """One kind of content in a request."""
 
-    count: int
-    reported: int
+    name: str
+    """What it is, for people."""
+    tokens: int
+    """Its estimated tokens."""
+    count: int = 0
+    """How many messages or tools it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReport:
+    """What a request would consist of now, for people."""
+
+    parts: tuple[ContextPart, ...]
+    """The kinds of content, without those that are empty."""
+    sections: tuple[tuple[str, int], ...]
+    """Name and tokens of each section of the system prompt."""
+    tokens: int
+    """The estimated size of the request."""
+    window: int
+    """How much of the model's window is used."""
+    model_window: int
+    """The size of the model's window."""
+    marks: tuple[tuple[str, float], ...]
+    """The shares of the window at which the context is compacted, with what happens there."""
+    messages: int
+    """How many messages the history has."""
+    folded_messages: int
+    """How many of them are replaced by a summary or left out."""
+    compactions: int
+    """How often the context was compacted."""
+
+
+_MESSAGE_PARTS: Mapping[str, type] = {
+    "summaries": SystemMessage,
+    "your messages": UserMessage,
+    "answers": AssistantMessage,
+    "tool results": ToolResultMessage,
+}
 
 
 class ContextView:
-    """The view of one conversation. One caller at a time.
+    """The view of one conversation, for one caller at a time.
 
-    `summarise` asks a model; without it nothing is summarised. `read_file` gives the files that are
-    shown again after a fold, `standing` what the todo list says. `redact` takes secrets out of all
-    that is written anew.
+    `summarise` asks a model; without it nothing is summarised. `read_file` reads the files that are
+    shown again after a fold, `standing` returns the todo list. `redact` takes secrets out of
+    everything that is written anew. `records` are those of earlier compactions, oldest first.
     """
 
     def __init__(
@@ -137,7 +198,8 @@ class ContextView:
             standing=standing,
         )
         self._sent_count = 0
-        self._measured: _Measured | None = None
+        self._measured: tuple[int, int] | None = None
+        """The count of a request with this shape, and the size that the service reported."""
         self._limit_to_prove = 0
         self._is_stuck = False
         self._seen: list[Message] = []
@@ -159,13 +221,13 @@ class ContextView:
         )
         if level is None:
             if self.settings.checkpoints and is_measured:
-                job = self._job(request, size, count, "fold")
+                job = self._job(request, "fold")
                 self._folding.write_ahead(job, epoch=self.compactions)
             self._sent_count = count
             return PreparedContext(messages=sent, tokens=size, window=window_tokens)
         if level == "forced" and self._is_stuck:
             return PreparedContext(messages=sent, tokens=size, window=window_tokens, is_stuck=True)
-        compaction = await self._pass(self._job(request, size, count, level), on_start)
+        compaction = await self._pass(self._job(request, level), on_start)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
         size = compaction.tokens_after if compaction is not None else size
@@ -193,7 +255,7 @@ class ContextView:
         if self._sent_count <= 0 or input_tokens <= 0:
             return
         self.counter.calibrate(self._sent_count, input_tokens)
-        self._measured = _Measured(count=self._sent_count, reported=input_tokens)
+        self._measured = self._sent_count, input_tokens
         # What a forced pass was worth shows only now: a second one would do no better.
         self._is_stuck = 0 < self._limit_to_prove < input_tokens
         self._limit_to_prove = 0
@@ -204,13 +266,15 @@ class ContextView:
         self, request: ContextRequest, *, focus: str = "", on_start: OnStart = lambda size: None
     ) -> Compaction | None:
         """Fold what can be folded, though nothing is due; None if nothing would be saved."""
-        return await self._at_once(request, "asked", focus, on_start)
+        self._check_history(request.messages)
+        return await self._pass(self._job(request, "asked", focus), on_start)
 
     async def shrink(
         self, request: ContextRequest, *, on_start: OnStart = lambda size: None
     ) -> Compaction | None:
         """Make the next request at least 10 % smaller, whatever it takes; None if it cannot be."""
-        compaction = await self._at_once(request, "overflow", "", on_start)
+        self._check_history(request.messages)
+        compaction = await self._pass(self._job(request, "overflow"), on_start)
         return compaction if compaction is not None and compaction.record is not None else None
 
     def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
@@ -233,7 +297,7 @@ class ContextView:
         return self._changed(request, self._earlier.pop(), "undone")
 
     def begin_run(self) -> None:
-        """Forget what went wrong in the run before: it may be tried again."""
+        """Forget the failures of the run before: compaction may be tried again."""
         self._is_stuck, self._limit_to_prove = False, 0
         self._folding.begin_run()
 
@@ -252,6 +316,39 @@ class ContextView:
         self._check_history(messages)
         return self._rendered(messages)
 
+    def report(
+        self, request: ContextRequest, sections: Sequence[tuple[str, int]] = ()
+    ) -> ContextReport:
+        """What would be sent for this request, before it is shortened."""
+        counter, sent = self.counter, self.shown(request.messages)
+        sizes = {
+            "system prompt": [counter.text(request.system_prompt)],
+            "tools": [counter.tool(tool) for tool in request.tools],
+        }
+        for name, kind in _MESSAGE_PARTS.items():
+            sizes[name] = counter.sizes([each for each in sent if isinstance(each, kind)])
+        parts = tuple(
+            ContextPart(name=name, tokens=tokens, count=0 if name == "system prompt" else len(each))
+            for name, each in sizes.items()
+            if (tokens := counter.corrected(sum(each)))
+        )
+        return ContextReport(
+            parts=parts,
+            sections=tuple((name, counter.corrected(tokens)) for name, tokens in sections),
+            tokens=sum(part.tokens for part in parts),
+            window=effective_window(request.window_tokens, self.settings.target_tokens),
+            model_window=request.window_tokens,
+            marks=(
+                ("fold", self.settings.fold_at),
+                ("fold more", AGGRESSIVE_AT),
+                ("must fold", FORCED_AT),
+                ("at once", START_AT),
+            ),
+            messages=len(request.messages),
+            folded_messages=self.shape.last,
+            compactions=self.compactions,
+        )
+
     async def settled(self) -> None:
         """Return when no summary is being written in the background."""
         await self._folding.checkpoints.settled()
@@ -261,20 +358,13 @@ class ContextView:
     def _changed(
         self, request: ContextRequest, shape: ViewShape, kind: CompactionKind
     ) -> Compaction:
-        """Another shape, because a person wanted it."""
+        """Change the shape because a person asked for it."""
         before, _ = self._size(self._count(request, self._rendered(request.messages)))
         self._show_as(shape)
         self._folding.checkpoints.reset()
         self.compactions += 1
         after = self.counter.corrected(self._count(request, self._rendered(request.messages)))
-        told = {"kind": kind, "tokens_before": before, "tokens_after": after}
-        return Compaction(
-            kind=kind,
-            tokens_before=before,
-            tokens_after=after,
-            last=shape.last,
-            record={**shape.as_record(), **told},
-        )
+        return _compaction(shape, kind, before, after)
 
     def _check_history(self, messages: Sequence[Message]) -> None:
         if self.shape.last and self.shape.last >= len(messages):
@@ -315,19 +405,16 @@ class ContextView:
 
         What was reported for the last request is sure; only what was added since is estimated.
         """
-        known = self._measured
-        if known is None or count < known.count:
+        if self._measured is None or count < self._measured[0]:
             return self.counter.corrected(count), False
-        return known.reported + self.counter.corrected(count - known.count), True
+        counted, reported = self._measured
+        return reported + self.counter.corrected(count - counted), True
 
     def _job(
-        self,
-        request: ContextRequest,
-        size: int,
-        count: int,
-        level: CompactionLevel,
-        focus: str = "",
+        self, request: ContextRequest, level: CompactionLevel, focus: str = ""
     ) -> CompactionJob:
+        count = self._count(request, self._rendered(request.messages))
+        size, _ = self._size(count)
         return CompactionJob(
             messages=request.messages,
             shape=self.shape,
@@ -341,21 +428,15 @@ class ContextView:
             focus=focus,
         )
 
-    async def _at_once(
-        self, request: ContextRequest, level: CompactionLevel, focus: str, on_start: OnStart
-    ) -> Compaction | None:
-        self._check_history(request.messages)
-        count = self._count(request, self._rendered(request.messages))
-        size, _ = self._size(count)
-        return await self._pass(self._job(request, size, count, level, focus), on_start)
-
     async def _pass(self, job: CompactionJob, on_start: OnStart) -> Compaction | None:
         """Shorten the view once, if that saves enough to be worth a changed prefix."""
         attempt = SummaryAttempt(epoch=self.compactions, on_start=on_start)
         shape = await truncate(job, self._strategies(attempt))
         size = job.size_of(shape)
         kind = _kind(job, shape, attempt)
-        if not _is_worth_it(job, size):
+        most = job.size * (1 - _LEAST_GAIN)
+        is_smaller = size < job.size if job.level in _ANY_GAIN_COUNTS else size <= most
+        if not is_smaller:
             if attempt.outcome != "failed":
                 return None
             return Compaction(
@@ -366,15 +447,8 @@ class ContextView:
         self._earlier.append(self.shape)
         self._show_as(shape)
         self.compactions += 1
-        told = {"kind": kind, "tokens_before": job.size, "tokens_after": size}
-        return Compaction(
-            kind=kind,
-            tokens_before=job.size,
-            tokens_after=size,
-            last=shape.last,
-            summary=shape.summary if attempt.outcome == "written" else "",
-            record={**shape.as_record(), **told},
-        )
+        summary = shape.summary if attempt.outcome == "written" else ""
+        return _compaction(shape, kind, job.size, size, summary)
 
     def _strategies(self, attempt: SummaryAttempt) -> dict[StrategyName, Strategy]:
         def may_leave_out(job: CompactionJob) -> bool:
@@ -391,10 +465,19 @@ class ContextView:
         return {name: known[name] for name in self.settings.strategies}
 
 
-def _is_worth_it(job: CompactionJob, size: int) -> bool:
-    if job.level in ("asked", "forced", "start"):
-        return size < job.size
-    return size <= job.size * (1 - _LEAST_GAIN)
+def _compaction(
+    shape: ViewShape, kind: CompactionKind, before: int, after: int, summary: str = ""
+) -> Compaction:
+    """The compaction that led to `shape`, with its record."""
+    members = {"kind": kind, "tokens_before": before, "tokens_after": after}
+    return Compaction(
+        kind=kind,
+        tokens_before=before,
+        tokens_after=after,
+        last=shape.last,
+        summary=summary,
+        record={**shape.as_record(), **members},
+    )
 
 
 def _kind(job: CompactionJob, shape: ViewShape, attempt: SummaryAttempt) -> CompactionKind:

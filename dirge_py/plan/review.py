@@ -2,23 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.phases import fill_template, review_prompt, verdict_again_prompt
-from dirge_py.plan.verdict import ReviewVerdict, as_json_block, parse_verdict, verdict_answer_schema
-from dirge_py.plan.verdict_check import CheckedVerdict, Finding, check_verdict, hides_failures
+from dirge_py.plan.verdict import CheckedVerdict, Finding, ReviewVerdict, as_json_block, check_verdict, hides_failures, parse_verdict, verdict_answer_schema
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.plan.phase_fork import PhaseFork
+    from dirge_py.plan.phases import PhaseFork
     from dirge_py.plan.project_guard import ProjectChanges
     from dirge_py.plan.state import PlanState
+
+
 
 
 _MOST_OF_CHANGES = 20_000

@@ -3,44 +3,30 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.plan import implementation, phases
-from dirge_py.plan.approval import (
-    Accept,
-    AutoApprove,
-    DeferPlan,
-    PlanApprover,
-    Reject,
-    ReplacePlan,
-    Revise,
-)
+from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanApprover, Reject, ReplacePlan, Revise
 from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
 from dirge_py.plan.extension import terms_of
 from dirge_py.plan.implementation import implement
-from dirge_py.plan.phase_fork import PhaseEnded, PhaseFork, phase_failed, summary_line
+from dirge_py.plan.phases import PhaseEnded, PhaseFork, phase_failed, summary_line
 from dirge_py.plan.project_guard import ProjectChanges, ProjectGuard, ReviewerWrites
 from dirge_py.plan.review import Review, Reviewer
 from dirge_py.plan.state import NAME, PlanCycle, PlanState, load_state
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import EvidenceTaken, PhaseName, PlanPhase, SystemNotice
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    NotVerified,
-    Outcome,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified, Outcome
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
 
 
 _PHASE_LABELS: dict[PhaseName, str] = {

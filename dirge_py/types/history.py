@@ -22,7 +22,6 @@ from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     Message,
-    ResultBlock,
     StopReason,
     SystemMessage,
     TextBlock,
@@ -31,6 +30,8 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     UserBlock,
     UserMessage,
+    cut_texts,
+    text_sizes,
     user_text,
 )
 from dirge_py.types.tools import ToolOutcome
@@ -385,14 +386,11 @@ def synthetic_result(
 
 
 def _capped(result: ToolResultMessage, most: int) -> ToolResultMessage:
-    sizes = [len(block.text) if isinstance(block, TextBlock) else 0 for block in result.content]
+    sizes = text_sizes(result)
     total = sum(sizes)
     if total <= most:
         return result
     marker = f"\n[… cut: this result has {total} characters; ask for less at once …]\n"
-    shares = fair_shares(sizes, most)
-    content: list[ResultBlock] = [
-        TextBlock(cut_middle(block.text, share, marker)) if isinstance(block, TextBlock) else block
-        for block, share in zip(result.content, shares, strict=True)
-    ]
-    return replace(result, content=tuple(content))
+    return cut_texts(
+        result, fair_shares(sizes, most), lambda text, share: cut_middle(text, share, marker)
+    )

@@ -6,8 +6,8 @@ derived from these; role and block names on the wire are `user`, `assistant`, `t
 `compaction`.
 """
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -229,6 +229,22 @@ Message: TypeAlias = (
 def joined_text(blocks: tuple[Any, ...]) -> str:
     """The text blocks among `blocks`, joined by newlines."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def text_sizes(result: ToolResultMessage) -> list[int]:
+    """The characters of each block of a result; 0 for one that is not text."""
+    return [len(block.text) if isinstance(block, TextBlock) else 0 for block in result.content]
+
+
+def cut_texts(
+    result: ToolResultMessage, shares: Sequence[int], cut: Callable[[str, int], str]
+) -> ToolResultMessage:
+    """`result` with each of its texts replaced by `cut(text, share)`; other blocks stay."""
+    content = tuple(
+        TextBlock(cut(block.text, share)) if isinstance(block, TextBlock) else block
+        for block, share in zip(result.content, shares, strict=True)
+    )
+    return replace(result, content=content)
 
 
 def user_text(text: str, origin: Origin = "user") -> UserMessage:

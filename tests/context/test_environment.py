@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from dirge_py.context.prompt_sections import describe_environment, git_state
+from dirge_py.context.system_prompt import describe_environment, git_state
 
 
 @pytest.fixture

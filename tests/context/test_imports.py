@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dirge_py.context.project_files import imported_paths
+from dirge_py.context.instructions import imported_paths
 
 MARKDOWN = st.text(alphabet="@a/.`~ \n\\>-#(", max_size=60)
 

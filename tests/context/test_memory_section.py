@@ -1,4 +1,4 @@
-from dirge_py.context.prompt_sections import memory_section
+from dirge_py.context.system_prompt import memory_section
 
 
 def test_only_what_there_is_gets_a_heading():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.context.project_files import find_in_folders, find_project_files, format_project_files
+from dirge_py.context.instructions import find_in_folders, find_project_files, format_project_files
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from dirge_py.context.compaction import boundaries
+from dirge_py.context.compaction import boundaries, clear_results, truncate, window
 from dirge_py.context.shape import ViewShape, shown
-from dirge_py.context.strategies import clear_results, truncate, window
 from dirge_py.context.tokens import TokenCounter
 from dirge_py.context.view import ContextRequest
 from dirge_py.types.messages import Message, SystemMessage, TextBlock, ToolResultMessage, user_text

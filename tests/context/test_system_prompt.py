@@ -1,6 +1,6 @@
 import datetime
 
-from dirge_py.context.prompt_sections import (
+from dirge_py.context.system_prompt import (
     append,
     build_prompt,
     describe_environment,

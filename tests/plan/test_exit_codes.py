@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.plan.verdict_check import hides_failures
+from dirge_py.plan.verdict import hides_failures
 
 HIDING = [
     "pytest | tail -5",

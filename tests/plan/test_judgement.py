@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.plan.evidence import Evidence, EvidenceLedger
-from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict
-from dirge_py.plan.verdict_check import CheckedVerdict, check_verdict
+from dirge_py.plan.verdict import CheckedVerdict, ChecklistItem, ReviewVerdict, check_verdict
 from tests.plan.kit import ran
 
 

@@ -24,8 +24,7 @@ from dirge_py.plan.phases import (
     review_prompt,
     verdict_again_prompt,
 )
-from dirge_py.plan.verdict import ReviewVerdict, parse_verdict
-from dirge_py.plan.verdict_check import CheckedVerdict
+from dirge_py.plan.verdict import CheckedVerdict, ReviewVerdict, parse_verdict
 from dirge_py.types.events import PhaseName
 
 CHANGING = {"write", "edit", "apply_patch", "kill_shell", "memory", "todo"}

@@ -2,8 +2,7 @@
 
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.review import final_report
-from dirge_py.plan.verdict import ChecklistItem, ReviewVerdict
-from dirge_py.plan.verdict_check import CheckedVerdict, check_verdict
+from dirge_py.plan.verdict import CheckedVerdict, ChecklistItem, ReviewVerdict, check_verdict
 from tests.plan.kit import ran
 
 

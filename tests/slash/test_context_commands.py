@@ -1,18 +1,17 @@
 """`/context` and `/compact`, as typed."""
 
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
 from dirge_py import slash
-from dirge_py.context.report import make_report
 from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import ContextCompacted
 from tests.context.kit import single_prompt_run
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 
 COMMANDS = discover(slash)
 
@@ -33,8 +32,8 @@ def done(kind: Any, after: int) -> ContextCompacted:
 
 
 async def test_context_tells_what_is_sent_and_what_it_takes():
-    told = make_report(
-        ContextView(), ContextRequest(messages=single_prompt_run(10), system_prompt="p" * 350)
+    told = ContextView().report(
+        ContextRequest(messages=single_prompt_run(10), system_prompt="p" * 350)
     )
 
     front = await shown("/context", context_report=lambda: told)
@@ -65,9 +64,7 @@ async def test_the_sections_of_the_prompt_are_estimated_like_the_whole():
     view = ContextView()
     view.counter.factor = 0.5
 
-    assert make_report(view, ContextRequest(messages=()), [("tools", 300)]).sections == (
-        ("tools", 150),
-    )
+    assert view.report(ContextRequest(messages=()), [("tools", 300)]).sections == (("tools", 150),)
 
 
 @pytest.mark.parametrize(

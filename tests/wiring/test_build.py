@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.context.prompt_sections import append, prepend
+from dirge_py.context.system_prompt import append, prepend
 from dirge_py.frontend.print.print_mode import PolicyAsker
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice

@@ -14,8 +14,8 @@ from typing import Any
 
 from dirge_py.agent_loop import merge
 from dirge_py.agent_loop.cancellation import GRACE_S
-from dirge_py.context.prompt_sections import append, override, prepend
 from dirge_py.context.summary import Summarise
+from dirge_py.context.system_prompt import append, override, prepend
 from dirge_py.extensions.plugins.calling import (
     PluginFailure,
     PluginTimeout,

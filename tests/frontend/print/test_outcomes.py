@@ -277,7 +277,7 @@ def test_a_signal_ends_the_run_its_command_and_leaves_a_session(
     assert roles[-1] == "user"
 
 
-@pytest.mark.parametrize("loading", ["dirge_py.lib.gc_tuning", "dirge_py.cli.main"])
+@pytest.mark.parametrize("loading", ["dirge_py.lib.garbage_collector", "dirge_py.cli.main"])
 def test_ctrl_c_while_dirge_is_being_loaded_ends_it_quietly(loading: str) -> None:
     pressed = f"""
 import sys

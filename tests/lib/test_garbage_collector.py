@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dirge_py.lib.gc_tuning import begin_collecting, postpone_collecting
+from dirge_py.lib.garbage_collector import begin_collecting, postpone_collecting
 
 
 @pytest.fixture(autouse=True)
