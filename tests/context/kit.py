@@ -6,8 +6,11 @@ from typing import Any
 
 from dirge_py.context.compaction import CompactionJob, CompactionLevel
 from dirge_py.context.shape import ViewShape
+from dirge_py.context.system_prompt import PromptEdit, edit_sections, join_sections
 from dirge_py.context.tokens import TokenCounter
 from dirge_py.context.view import ContextRequest, ContextView, ViewSettings
+from dirge_py.types.extensions import Section
+from dirge_py.types.llm import SystemText
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -16,6 +19,12 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     user_text,
 )
+
+
+def build_prompt(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> SystemText:
+    """The prompt as it is sent."""
+    return join_sections(edit_sections(sections, edits))
+
 
 GOOD = "## Active task\nGo on with {n}.\n## Goal\nShip it.\n## Completed actions\n1. Read a file."
 

@@ -1,19 +1,20 @@
 import datetime
 
 from dirge_py.context.system_prompt import (
-    append,
-    build_prompt,
     describe_environment,
     describe_sections,
-    override,
-    prepend,
     standard_sections,
     tool_guidance,
 )
 from dirge_py.context.tokens import estimate_text
 from dirge_py.types.extensions import Section
+from tests.context.kit import build_prompt
 
 SECTIONS = [Section(name="b", priority=2, text="B\n"), Section(name="a", priority=1, text="A")]
+
+
+def replace_all(sections):
+    return [Section(name="all", priority=0, text="X")]
 
 
 def sections(**changes):
@@ -35,16 +36,19 @@ def test_what_stays_from_day_to_day_stands_first_and_is_known():
 
 
 def test_a_prompt_in_which_nothing_moves_is_stable_to_its_end():
-    prompt = build_prompt(SECTIONS, [override("all", "X")])
+    prompt = build_prompt(SECTIONS, [replace_all])
 
     assert (prompt, prompt.stable_chars) == ("X", 1)
 
 
 def test_edits_apply_in_turn():
-    edits = [prepend("first", "F"), append("last", "L")]
+    edits = [
+        lambda sections: [Section(name="first", priority=0, text="F"), *sections],
+        lambda sections: [*sections, Section(name="last", priority=100, text="L")],
+    ]
 
     assert build_prompt(SECTIONS, edits) == "F\n\nA\n\nB\n\nL"
-    assert build_prompt(SECTIONS, [*edits, override("all", "X")]) == "X"
+    assert build_prompt(SECTIONS, [*edits, replace_all]) == "X"
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path):

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.context.system_prompt import append, prepend
 from dirge_py.frontend.print.print_mode import PolicyAsker
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, NoProvider, UsageError
+from dirge_py.types.extensions import Section
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 
 ENTRY = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
@@ -87,7 +87,10 @@ def test_without_a_key_there_is_no_conversation(environment: dict[str, str]) -> 
 
 async def test_edits_of_the_prompt_reach_the_model(environment: dict[str, str]) -> None:
     model = ScriptedModel().will_say("hi")
-    edits = (prepend("house", "Be brief."), append("end", "That is all."))
+    edits = (
+        lambda sections: [Section(name="house", priority=0, text="Be brief."), *sections],
+        lambda sections: [*sections, Section(name="end", priority=100, text="That is all.")],
+    )
     options = BuildOptions(session=SessionChoice(kind="none"), prompt_edits=edits)
     talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn)
 

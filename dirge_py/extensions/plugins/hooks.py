@@ -15,7 +15,6 @@ from typing import Any
 from dirge_py.agent_loop import merge
 from dirge_py.agent_loop.cancellation import GRACE_S
 from dirge_py.context.summary import Summarise
-from dirge_py.context.system_prompt import append, override, prepend
 from dirge_py.extensions.plugins.calling import (
     PluginFailure,
     PluginTimeout,
@@ -368,8 +367,7 @@ def edit_prompt(
 
     Every hook sees the sections without the others' changes; of each kind of change the first wins.
     """
-    before, behind, instead = "", "", ""
-    names: dict[str, str] = {}
+    chosen: dict[str, Section] = {}
     for hook in hooks:
         change: PromptChange | None = caller.ask_blocking(hook, tuple(sections))
         if change is None:
@@ -380,19 +378,14 @@ def edit_prompt(
             )
             caller.failed(hook, PluginFailure(words))
             continue
-        if change.prepend and not before:
-            before, names["before"] = change.prepend, hook.plugin
-        if change.append and not behind:
-            behind, names["behind"] = change.append, hook.plugin
-        if change.override and not instead:
-            instead, names["instead"] = change.override, hook.plugin
-    if instead:
-        sections = override(f"plugin {names['instead']}", instead)(sections)
-    if before:
-        sections = prepend(f"plugin {names['before']}", before)(sections)
-    if behind:
-        sections = append(f"plugin {names['behind']}", behind)(sections)
-    return sections
+        for kind in ("prepend", "override", "append"):
+            if text := getattr(change, kind):
+                priority = 100 if kind == "append" else 0
+                section = Section(name=f"plugin {hook.plugin}", priority=priority, text=text)
+                chosen.setdefault(kind, section)
+    whole = [chosen["override"]] if "override" in chosen else sections
+    before, behind = chosen.get("prepend"), chosen.get("append")
+    return [*([before] if before else ()), *whole, *([behind] if behind else ())]
 
 
 def _answer_text(answer: ToolOverride) -> str:

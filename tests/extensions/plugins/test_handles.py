@@ -1,6 +1,5 @@
 """Taking back: single registrations, and whole plugins, within a session."""
 
-from dirge_py.context.system_prompt import build_prompt
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
@@ -10,6 +9,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Section
 from pathlib import Path
 from tests.agent_loop.kit import Tool
+from tests.context.kit import build_prompt
 from tests.extensions.plugins.desk import Desk, run_with
 from typing import Any
 

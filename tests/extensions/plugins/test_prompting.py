@@ -3,9 +3,9 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from dirge_py.context.system_prompt import build_prompt
 from dirge_py.types.extensions import Section
 from dirge_py.types.messages import UserMessage, user_text
+from tests.context.kit import build_prompt
 from tests.extensions.plugins.desk import Desk, SHORT_S
 from typing import Any
 
