@@ -1,10 +1,9 @@
-"""`@path` in a prompt: files, folders, pictures and documents that the person sends along."""
+"""Attachments: the files, folders, pictures and documents that a prompt names as `@path`."""
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias, TypeVar
 
 from dirge_py.files.assets import DOCUMENT_LIMIT, AssetStore, AssetType, asset_type
 from dirge_py.files.safe_read import read_regular
@@ -30,68 +29,57 @@ _MENTION = re.compile(
 _LINES = re.compile(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
 _TRAILING = ".,;:!?)]}>…"
 
-Read = TypeVar("Read")
-
-Render: TypeAlias = Callable[[str, str], str]
-"""(path as written, text) → what the model reads."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attacher:
-    """How attachments are read. `asset_dir` keeps pictures and documents; without one they
-    are refused."""
+    """Makes messages of prompts and what they mention."""
 
     cwd: Path
+    """The folder that paths are relative to."""
     asset_dir: Path | None = None
-    show_file: Render = lambda path, text: numbered(text)
-    show_folder: Callable[[Path], str] = lambda folder: listing(folder)
+    """The folder that stores pictures and documents; without one they are refused."""
 
     def attach(
         self, text: str, pictures: Mapping[str, bytes] | None = None, *, origin: Origin = "user"
     ) -> UserMessage:
         """`text` as a message with everything it mentions as `@path`, and these pictures, by name.
 
-        The first block is the text as it was typed. A mention of something that does not exist
-        stays just that.
+        The first block is the text as it was typed. A mention of something that doesn't exist is
+        only text.
 
         Raises:
-            FileError: something that was mentioned exists and cannot be attached. Send nothing.
+            FileError: something that was mentioned exists and can't be attached. Send nothing.
         """
         blocks: list[UserBlock] = [TextBlock(text)]
         attached: list[str] = []
         for written, path in mentions(text, self.cwd):
             if written not in attached:
-                blocks.extend(self._blocks(written, path))
+                try:
+                    blocks.extend(self._blocks(written, path))
+                except OSError as error:
+                    raise FileError(
+                        f"@{written}: {error.strerror}.",
+                        hint="Write the name without the @ to only mention it.",
+                    ) from error
                 attached.append(written)
         for name, content in (pictures or {}).items():
-            blocks += self._picture(name, content)
+            kind = asset_type(content)
+            if kind is None or not kind.is_picture:
+                raise FileError(
+                    f"{name} is no PNG, JPEG, GIF or WebP.", hint="Take it out of the text."
+                )
+            blocks += self._asset_blocks(name, name, content, kind)
             attached.append(name)
         return UserMessage(content=tuple(blocks), origin=origin, attached=tuple(attached))
-
-    def _picture(self, name: str, content: bytes) -> list[UserBlock]:
-        kind = asset_type(content)
-        if kind is None or not kind.is_picture:
-            raise FileError(
-                f"{name} is no PNG, JPEG, GIF or WebP.", hint="Take it out of the text."
-            )
-        return [
-            TextBlock(f"Attached image {name}:"),
-            self._stored(name, name, content, kind),
-        ]
 
     def _blocks(self, written: str, path: Path) -> list[UserBlock]:
         lines = _lines_named(written, path)
         if path.is_dir():
-            names = _or_refuse(written, lambda: self.show_folder(path))
-            return [TextBlock(f"Attached folder {written}:\n\n{names}")]
-        content = _or_refuse(written, lambda: read_regular(path, DOCUMENT_LIMIT + 1))
+            return [TextBlock(f"Attached folder {written}:\n\n{_list_folder(path)}")]
+        content = read_regular(path, DOCUMENT_LIMIT + 1)
         kind = asset_type(content)
         if kind is not None:
-            what = "image" if kind.is_picture else "document"
-            return [
-                TextBlock(f"Attached {what} {written}:"),
-                self._stored(f"@{written}", path.name, content, kind),
-            ]
+            return self._asset_blocks(written, path.name, content, kind, prefix="@")
         if len(content) > MAX_TEXT_BYTES and lines is None:
             raise FileError(
                 f"@{written} is larger than 256 KiB.",
@@ -106,30 +94,33 @@ class Attacher:
         if lines is not None:
             part = _part(written, text, lines)
             return [TextBlock(f"Attached lines of file {written}:\n\n{part}")]
-        return [TextBlock(f"Attached file {written}:\n\n{self.show_file(written, text)}")]
+        return [TextBlock(f"Attached file {written}:\n\n{_numbered(text)}")]
 
-    def _stored(
-        self, written: str, name: str, content: bytes, kind: AssetType
-    ) -> ImageBlock | DocumentBlock:
+    def _asset_blocks(
+        self, written: str, name: str, content: bytes, kind: AssetType, *, prefix: str = ""
+    ) -> list[UserBlock]:
         if len(content) > kind.limit:
             hint = "Scale the image down." if kind.is_picture else "Attach a part of it."
-            raise FileError(f"{written} is larger than {kind.limit >> 20} MiB.", hint=hint)
+            limit = f"{kind.limit >> 20} MiB"
+            raise FileError(f"{prefix}{written} is larger than {limit}.", hint=hint)
         if self.asset_dir is None:
             raise FileError(
-                f"{written}: there is no place to keep images and documents.",
+                f"{prefix}{written}: there is no place to keep images and documents.",
                 hint="Use a stored session.",
             )
         asset_id = AssetStore(self.asset_dir).put(content)
+        asset: UserBlock = DocumentBlock(asset_id=asset_id, media_type=kind.media_type, name=name)
         if kind.is_picture:
-            return ImageBlock(asset_id=asset_id, media_type=kind.media_type)
-        return DocumentBlock(asset_id=asset_id, media_type=kind.media_type, name=name)
+            asset = ImageBlock(asset_id=asset_id, media_type=kind.media_type)
+        what = "image" if kind.is_picture else "document"
+        return [TextBlock(f"Attached {what} {written}:"), asset]
 
 
 def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
-    """(path as written, absolute path) of every `@path` in `text` that exists.
+    """Yield (path as written, absolute path) for every `@path` in `text` that exists.
 
     Blanks need quotes: `@"two words.txt"`. Lines may be named: `@a.py:10-20`. Punctuation after a
-    path belongs to the sentence, unless a file is really called so.
+    path belongs to the sentence, unless it is part of the file's name.
     """
     for match in _MENTION.finditer(text):
         quoted = match["double"] or match["single"]
@@ -147,25 +138,25 @@ def without_mentions(text: str) -> str:
     return re.sub(_AT, r"\\@", text)
 
 
-def numbered(text: str, first: int = 1) -> str:
-    """Lines with their numbers, right-aligned."""
+def _numbered(text: str, first: int = 1) -> str:
+    """The lines with their numbers, right-aligned."""
     lines = text.removesuffix("\n").split("\n")
     width = len(str(first + len(lines) - 1))
     return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, first))
 
 
-def listing(folder: Path) -> str:
+def _list_folder(folder: Path) -> str:
     """The names in a folder, folders first with a slash."""
     with os.scandir(folder) as entries:
-        found = sorted((not entry.is_dir(), entry.name) for entry in entries)
-    names = [name if is_file else f"{name}/" for is_file, name in found[:_MAX_ENTRIES]]
-    if len(found) > _MAX_ENTRIES:
-        names.append(f"… and {len(found) - _MAX_ENTRIES} more")
+        listed = sorted((not entry.is_dir(), entry.name) for entry in entries)
+    names = [name if is_file else f"{name}/" for is_file, name in listed[:_MAX_ENTRIES]]
+    if len(listed) > _MAX_ENTRIES:
+        names.append(f"… and {len(listed) - _MAX_ENTRIES} more")
     return "\n".join(names) or "(empty)"
 
 
 def _lines_named(written: str, path: Path) -> tuple[int, int] | None:
-    """The first and last line that a mention names, if it does and that is not the file's name."""
+    """The first and last line that a mention names; None if it names none."""
     named = _LINES.search(written)
     if named is None or path.name.endswith(named[0]):
         return None
@@ -181,11 +172,11 @@ def _part(written: str, text: str, lines: tuple[int, int]) -> str:
     part = "\n".join(whole[first - 1 : last])
     if len(part.encode()) > MAX_TEXT_BYTES:
         raise FileError(f"@{written} is larger than 256 KiB.", hint="Name fewer lines.")
-    return numbered(part, first)
+    return _numbered(part, first)
 
 
 def _readings(bare: str) -> Iterator[str]:
-    """What a bare mention can mean: itself, then with less and less punctuation at its end."""
+    """The paths a bare mention can mean: itself, then with less and less punctuation at its end."""
     yield bare
     while bare and bare[-1] in _TRAILING:
         bare = bare[:-1]
@@ -198,14 +189,3 @@ def _exists(path: Path) -> bool:
         return os.path.lexists(path)
     except (OSError, ValueError):
         return False
-
-
-def _or_refuse(written: str, read: Callable[[], Read]) -> Read:
-    """What `read` gives, its errors in words for the person."""
-    try:
-        return read()
-    except OSError as error:
-        raise FileError(
-            f"@{written}: {error.strerror}.",
-            hint="Write the name without the @ to only mention it.",
-        ) from error

@@ -8,12 +8,12 @@ _FOLDER = Path(__file__).parent / "prompts"
 
 
 @functools.cache
-def prompt_text(name: str) -> str:
-    """The text of `prompts/<name>.md`."""
-    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()
+def prompt_text(name: str, folder: Path = _FOLDER) -> str:
+    """The text of `<name>.md` in the folder of prompts."""
+    return (folder / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
 def quote_text(title: str, text: str) -> str:
-    """`text` between lines with its title and a digest of it, which it cannot hold itself."""
+    """`text` between lines with its title and its digest, which the text itself can't contain."""
     mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
     return f"--- {title} ({mark}) ---\n{text}\n--- end ({mark}) ---"

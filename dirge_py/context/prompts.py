@@ -1,7 +1,7 @@
-"""Prompts kept in files, `prompts/<name>.md`: what the model is told in addition, by name.
+"""Named prompts, `prompts/<name>.md`: additions to the system prompt.
 
 A file may begin with YAML between lines of `---`: `description`, for lists, `deny_tools`, tools
-that may not be called while the prompt is in use, whatever else would allow them, and `chunk_s`,
+that may not be called while the prompt is in use, whatever else allows them, and `chunk_s`, the
 seconds that a service may be silent within an answer.
 """
 
@@ -24,50 +24,57 @@ from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEYS = ("description", "deny_tools", "chunk_s")
+_NO_PROMPTS = "Prompts are files `prompts/<name>.md` beside your config.toml."
 _SLIP = 0.7
-"""How alike a name must be to that of a tool to be taken for a slip of it."""
+"""How similar a name must be to that of a tool to be taken for a typo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPrompt:
-    """One prompt. `deny_tools` are names of tools in lower case, `source` its file."""
+    """One prompt."""
 
     name: str
+    """The name that a person types."""
     text: str
+    """The text for the model."""
     deny_tools: tuple[str, ...] = ()
+    """Names of tools that may not be called, in lower case."""
     source: str = ""
+    """The path of its file."""
     description: str = ""
+    """What it is for, on one line."""
     chunk_s: float | None = None
+    """The seconds that a service may be silent within an answer; None: as the settings say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFile:
-    """A prompt that could be read. `read` gives its bytes, or raises OSError."""
+    """A prompt that could be read."""
 
     name: str
+    """The name of the prompt."""
     source: str
+    """The path of the file."""
     read: Callable[[], bytes] = field(repr=False)
+    """Returns its bytes, or raises OSError."""
 
 
 def prompt_files(folder: Path) -> list[PromptFile]:
     """The prompts in a folder, by name; none are read yet."""
-    return [
-        PromptFile(
-            name=path.stem,
-            source=str(path),
-            read=partial(read_regular, path, _MAX_BYTES + 1, is_own=True),
-        )
-        for path in sorted(folder.glob("*.md"))
-        if is_prompt_name(path.stem)
-    ]
+    limit = _MAX_BYTES + 1
+    paths = folder.glob("*.md")
+    return _named({path: partial(read_regular, path, limit, is_own=True) for path in paths})
 
 
 def prompts_in_bytes(files: Mapping[str, bytes]) -> list[PromptFile]:
     """The prompts among files that were read before, by path."""
-    named = [(Path(path), files[path]) for path in sorted(files)]
+    return _named({Path(path): partial(bytes, content) for path, content in files.items()})
+
+
+def _named(files: Mapping[Path, Callable[[], bytes]]) -> list[PromptFile]:
     return [
-        PromptFile(name=path.stem, source=str(path), read=partial(bytes, content))
-        for path, content in named
+        PromptFile(name=path.stem, source=str(path), read=files[path])
+        for path in sorted(files)
         if is_prompt_name(path.stem)
     ]
 
@@ -80,22 +87,19 @@ def is_prompt_name(name: str) -> bool:
 def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedPrompt:
     """The prompt in this file.
 
-    A tool that is not among `known_tools` may come from elsewhere and is kept; but what is nearly
-    the name of one of them is a slip, and would deny nothing.
+    A tool that isn't among `known_tools` may come from elsewhere, but a name that is nearly one of
+    them is a typo that would deny nothing.
 
     Raises:
-        ConfigError: it cannot be read, or what stands at its head is not as it should be.
+        ConfigError: the file can't be read, or its head is invalid.
     """
     text = _text(file)
-    found = _MARKED.match(text)
-    if found is None:
-        return NamedPrompt(name=file.name, text=text.strip(), source=file.source)
-    head = _head(found["head"], file.source)
-    denied = _denied(head.get("deny_tools", []), file.source, known_tools)
+    marked = _MARKED.match(text)
+    head = _head(marked["head"], file.source) if marked else {}
     return NamedPrompt(
         name=file.name,
-        text=text[found.end() :].strip(),
-        deny_tools=denied,
+        text=text[marked.end() if marked else 0 :].strip(),
+        deny_tools=_denied(head.get("deny_tools", []), file.source, known_tools),
         source=file.source,
         description=" ".join(str(head.get("description") or "").split()),
         chunk_s=_seconds(head.get("chunk_s"), file.source),
@@ -105,7 +109,7 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
 class PromptBook:
     """The prompts there are, and the one in use. The first file of a name counts.
 
-    `notices` tell of files that stand behind another of their name. `on_change` hears of each
+    `notices` name the files that aren't used for that reason. `on_change` is called with each
     choice.
     """
 
@@ -128,7 +132,7 @@ class PromptBook:
 
     @property
     def denied_tools(self) -> dict[str, str]:
-        """Tool to who denies it, for the prompt in use."""
+        """Each tool that the prompt in use denies, with the words that name the prompt."""
         if self.current is None:
             return {}
         return dict.fromkeys(self.current.deny_tools, f"prompt {self.current.name}")
@@ -147,18 +151,22 @@ class PromptBook:
 
         Raises:
             UsageError: there is none.
-            ConfigError: its file is not as it should be.
+            ConfigError: its file is invalid.
         """
         file = self._files.get(name)
         if file is None:
-            raise UsageError(f"there is no prompt {name!r}.", hint=_hint(name, self.names))
+            near = get_close_matches(name, self.names, 3)
+            hint = f"There are: {', '.join(self.names)}."
+            if near or not self.names:
+                hint = f"Did you mean {' or '.join(near)}?" if near else _NO_PROMPTS
+            raise UsageError(f"there is no prompt {name!r}.", hint=hint)
         return parse_prompt(file, known_tools=self._known_tools)
 
     def choose(self, name: str | None) -> NamedPrompt | None:
-        """Use this prompt from the next run on, None to use none. Raises as `find`."""
+        """Use this prompt from the next run on, or none. Raises what `find` raises."""
         self.current = self.find(name) if name is not None else None
-        for tell in self.on_change:
-            tell(self.current)
+        for notify in self.on_change:
+            notify(self.current)
         return self.current
 
 
@@ -169,14 +177,13 @@ def open_prompts(
     known_tools: Sequence[str] = (),
     chosen: str | None = None,
 ) -> PromptBook:
-    """The prompts in the person's `folder` and those of a trusted project, by path.
+    """The prompts in the person's `folder` and those of a trusted project, with `chosen` in use.
 
-    `chosen` is in use. Of two with one name the person's counts: a project cannot put another in
-    its place.
+    Of two with one name the person's counts: a project cannot replace it.
 
     Raises:
         UsageError: there is no prompt `chosen`.
-        ConfigError: its file is not as it should be.
+        ConfigError: its file is invalid.
     """
     files = [*prompt_files(folder), *prompts_in_bytes(of_project or {})]
     book = PromptBook(files, known_tools=known_tools)
@@ -186,9 +193,10 @@ def open_prompts(
 
 
 class DeniesTools(Protocol):
-    """A gate, as far as a prompt needs it: tool to who denies it."""
+    """A permission gate, as far as a prompt needs it."""
 
     denied_tools: Mapping[str, str]
+    """Each denied tool, with the words that say who denies it."""
 
 
 def follow_prompt(
@@ -198,10 +206,10 @@ def follow_prompt(
     stored: object = None,
     note: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Have `gate` deny what the prompt in use denies, now and after each choice.
+    """Make `gate` deny what the prompt in use denies, now and after each choice.
 
-    `stored` is the name that the session was left with; a flag goes before it. `note` keeps the
-    name of each choice, "" for none. A prompt that is gone is told in the book's notices.
+    `stored` is the name in the session, which a flag overrides. `note` stores the name of each
+    choice, "" for none. A stored prompt that no longer exists becomes one of the book's notices.
     """
     if book.current is None and isinstance(stored, str) and stored:
         try:
@@ -220,19 +228,12 @@ def follow_prompt(
 
 
 def prompt_section(prompt: NamedPrompt | None) -> str:
-    """What the system prompt says of the prompt in use."""
+    """The section of the system prompt for the prompt in use."""
     if prompt is None:
         return ""
     denied = ", ".join(prompt.deny_tools)
     note = f"\n\nDo not call these tools, they are denied now: {denied}." if denied else ""
     return f"{prompt.text}{note}".strip()
-
-
-def _hint(name: str, names: Sequence[str]) -> str:
-    if not names:
-        return "Prompts are files `prompts/<name>.md` beside your config.toml."
-    near = get_close_matches(name, names, 3)
-    return f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
 
 
 def _text(file: PromptFile) -> str:
@@ -260,7 +261,7 @@ def _text(file: PromptFile) -> str:
 def _head(text: str, source: str) -> dict[str, Any]:
     yaml: Any = import_module("yaml")
     try:
-        # References are not needed, and a few nested ones make a head of gigabytes.
+        # References aren't needed, and a few nested ones can expand to gigabytes.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
             raise ConfigError(f"{source}: its head refers to itself.", hint=_SHAPE)
         head = yaml.safe_load(text)

@@ -1,10 +1,11 @@
-"""How many tokens something will cost as input, guessed high."""
+"""Estimates of input tokens, guessed high."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from dirge_py.types.messages import (
+    AssistantBlock,
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
@@ -14,6 +15,7 @@ from dirge_py.types.messages import (
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+    UserBlock,
 )
 
 _MESSAGE_TOKENS = 4
@@ -21,15 +23,15 @@ _LEAST_FACTOR, _MOST_FACTOR = 0.5, 3.0
 
 # English and code have about 4 bytes to a token; 3.5 leaves room for what is denser. Counting bytes
 # and not characters keeps the guess high for scripts whose characters are a token each.
-HIGH_RATIO = 3.5
+_HIGH_RATIO = 3.5
 # What a service with the usual 1568-pixel limit takes for a picture that reaches it; 300 is right
 # for an icon only, and screenshots are what people attach.
-HIGH_IMAGE_TOKENS = 1600
-DOCUMENT_TOKENS = 500
+_HIGH_IMAGE_TOKENS = 1600
+_DOCUMENT_TOKENS = 500
 
 
 class DescribedTool(Protocol):
-    """A tool as far as its description costs tokens."""
+    """A tool, as far as its description costs tokens."""
 
     @property
     def name(self) -> str: ...
@@ -40,31 +42,28 @@ class DescribedTool(Protocol):
 
 
 class TokenCounter:
-    """Estimates by size, corrected by what services report.
+    """Estimates tokens by size, corrected by what services report.
 
-    `ratio` is bytes of UTF-8 per token. A picture and a document (any other attachment by
-    reference) have one price whatever their size. A message counted once is not read again.
+    `ratio` is bytes of UTF-8 per token. All pictures count the same, and all documents. A message
+    is counted only once.
     """
 
     def __init__(self, ratio: float = 4.0, *, image_tokens: int = 300) -> None:
         self.ratio = ratio
         self.image_tokens = image_tokens
         self.factor = 1.0
-        """What an estimate is multiplied by: the last report in relation to its estimate."""
+        """What a count is multiplied by: the last report, divided by its estimate."""
         self._messages: dict[int, tuple[Message, int]] = {}
         self._tools: dict[int, tuple[DescribedTool, int]] = {}
         self._prompt = ("", 0)
 
     def calibrate(self, estimated: int, reported: int) -> None:
-        """Learn from one request: `estimated` tokens (see `count`), of which `reported` came true.
-
-        The factor stays between 0.5 and 3, whatever is reported.
-        """
+        """Learn from one request that `count` estimated; the factor stays between 0.5 and 3."""
         if estimated > 0 and reported > 0:
             self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, reported / estimated))
 
     def corrected(self, tokens: int) -> int:
-        """A count as it will probably be reported."""
+        """The count as a service will probably report it."""
         return round(tokens * self.factor)
 
     def count(
@@ -74,10 +73,7 @@ class TokenCounter:
         system_prompt: str = "",
         tools: Sequence[DescribedTool] = (),
     ) -> int:
-        """Tokens of one request by size alone.
-
-        Call arguments, thinking and schemas count; messages no model sees do not.
-        """
+        """The tokens of one request by size alone, thinking and schemas included."""
         if self._prompt[0] is not system_prompt:
             self._prompt = (system_prompt, self.text(system_prompt))
         fixed = self._prompt[1] + sum(map(self.tool, tools))
@@ -123,15 +119,7 @@ class TokenCounter:
             return 0
         return _MESSAGE_TOKENS + sum(map(self._block, message.content))
 
-    def _block(
-        self,
-        block: TextBlock
-        | ThinkingBlock
-        | ToolCallBlock
-        | ImageBlock
-        | DocumentBlock
-        | CompactionBlock,
-    ) -> int:
+    def _block(self, block: UserBlock | AssistantBlock) -> int:
         match block:
             case TextBlock():
                 return self.text(block.text)
@@ -139,18 +127,17 @@ class TokenCounter:
                 return self.text(block.text + (block.redacted or ""))
             case ToolCallBlock():
                 return self.text(block.name + _as_json(block.arguments))
-            case ImageBlock():
-                is_image = block.media_type.startswith("image/")
-                return self.image_tokens if is_image else DOCUMENT_TOKENS
-            case DocumentBlock():
-                return DOCUMENT_TOKENS
+            case ImageBlock() if block.media_type.startswith("image/"):
+                return self.image_tokens
+            case ImageBlock() | DocumentBlock():
+                return _DOCUMENT_TOKENS
             case CompactionBlock():
                 return self.text(_as_json(dict(block.data)))
 
 
 def high_counter() -> TokenCounter:
-    """A counter that would rather be too high than too low."""
-    return TokenCounter(HIGH_RATIO, image_tokens=HIGH_IMAGE_TOKENS)
+    """A counter that is rather too high than too low."""
+    return TokenCounter(_HIGH_RATIO, image_tokens=_HIGH_IMAGE_TOKENS)
 
 
 def estimate_text(text: str) -> int:

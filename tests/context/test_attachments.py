@@ -61,14 +61,6 @@ def test_a_file_comes_as_its_text_after_the_words(folder):
     assert message.attached == ("a.txt",)
 
 
-def test_a_file_is_shown_as_the_caller_shows_files(folder):
-    attacher = Attacher(cwd=folder, show_file=lambda path, text: f"<{path}|{text}>")
-
-    assert attacher.attach("@src/b.py").content[1] == TextBlock(
-        "Attached file src/b.py:\n\n<src/b.py|b>"
-    )
-
-
 def test_a_folder_comes_as_its_listing(folder):
     (folder / "src" / "deep").mkdir()
 
