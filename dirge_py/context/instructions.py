@@ -13,6 +13,9 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TypeAlias
+
 from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.files.resolve import FILE, is_beneath, open_beneath, open_folder_handle
 from dirge_py.files.safe_read import read_regular
@@ -23,9 +26,6 @@ from dirge_py.lib.text import clean
 from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message, ToolResultMessage, user_text
-from pathlib import Path
-from typing import TypeAlias
-
 
 INSTRUCTION_FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
 MAX_TOTAL_BYTES = 128 * 1024

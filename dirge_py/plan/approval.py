@@ -1,43 +1,44 @@
-"""How a plan is put to somebody for approval before anything is changed."""
+"""The approval of a plan before anything is changed: who is asked, and what can be answered."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from dirge_py.plan.document import PlanDocument
+from dirge_py.plan.document import PlanDocument
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Do it. `text` is the plan as it shall be done: it may have been edited."""
+    """Run this plan."""
 
     text: str
+    """The plan, which may have been edited."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacePlan:
-    """The plan is now this, and is to be decided about."""
+    """Replace the plan, and ask about the new one."""
 
     text: str
+    """The new plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revise:
-    """Plan once more, minding this."""
+    """Write another plan."""
 
     comment: str
+    """What to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Nothing comes of it."""
+    """Discard the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeferPlan:
-    """Nobody decided; the plan is kept."""
+    """Keep the plan for a later decision."""
 
 
 PlanAnswer: TypeAlias = Accept | ReplacePlan | Revise | Reject | DeferPlan
@@ -46,19 +47,19 @@ PlanAnswer: TypeAlias = Accept | ReplacePlan | Revise | Reject | DeferPlan
 class PlanApprover(Protocol):
     """Decides about plans. It is asked again after each answer that settles nothing."""
 
-    async def decide(self, plan: "PlanDocument", grants: Sequence[str]) -> PlanAnswer:
-        """What becomes of the plan. `grants` are rules that accepting it adds to the session."""
+    async def decide(self, plan: PlanDocument, grants: Sequence[str]) -> PlanAnswer:
+        """What to do with the plan; `grants` are rules that accepting it adds to the session."""
 
 
 class AutoApprove:
-    """A desk at which nobody sits: every plan is accepted as it is."""
+    """Accepts every plan as it is."""
 
-    async def decide(self, plan: "PlanDocument", _grants: Sequence[str]) -> PlanAnswer:
+    async def decide(self, plan: PlanDocument, _grants: Sequence[str]) -> PlanAnswer:
         return Accept(plan.text)
 
 
 class DeferAll:
-    """A desk at which nobody sits: every plan waits for somebody."""
+    """Defers every plan."""
 
-    async def decide(self, _plan: "PlanDocument", _grants: Sequence[str]) -> PlanAnswer:
+    async def decide(self, _plan: PlanDocument, _grants: Sequence[str]) -> PlanAnswer:
         return DeferPlan()

@@ -1,8 +1,4 @@
-"""The limits of a whole plan, and its interruption from outside.
-
-`PlanBudget` holds the limits of a run for all runs of the plan together. `PlanInterruption` stops
-the plan, whatever it waits for at that moment.
-"""
+"""The limits of a whole plan, and its interruption from outside."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -16,13 +12,13 @@ from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import LimitExceeded
 
 _COST_DECIMALS = 9
-"""To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""
+"""The decimals to which costs are compared: 0.1 + 0.2 must not exceed 0.3."""
 
 
 class PlanBudget:
-    """Counts what the conversation reports, its forks included.
+    """The limits for all runs of a plan together, its forks included.
 
-    `stop` is called when the time is up, which runs from `begin` to `end`.
+    `stop` is called when the time is up; it passes from `begin` to `end`.
     """
 
     def __init__(self, terms: PlanTerms, stop: Callable[[], None]) -> None:
@@ -39,7 +35,7 @@ class PlanBudget:
             self._cost_usd += event.cost_usd or 0.0
 
     def bundle(self) -> Hooks:
-        """Ends a run before it asks the model for more than is left."""
+        """A hook that ends a run before its next model call if a limit is exceeded."""
 
         def before_model(info: TurnInfo) -> Context:
             limit = self.exceeded()
@@ -50,7 +46,7 @@ class PlanBudget:
         return Hooks(name="allowance", transform_context=before_model)
 
     def exceeded(self) -> LimitExceeded | None:
-        """The limit that was passed, if one was."""
+        """The limit that was exceeded, if any."""
         terms = self._terms
         if terms.time_s is not None and self._left_s is not None and self._left_s <= 0:
             return LimitExceeded(name="time", used=terms.time_s, max=terms.time_s)
@@ -74,7 +70,7 @@ class PlanBudget:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While a person makes up their mind, the plan takes no time."""
+        """Stop the clock, while a person decides."""
         self.end()
         try:
             yield
@@ -91,17 +87,20 @@ T = TypeVar("T")
 
 
 class PlanInterrupted(Exception):
-    """Somebody stopped the plan."""
+    """The plan was stopped."""
 
 
 class PlanInterruption:
-    """`stop_run` stops a run that goes on, for a reason; False where none does."""
+    """Stops a plan, whatever it waits for.
+
+    `stop_run` stops the run in progress for a reason, and returns False if there is none.
+    """
 
     def __init__(self, stop_run: Callable[[str], bool]) -> None:
         self._stop_run = stop_run
         self._pending: asyncio.Task[Any] | None = None
         self.reason = ""
-        """Why it was stopped; "" as long as nobody did."""
+        """Why the plan was stopped; "" if it wasn't."""
 
     def __call__(self, reason: str) -> None:
         self.reason = self.reason or reason
@@ -109,15 +108,15 @@ class PlanInterruption:
             self._pending.cancel()
 
     def check(self) -> None:
-        """Raises Interrupted once it was stopped."""
+        """Raise PlanInterrupted if the plan was stopped."""
         if self.reason:
             raise PlanInterrupted
 
     async def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of work that is no run.
+        """The result of `work`, which is no run.
 
         Raises:
-            Interrupted: it was stopped, before or meanwhile.
+            PlanInterrupted: the plan was stopped, before or meanwhile.
         """
         if self.reason:
             work.close()
@@ -127,15 +126,11 @@ class PlanInterruption:
         try:
             return await task
         except asyncio.CancelledError:
-            if self.reason and not _is_cancelled():
+            current = asyncio.current_task()
+            is_cancelled = current is not None and current.cancelling() > 0
+            if self.reason and not is_cancelled:
                 raise PlanInterrupted from None
             raise
         finally:
             task.cancel()
             self._pending = None
-
-
-def _is_cancelled() -> bool:
-    """Whether it is this task itself that was cancelled, and not what it waited for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""A plan as the planning model wrote it: its name, its steps, and the commands that verify it."""
+"""A plan as the planning model wrote it: its name, its steps and the commands that verify it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,16 @@ _MAX_STEPS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDocument:
-    """`steps` are one line each, without what is nested in them. `verify` are single shell
-    commands, in order, as they stand in `text`, which is the whole plan as it was written.
-    """
+    """A plan; a field is empty if the text has nothing of the kind."""
 
     name: str
+    """Its name."""
     steps: tuple[str, ...]
+    """Its steps, one line each, without what is nested in them."""
     verify: tuple[str, ...]
+    """The shell commands that verify it, in order, each as written."""
     text: str
+    """The whole plan as it was written."""
 
 
 _Section: TypeAlias = Literal["", "name", "steps", "verify", "other"]
@@ -48,56 +50,52 @@ _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """`level` is that of a heading, 0 for others; `title` its text. Code is never a heading."""
+    """One line of a plan; code is never a heading."""
 
     text: str
     section: _Section
     level: int = 0
+    """The level of a heading; 0 for other lines."""
     title: str = ""
+    """The text of a heading."""
     is_code: bool = False
 
 
 def read_plan(text: str) -> PlanDocument:
-    """What of the plan can be told apart; empty fields where nothing of the kind is in it.
-
-    Behind its first 100 000 characters nothing is looked at.
-    """
-    lines = _read_lines(_unwrap_fence(text[:_MAX_PLAN_CHARS]))
+    """Parse a plan; only its first 100,000 characters are looked at."""
+    lines = _read_lines(text[:_MAX_PLAN_CHARS])
     steps = _steps([line for line in lines if line.section == "steps"])
     if not steps:
         steps = _steps([line for line in lines if not line.section], only_numbered=True)
     verify = commands_in([line.text for line in lines if line.section == "verify"])
     if not verify and steps:
         verify = commands_in([line.text for line in steps[-1]])
-    told = (_step_text(step) for step in steps[:_MAX_STEPS])
+    texts = map(_step_text, steps[:_MAX_STEPS])
     return PlanDocument(
-        name=_name(lines), steps=tuple(each for each in told if each), verify=verify, text=text
+        name=_name(lines), steps=tuple(filter(None, texts)), verify=verify, text=text
     )
-
-
-def _unwrap_fence(text: str) -> str:
-    """The plan without a fence around all of it, which models like to put there."""
-    lines = text.strip().split("\n")
-    is_wrapped = (
-        re.fullmatch(r"```(?:markdown|md)[ \t]*\r?", lines[0]) and lines[-1].strip() == "```"
-    )
-    return "\n".join(lines[1:-1]) if is_wrapped and len(lines) > 1 else text
 
 
 def _read_lines(text: str) -> list[_Line]:
     """The lines with the sections they are in. A heading within a step belongs to the step."""
+    source = text.split("\n")
+    stripped = text.strip().split("\n")
+    # Models like to put a fence around the whole plan.
+    is_fenced = re.fullmatch(r"```(?:markdown|md)[ \t]*\r?", stripped[0]) is not None
+    if is_fenced and len(stripped) > 1 and stripped[-1].strip() == "```":
+        source = stripped[1:-1]
     lines: list[_Line] = []
     section: _Section = ""
     depth = 0
     fence = ""
-    for raw in text.split("\n"):
+    for raw in source:
         line = raw.rstrip()
         mark = _FENCE.match(line)
         if fence or mark:
             lines.append(_Line(text=line, section=section, is_code=True))
             if mark and not fence:
                 fence = mark[1]
-            elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+            elif mark and _closes(fence, mark, line):
                 fence = ""
             continue
         level, title, rest = _heading(line)
@@ -109,8 +107,13 @@ def _read_lines(text: str) -> list[_Line]:
     return lines
 
 
+def _closes(fence: str, mark: re.Match[str], line: str) -> bool:
+    """Whether a line that begins with a fence mark ends the block that `fence` began."""
+    return mark[1].startswith(fence) and not line.strip().strip(fence[0])
+
+
 def _heading(line: str) -> tuple[int, str, str]:
-    """(level, title, what follows on the same line); level 0 where it is none.
+    """(level, title, what follows on the same line); level 0 if the line is no heading.
 
     Bold text and a known word with a colon count as headings of the lowest level.
     """
@@ -144,14 +147,15 @@ def _name(lines: Sequence[_Line]) -> str:
 
 
 def _steps(lines: Sequence[_Line], *, only_numbered: bool = False) -> list[list[_Line]]:
-    """Each step with all that belongs to it. The first one shows what the others look like."""
+    """The lines of each step. The first step shows what the others look like."""
     steps: list[list[_Line]] = []
-    begins = None
+    first: _Kind | None = None
     for line in lines:
-        begins = begins or _kind_of_step(line)
-        if only_numbered and begins and begins[0] != "numbered":
-            begins = None
-        if begins and _begins_step(line, begins):
+        kind = _kind_of_step(line)
+        if first is None and (not only_numbered or kind is None or kind[0] == "numbered"):
+            first = kind
+        is_alike = first is not None and kind is not None and kind[0] == first[0]
+        if first and kind and is_alike and kind[1] <= first[1] + (first[0] != "heading"):
             steps.append([line])
         elif steps:
             steps[-1].append(line)
@@ -162,37 +166,25 @@ _Kind: TypeAlias = tuple[Literal["heading", "numbered", "bulleted"], int]
 
 
 def _kind_of_step(line: _Line) -> _Kind | None:
-    """What kind of step begins here, and how deep."""
+    """The kind of step that begins here, and how deep; None if none begins."""
     if line.level and _section_of(line.title) != "steps":
         return "heading", line.level
     item = None if line.is_code or line.level else _ITEM.match(line.text)
-    return ("numbered" if item[2] else "bulleted", _indent(item)) if item else None
-
-
-def _begins_step(line: _Line, like: _Kind) -> bool:
-    kind = _kind_of_step(line)
-    return kind is not None and kind[0] == like[0] and kind[1] <= like[1] + (like[0] != "heading")
-
-
-def _indent(item: re.Match[str]) -> int:
-    return len(item[1].expandtabs(4))
+    return ("numbered" if item[2] else "bulleted", len(item[1].expandtabs(4))) if item else None
 
 
 def _step_text(step: Sequence[_Line]) -> str:
-    """Its first paragraph in one line."""
-    first = step[0]
+    """The first paragraph of a step, on one line."""
+    first, *rest = step
     if first.level:
         return one_line(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
-    return one_line(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MAX_STEP_CHARS)
-
-
-def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
-    item = _ITEM.match(step[0].text)
-    yield item[3] if item else step[0].text
-    for line in step[1:]:
+    item = _ITEM.match(first.text)
+    paragraph = [item[3] if item else first.text]
+    for line in rest:
         if line.is_code or line.level or not line.text.strip() or _ITEM.match(line.text):
-            return
-        yield line.text.strip()
+            break
+        paragraph.append(line.text.strip())
+    return one_line(_BOX.sub("", _plain(" ".join(paragraph)), count=1), _MAX_STEP_CHARS)
 
 
 _MAX_COMMAND_CHARS = 500
@@ -207,7 +199,7 @@ _BLOCK = re.compile(r"(?:for|while|until|if|case|select|function)\b")
 _BLOCK_END = re.compile(r"(?:\A|[;\s])(?:done|fi|esac|\})\s*\Z")
 _STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 
-# A span in a sentence is more often a name than a command: it must look like one.
+# A span in a sentence is more often a name than a command, so it must look like one.
 _PROGRAM = re.compile(r"(?:[A-Za-z_]\w*=\S*[ \t]+)*(?:\.{0,2}/)?[a-z0-9][\w.+/-]*[ \t]+\S")
 _ALONE = re.compile(
     r"(?:make|pytest|tox|nox|ctest|ninja|just|rake|rspec|phpunit|jest|vitest|tsc|mypy|ruff|gradle"
@@ -220,16 +212,16 @@ _CODE = re.compile(
 
 
 def commands_in(lines: Sequence[str]) -> tuple[str, ...]:
-    """The commands of its fenced blocks; of its `code spans` where no block holds any.
+    """The commands of the fenced blocks, or of the `code spans` if no block has any.
 
-    One whole command each, as it stands there: without prompt signs, no comments, nothing that
-    goes over several lines, is longer than 500 characters or holds what cannot be printed.
+    Each is one whole command without prompt signs and comments. Commands over several lines, of
+    more than 500 characters or with unprintable characters are left out.
     """
     fenced, prose = _split_blocks(lines)
-    found = [command for block in fenced for command in _block_commands(block)]
-    if not found:
-        found = [command for line in prose for command in _prose_commands(line)]
-    fitting = (each for each in found if len(each) <= _MAX_COMMAND_CHARS and each.isprintable())
+    commands = [command for block in fenced for command in _block_commands(block)]
+    if not commands:
+        commands = [command for line in prose for command in _prose_commands(line)]
+    fitting = (each for each in commands if len(each) <= _MAX_COMMAND_CHARS and each.isprintable())
     return tuple(dict.fromkeys(fitting))[:_MAX_COMMANDS]
 
 
@@ -241,7 +233,7 @@ def _split_blocks(lines: Sequence[str]) -> tuple[list[list[str]], list[str]]:
     for line in lines:
         mark = _SHELL_FENCE.match(line)
         if fence:
-            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+            if mark and _closes(fence, mark, line):
                 fence = ""
             elif is_shell:
                 blocks[-1].append(line)
@@ -254,7 +246,7 @@ def _split_blocks(lines: Sequence[str]) -> tuple[list[list[str]], list[str]]:
 
 
 def _block_commands(lines: Sequence[str]) -> Iterator[str]:
-    """Where lines begin with prompt signs, the others are what commands printed."""
+    """The commands of a block; if some lines have prompt signs, the others are output."""
     has_prompts = any(_PROMPT.match(line.strip()) for line in lines)
     opened: list[str] = []
     for line in lines:
@@ -274,7 +266,7 @@ def _block_commands(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _is_complete_command(lines: Sequence[str]) -> bool:
-    """Whether a command that began with the first of these lines ends with the last one."""
+    """Whether a command that begins with the first of these lines ends with the last."""
     found = HERE_DOCUMENT.search(lines[0])
     if found:
         return lines[-1] == found[1]
@@ -285,7 +277,7 @@ def _is_complete_command(lines: Sequence[str]) -> bool:
 
 
 def _strip_comment(command: str) -> str:
-    """Without a comment at its end. One that stands in a string is none."""
+    """The command without a comment at its end."""
     hidden = _STRINGS.sub(lambda string: "x" * len(string[0]), command)
     found = re.search(r"[ \t]#", hidden)
     return command[: found.start()].rstrip() if found else command

@@ -1,16 +1,18 @@
-"""The evidence of a plan: which commands were run to verify it, on which files, and how they ended.
+"""The evidence of a plan: the commands that were run to verify it, on which files, and the results.
 
-`EvidenceCollector` records it while the runs of the plan go on, `EvidenceLedger` keeps it.
+`EvidenceCollector` records it during the runs of the plan, `EvidenceLedger` holds it.
 """
 
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import fields, replace
+from typing import Any, get_args
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
+from dirge_py.plan.project_guard import ReviewerWrites, read_tree
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
     EvidenceOutcome,
@@ -24,19 +26,13 @@ from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import LoopToolResult, ShellCommand, ToolCall
 
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.plan.project_guard import ReviewerWrites
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One command that was run, or was to be run, as `EvidenceTaken` describes it.
+    """One command that was run, or was to be run; `EvidenceTaken` documents its members."""
 
-    `is_look`: it only shows something, so that its success proves nothing about how a program runs.
-    """
-
-    id: str
+    id: str = ""
+    """`E1` and so on; empty until it is in a ledger."""
     phase: PhaseName
     step: int
     command: str
@@ -45,6 +41,7 @@ class Evidence:
     output_sha256: str
     tree: str
     is_look: bool = False
+    """Whether it only shows something, so that its success proves nothing about the program."""
 
     @property
     def has_passed(self) -> bool:
@@ -52,7 +49,7 @@ class Evidence:
 
     @property
     def event(self) -> EvidenceTaken:
-        """What is told of it when it is taken."""
+        """The event that reports it."""
         return EvidenceTaken(
             **{field.name: getattr(self, field.name) for field in fields(EvidenceTaken)}
         )
@@ -69,17 +66,16 @@ _ENDINGS: dict[EvidenceOutcome, str] = {
     "timeout": "took too long and was stopped",
     "stopped": "was stopped",
 }
+UNFINISHED = ("denied", "timeout", "stopped")
+"""The outcomes of commands that did not come to an end."""
 _MAX_COMMAND_CHARS = 200
 
 
 def describe_ending(item: Evidence) -> str:
-    """How it ended, for people, as `` `make test` (E3): exit code 2``."""
+    """The command and how it ended, for people: `` `make test` (E3): exit code 2``."""
     code = item.exit_code
-    how = _ENDINGS[item.outcome] if code is None or item.outcome in _UNFINISHED else ""
+    how = _ENDINGS[item.outcome] if code is None or item.outcome in UNFINISHED else ""
     return f"{code_span(item.command)} ({item.id}): {how or f'exit code {code}'}"
-
-
-_UNFINISHED = ("denied", "timeout", "stopped")
 
 
 def code_span(command: str) -> str:
@@ -101,39 +97,14 @@ class EvidenceLedger:
         return tuple(self._items)
 
     def of(self, phase: PhaseName, step: int) -> tuple[Evidence, ...]:
-        """What was taken in this phase of this step."""
+        """The evidence of this phase in this step."""
         return tuple(item for item in self._items if (item.phase, item.step) == (phase, step))
 
-    def add(
-        self,
-        *,
-        phase: PhaseName,
-        step: int,
-        command: str,
-        outcome: EvidenceOutcome,
-        exit_code: int | None,
-        output_sha256: str,
-        tree: str,
-        is_look: bool,
-    ) -> Evidence:
-        """Record one more, and give it an id.
-
-        `tree` is the hash of the files that it was run on, "" where they could not be read: such
-        evidence never counts.
-        """
-        taken = Evidence(
-            id=f"E{self._last_number() + 1}",
-            phase=phase,
-            step=step,
-            command=command,
-            outcome=outcome,
-            exit_code=exit_code,
-            output_sha256=output_sha256,
-            tree=tree,
-            is_look=is_look,
-        )
-        self._items.append(taken)
-        return taken
+    def add(self, item: Evidence) -> Evidence:
+        """Record `item` with the next id. Without a `tree` it never counts."""
+        number = max((int(known.id[1:]) for known in self._items), default=0) + 1
+        self._items.append(replace(item, id=f"E{number}"))
+        return self._items[-1]
 
     def stored(self) -> list[dict[str, Any]]:
         """As JSON objects, for `load`."""
@@ -141,12 +112,9 @@ class EvidenceLedger:
 
     @classmethod
     def load(cls, stored: object) -> "EvidenceLedger":
-        """The ledger that was stored; what cannot be read of it is left out."""
+        """The ledger that was stored, without entries that can't be read."""
         entries = stored if isinstance(stored, list | tuple) else ()
         return cls([item for entry in entries if (item := _load_item(entry))])
-
-    def _last_number(self) -> int:
-        return max((int(item.id[1:]) for item in self._items), default=0)
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -190,21 +158,21 @@ class EvidenceCollector:
 
     def __init__(
         self,
-        conversation: "Conversation",
-        ledger: "EvidenceLedger",
+        conversation: Conversation,
+        ledger: EvidenceLedger,
         *,
         phase: PhaseName,
         step: int,
-        tell: Callable[[EvidenceTaken], None],
-        strays: "ReviewerWrites | None" = None,
+        report: Callable[[EvidenceTaken], None],
+        writes: ReviewerWrites | None = None,
     ) -> None:
-        """While there are `strays`, nothing that is run is evidence."""
+        """While a file of `writes` exists, no command is evidence."""
         self._conversation = conversation
         self._ledger = ledger
         self._phase: PhaseName = phase
         self._step = step
-        self._tell = tell
-        self._strays = strays
+        self._report = report
+        self._writes = writes
         self._pending: dict[str, tuple[str, str]] = {}
         self._unasked: set[str] = set()
 
@@ -217,9 +185,13 @@ class EvidenceCollector:
         )
 
     def sink(self, event: LoopEvent) -> None:
-        """Take down the end of a command, also of one that was not allowed to run."""
+        """Record the end of a command, also of one that was not allowed to run."""
         if isinstance(event, ToolExecutionStart) and event.tool_name == _COMMANDS:
-            self._begin(event)
+            # A plugin may deny it before this collector's hook is asked.
+            command = event.args.get("command") if isinstance(event.args, Mapping) else None
+            if isinstance(command, str) and command.strip():
+                self._pending[event.tool_call_id] = (command, "")
+                self._unasked.add(event.tool_call_id)
         if not isinstance(event, ToolExecutionEnd) or event.deferred:
             return
         command, tree = self._pending.pop(event.tool_call_id, ("", ""))
@@ -228,76 +200,58 @@ class EvidenceCollector:
         if not command or (event.tool_call_id in self._unasked and outcome != "denied"):
             return
         if "shell_id" in details:
-            return  # One that goes on in the background has not shown anything yet.
+            return  # A command in the background has no result yet.
         code = details.get("exit_code")
         printed = "".join(b.text for b in event.result.content if isinstance(b, TextBlock))
-        taken = self._ledger.add(
+        item = Evidence(
             phase=self._phase,
             step=self._step,
             command=command,
-            outcome=_outcome(outcome, code),
+            outcome=_OUTCOMES.get(outcome, "passed" if code == 0 else "failed"),
             exit_code=code if isinstance(code, int) else None,
             output_sha256=hashlib.sha256(printed.encode("utf-8", "surrogatepass")).hexdigest(),
             tree=tree,
             is_look=self._is_look(command),
         )
-        self._tell(taken.event)
-
-    def _begin(self, event: ToolExecutionStart) -> None:
-        """A plugin may deny it before this is asked."""
-        command = event.args.get("command") if isinstance(event.args, Mapping) else None
-        if isinstance(command, str) and command.strip():
-            self._pending[event.tool_call_id] = (command, "")
-            self._unasked.add(event.tool_call_id)
+        taken = self._ledger.add(item)
+        self._report(taken.event)
 
     async def _before(self, _info: TurnInfo, call: ToolCall) -> None:
         command = _command_of(call)
         if call.name != _COMMANDS or not command.strip():
             return
-        if self._strays is not None:
-            await self._strays.begin(call.id, command)
+        if self._writes is not None:
+            await self._writes.begin(call.id, command)
         self._unasked.discard(call.id)
         self._pending[call.id] = (command, await self._tree())
 
     async def _after(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
-        """What changed the files while it ran says nothing about the files that there are now."""
-        if self._strays is not None:
-            await self._strays.end(call.id)
+        """Forget the tree if the files changed: the command then proves nothing about them."""
+        if self._writes is not None:
+            await self._writes.end(call.id)
         command, tree = self._pending.get(call.id, ("", ""))
         if tree and await self._tree() != tree:
             self._pending[call.id] = (command, "")
 
     async def _tree(self) -> str:
-        if self._strays is not None and self._strays.are_there:
+        if self._writes is not None and self._writes.are_there:
             return ""
-        read = self._conversation.environment.read_tree
-        try:
-            return (await read()).sha256 if read is not None else ""
-        except DirgeError:
-            return ""  # Evidence that is about no known state of the files proves nothing.
+        tree = await read_tree(self._conversation)
+        return tree.sha256 if tree is not None else ""
 
     def _is_look(self, command: str) -> bool:
         try:
             return self._conversation.settings.why(_COMMANDS, command).only_looks
         except DirgeError:
-            return True  # What nobody knows proves nothing.
+            return True  # An unknown command proves nothing.
 
 
 def _command_of(call: ToolCall) -> str:
-    """The command with the `cd` to its folder, for what passes in one folder may fail in another.
-
-    Empty if there is none.
-    """
+    """The command line, with the `cd` to its folder; empty if there is none."""
     command = call.arguments.get("command")
     if not isinstance(command, str):
         return ""
     if call.tool is None or not call.arguments.get("workdir"):
         return command
     resources = (claim.resource for claim in call.tool.claims(call.arguments))
-    return next((one.text for one in resources if isinstance(one, ShellCommand)), command)
-
-
-def _outcome(outcome: str, code: object) -> EvidenceOutcome:
-    if outcome in _OUTCOMES:
-        return _OUTCOMES[outcome]
-    return "passed" if code == 0 else "failed"
+    return next((each.text for each in resources if isinstance(each, ShellCommand)), command)

@@ -1,4 +1,4 @@
-"""`/plan` as an extension: the terms on which plans are worked through."""
+"""The extension of `/plan`, with the settings that hold for plans."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -21,18 +21,18 @@ _PHASES_WITH_ROLES = ("explore", "plan", "review")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """How `/plan` works through its phases."""
+    """The settings that hold for plans."""
 
     is_enabled: bool = True
     """Whether `/plan` can be used."""
     review_cycles: int = 2
-    """How often an implementation may be sent back by its review."""
+    """How often a review may send the implementation back."""
     auto_accept: bool | None = None
-    """Accept plans without asking; None: only where nobody can be asked."""
+    """Accept plans without asking; None: only if nobody can be asked."""
     max_turns: int = 40
     """The most turns of one phase."""
     models: Mapping[str, str] = field(default_factory=dict)
-    """The model of each phase by its name; the main model where it is absent."""
+    """The model of each phase by its name; the main model for others."""
     cost_usd: float | None = None
     """What the whole plan may cost; None: no limit."""
     tokens: int | None = None
@@ -65,23 +65,17 @@ def terms_of(conversation: "Conversation") -> PlanTerms:
 def plan_terms(config: "Config") -> PlanTerms:
     """The terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
 
-    A role whose model cannot be used is left out; the person was told at the start.
+    A role whose model can't be used is left out; the start reports that.
     """
     table = config.plan
-    models = {phase: _spec(config, phase) for phase in _PHASES_WITH_ROLES}
+    choices = {phase: role_choice(config, phase) for phase in _PHASES_WITH_ROLES}
     return PlanTerms(
         is_enabled=table.enabled,
         review_cycles=table.max_review_cycles,
         auto_accept=table.auto_accept,
         max_turns=table.max_turns,
-        models={phase: spec for phase, spec in models.items() if spec},
+        models={name: f"{c.name}:{c.level}" for name, c in choices.items() if c is not None},
         cost_usd=config.limits.cost_usd,
         tokens=config.limits.tokens,
         time_s=config.limits.time_s,
     )
-
-
-def _spec(config: "Config", role: str) -> str:
-    """`alias/id:level` of the model, empty where the role has none that can be used."""
-    choice = role_choice(config, role)
-    return f"{choice.name}:{choice.level}" if choice is not None else ""

@@ -1,34 +1,27 @@
 """Guards the project against changes by a reviewer.
 
 `ProjectGuard` finds and undoes what a fork changed in the project. `ReviewerWrites` finds the files
-that a reviewer wrote by hand in its copy of the project: what a build or a test run makes there is
-what the copy is for, but a check that passes because of a file that is not in the project shows
-nothing.
+that a reviewer wrote by hand in its copy of the project: builds and test runs may write there, but
+a check that passes because of a file that isn't in the project proves nothing.
 """
 
 import asyncio
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import TreeState
 from dirge_py.files.walk import is_build_artifact
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
+from dirge_py.session.snapshots.base import Snapshot
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.snapshots.base import Snapshot
-
 
 _COMMANDS = "bash"
 _MAX_PATHS_SHOWN = 8
@@ -36,28 +29,37 @@ _MAX_PATHS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectChanges:
-    """What differs afterwards: `paths` of files, and `words` for the person about it.
-
-    `tree` is the hash of the files as they are now; "" where they cannot be read. `is_its_own`: a
-    command of the fork changed something; `is_left`: not all of that is undone.
-    """
+    """The changes in the project while a fork ran."""
 
     tree: str
+    """The hash of the files as they are now; "" if they can't be read."""
     paths: tuple[str, ...] = ()
+    """The paths of the changed files."""
     words: str = ""
+    """What happened, for the person."""
     is_its_own: bool = False
+    """Whether a command of the fork changed something."""
     is_left: bool = False
+    """Whether some of that is not undone."""
+
+
+async def read_tree(conversation: Conversation) -> TreeState | None:
+    """The files that the conversation works on; None if they can't be read."""
+    read = conversation.environment.read_tree
+    try:
+        return await read() if read is not None else None
+    except DirgeError:
+        return None
 
 
 class ProjectGuard:
-    """Looks at the project's files before and after one fork, and around each of its commands.
+    """Compares the project's files before and after one fork, and around each of its commands.
 
-    What changed while a command ran that nothing confined is undone from a snapshot. Whatever
-    changed at another time, or was changed again since, is the work of somebody else, and is left
-    alone.
+    What changed while an unconfined command ran is undone from a snapshot. Whatever changed at
+    another time, or was changed again since, is the work of somebody else and stays.
     """
 
-    def __init__(self, conversation: "Conversation") -> None:
+    def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self._before: TreeState | None = None
         self._snapshot: Snapshot | None = None
@@ -66,68 +68,59 @@ class ProjectGuard:
         self._is_mixed = False
 
     async def look(self, *, needs_way_back: bool) -> None:
-        """Take the state to compare with; with a snapshot where a sandbox may not shut it in."""
-        self._before = await self._read()
+        """Read the files to compare with; also take a snapshot if the fork may be unconfined."""
+        self._before = await read_tree(self._conversation)
         snapshots = self._conversation.snapshots
         if needs_way_back and snapshots is not None:
             self._snapshot = await snapshots.take_snapshot()
 
     def bundle(self) -> Hooks:
-        """For the runs of a fork whose commands nothing confines."""
+        """The hooks for the runs of a fork whose commands nothing confines."""
 
         async def before(_info: TurnInfo, call: ToolCall) -> None:
-            now = await self._read() if call.name == _COMMANDS else None
+            now = await read_tree(self._conversation) if call.name == _COMMANDS else None
             if now is not None:
                 self._starts[call.id] = now
 
         async def after(_info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
             start = self._starts.pop(call.id, None)
-            now = await self._read() if start is not None else None
+            now = await read_tree(self._conversation) if start is not None else None
             if start is not None and now is not None:
-                self._take_in(start, now)
+                self._note_changes(start, now)
 
         return Hooks(
             name="untouched", only_watches=True, before_tool_call=before, after_tool_call=after
         )
 
     async def compare(self) -> ProjectChanges:
-        """What became of the files."""
-        after = await self._read()
+        """The changes since `look`, after the fork's own are undone."""
+        after = await read_tree(self._conversation)
         if self._before is None or after is None:
             return ProjectChanges(tree=after.sha256 if after else "")
         paths = _changed_paths(self._before, after)
         own = tuple(p for p in paths if p in self._own and after.files.get(p) == self._own[p])
         others = tuple(path for path in paths if path not in own)
-        words = ""
+        tree, is_left, told = after.sha256, bool(paths), ""
+        if own:
+            is_undone, told = await self._undo(own)
+            left = await read_tree(self._conversation)
+            tree = left.sha256 if left and is_undone else ""
+            is_left = self._is_mixed or not is_undone
+        elif self._own or self._is_mixed:
+            told = "A command of this phase changed the project, which it must not."
         if others:
-            told = "Files were changed meanwhile, and are left alone"
-            words = f"{told}: {_list_paths(others)}."
-        if not own:
-            return self._not_undone(after, paths, words)
-        is_undone, told = await self._undone(own)
-        left = await self._read()
+            told += f" Files were changed meanwhile, and are left alone: {_list_paths(others)}."
+        is_its_own = bool(self._own) or self._is_mixed
         return ProjectChanges(
-            tree=left.sha256 if left and is_undone else "",
+            tree=tree,
             paths=paths,
-            words=f"{told} {words}".strip(),
-            is_its_own=True,
-            is_left=self._is_mixed or not is_undone,
+            words=told.strip(),
+            is_its_own=is_its_own,
+            is_left=is_left and is_its_own,
         )
 
-    def _not_undone(self, after: TreeState, paths: tuple[str, ...], words: str) -> ProjectChanges:
-        if not self._own and not self._is_mixed:
-            return ProjectChanges(tree=after.sha256, paths=paths, words=words)
-        told = "A command of this phase changed the project, which it must not."
-        return ProjectChanges(
-            tree=after.sha256,
-            paths=paths,
-            words=f"{told} {words}".strip(),
-            is_its_own=True,
-            is_left=bool(paths),
-        )
-
-    def _take_in(self, start: TreeState, now: TreeState) -> None:
-        """Note what changed while a command ran, where nobody else had changed it before."""
+    def _note_changes(self, start: TreeState, now: TreeState) -> None:
+        """Note the files that changed while a command ran, unless others changed them before."""
         before = self._before.files if self._before is not None else {}
         for path in _changed_paths(start, now):
             if start.files.get(path) == self._own.get(path, before.get(path)):
@@ -135,15 +128,14 @@ class ProjectGuard:
             else:
                 self._is_mixed = True
 
-    async def _undone(self, paths: tuple[str, ...]) -> tuple[bool, str]:
+    async def _undo(self, paths: tuple[str, ...]) -> tuple[bool, str]:
+        """Restore the files from the snapshot: (whether all are, words for the person)."""
         words = f"This phase must not change the project, and did: {_list_paths(paths)}."
         snapshots, snapshot = self._conversation.snapshots, self._snapshot
         if snapshots is None or snapshot is None:
             return False, f"{words} There is no snapshot to undo it from: look at them yourself."
         try:
-            now = (
-                await snapshots.take_snapshot()
-            )  # What was there may be somebody's work all the same.
+            now = await snapshots.take_snapshot()  # The files may be somebody's work all the same.
             restored = await snapshots.restore(snapshot.tree, paths)
         except DirgeError as error:
             return False, f"{words} It could not be undone: {error.message}"
@@ -153,20 +145,13 @@ class ProjectGuard:
             words += f" What stood there is kept in the snapshot {now.tree[:12]}."
         return not failed, words
 
-    async def _read(self) -> TreeState | None:
-        read = self._conversation.environment.read_tree
-        try:
-            return await read() if read is not None else None
-        except DirgeError:
-            return None
-
 
 def _changed_paths(before: TreeState, after: TreeState) -> tuple[str, ...]:
     paths = {*before.files, *after.files}
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 
 
-def _list_paths(paths: "Sequence[str]") -> str:
+def _list_paths(paths: Sequence[str]) -> str:
     shown = ", ".join(clean(path) for path in paths[:_MAX_PATHS_SHOWN])
     more = len(paths) - _MAX_PATHS_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
@@ -191,21 +176,21 @@ _BY_HAND = re.compile(
 _SHARED_TEMP_FOLDERS = frozenset(
     Path(os.path.realpath(p)) for p in (tempfile.gettempdir(), "/tmp", "/var/tmp")
 )
-"""Where copies lie, among the files of others."""
+"""Folders that hold copies of projects among other people's files."""
 
 
 class ReviewerWrites:
-    """Those in the copy around `folder`."""
+    """The files that a reviewer writes by hand in the copy around `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        around = takewhile(lambda one: one not in _SHARED_TEMP_FOLDERS, (folder, *folder.parents))
-        self._top = str(next((one for one in around if os.path.lexists(one / ".git")), folder))
+        around = takewhile(lambda up: up not in _SHARED_TEMP_FOLDERS, (folder, *folder.parents))
+        self._top = str(next((up for up in around if os.path.lexists(up / ".git")), folder))
         self._before: dict[str, frozenset[str]] = {}
         self._made: set[str] = set()
 
     async def begin(self, call_id: str, command: str) -> None:
         """Call it before each command runs."""
-        # The copy itself lies among temporary files, too.
+        # The copy itself is a temporary folder, too.
         if _BY_HAND.search(command.replace(self._top, ".")):
             self._before[call_id] = await asyncio.to_thread(_files_below, self._top)
 
@@ -217,7 +202,7 @@ class ReviewerWrites:
 
     @property
     def are_there(self) -> bool:
-        """Whether one of them is still there."""
+        """Whether one of the files still exists."""
         return any(os.path.lexists(path) for path in self._made)
 
 
@@ -226,21 +211,19 @@ def _files_below(top: str) -> frozenset[str]:
 
 
 def _walk_entries(top: str) -> Iterator[str]:
-    """Everything below `top` but what tools keep for themselves. No link is followed."""
+    """Everything below `top` but the files of version control, builds and caches."""
     waiting = [top]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    if _is_made_by_tools(entry.name):
+                    name = entry.name
+                    if name in _NOT_WRITTEN_BY_HAND or name.endswith(".pyc"):
+                        continue
+                    if is_build_artifact(f"{name}/"):
                         continue
                     yield entry.path
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError:
-            continue  # What cannot be looked into cannot be told apart either.
-
-
-def _is_made_by_tools(name: str) -> bool:
-    is_folder_of_tools = name in _NOT_WRITTEN_BY_HAND or is_build_artifact(f"{name}/")
-    return is_folder_of_tools or name.endswith(".pyc")
+            continue  # The content of an unreadable folder can't be compared either.

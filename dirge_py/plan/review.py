@@ -1,25 +1,28 @@
-"""One review of a plan: the reviewer's prompt, what of its answer is believed, and the report."""
+"""One review of a plan: the reviewer's prompt, the check of its answer, and the report."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
-from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
-from dirge_py.plan.phases import fill_template, review_prompt, verdict_again_prompt
-from dirge_py.plan.verdict import CheckedVerdict, Finding, ReviewVerdict, as_json_block, check_verdict, hides_failures, parse_verdict, verdict_answer_schema
+from dirge_py.plan.evidence import UNFINISHED, Evidence, EvidenceLedger, describe_ending
+from dirge_py.plan.phases import PhaseFork, fill_template, review_prompt, verdict_again_prompt
+from dirge_py.plan.project_guard import ProjectChanges
+from dirge_py.plan.state import PlanState
+from dirge_py.plan.verdict import (
+    CheckedVerdict,
+    Finding,
+    ReviewVerdict,
+    as_json_block,
+    check_verdict,
+    hides_failures,
+    parse_verdict,
+    verdict_answer_schema,
+)
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.plan.phases import PhaseFork
-    from dirge_py.plan.project_guard import ProjectChanges
-    from dirge_py.plan.state import PlanState
-
-
-
 
 _MOST_OF_CHANGES = 20_000
 _PROVE_IT = """Your verdict says DONE, but this is not shown by what you ran:
@@ -37,27 +40,27 @@ _NO_CHANGES = "(Nothing recorded what was changed: look at the files.)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """`text` are the reviewer's words, `summary` a line and `report` all of it, for people.
-
-    `feedback` is for whoever implements. `is_hopeless`: nothing that the reviewer wanted to run
-    could run here, so that no further cycle would show more. `is_outdated`: it did not approve, but
-    of files that somebody has changed since, or as it changed them itself, which is undone.
-    """
+    """The result of one review."""
 
     judgement: CheckedVerdict
-    text: str
+    """The verdict, checked against the evidence."""
     summary: str
+    """The result in one line, for people."""
     report: str
+    """The whole report, for people."""
     feedback: str
+    """What the implementer gets."""
     is_hopeless: bool
+    """None of the reviewer's commands could run here, so another cycle would prove no more."""
     is_outdated: bool
+    """It did not approve, but of files that have changed since, or that are restored."""
 
 
 class Reviewer:
     """Reviews one step of a plan that was implemented in `conversation`."""
 
     def __init__(
-        self, conversation: "Conversation", ledger: "EvidenceLedger", state: "PlanState"
+        self, conversation: Conversation, ledger: EvidenceLedger, state: PlanState
     ) -> None:
         self._conversation = conversation
         self._whole_ledger = ledger
@@ -66,52 +69,58 @@ class Reviewer:
 
     @property
     def _ledger(self) -> EvidenceLedger:
-        """Without what an earlier review of this step ran: this one has not seen it."""
-        mine = ("review", self._state.cycle.step)
-        return EvidenceLedger(
-            [
-                each
-                for at, each in enumerate(self._whole_ledger.items)
-                if at >= self._earlier or (each.phase, each.step) != mine
-            ]
-        )
+        """All evidence but that of an earlier review of this step, which this one hasn't seen."""
+        items = self._whole_ledger.items
+        earlier, step = items[: self._earlier], self._state.cycle.step
+        known = [item for item in earlier if (item.phase, item.step) != ("review", step)]
+        return EvidenceLedger([*known, *items[self._earlier :]])
+
+    @property
+    def _checks(self) -> list[Evidence]:
+        """The commands of this review that do more than look."""
+        ran = self._ledger.of("review", self._state.cycle.step)
+        return [item for item in ran if not item.is_look]
 
     @property
     def has_acted(self) -> bool:
         """Whether it ran anything that does more than look."""
-        return any(not each.is_look for each in self._ledger.of("review", self._state.cycle.step))
+        return bool(self._checks)
 
     async def prompt(self, attached: Sequence[UserBlock]) -> UserMessage:
         """The request, the plan, what was changed, and what the implementer ran."""
         state = self._state
+        claims = [
+            f"{item.id}: `{item.command}` -> "
+            + (item.outcome if item.exit_code is None else f"exit {item.exit_code}")
+            for item in self._ledger.of("implement", state.cycle.step)
+            if not item.is_look
+        ]
         text = review_prompt(
-            state.request, state.plan, claims=self._claims(), changes=await self._changes()
+            state.request,
+            state.plan,
+            claims="\n".join(claims) or "(The implementer ran nothing that could show anything.)",
+            changes=await self._changes(),
         )
         return UserMessage(content=(TextBlock(text), *attached))
 
-    async def ask(self, fork: "PhaseFork", prompt: UserMessage, bundles: Sequence[Hooks]) -> str:
-        """The reviewer's last words; it is asked again where they are no verdict, or unproved.
+    async def ask(self, fork: PhaseFork, prompt: UserMessage, bundles: Sequence[Hooks]) -> str:
+        """The reviewer's report; it is asked again if that has no verdict, or an unproved one.
 
         Raises:
-            PhaseEnded: it gave none.
+            PhaseEnded: it gave no report.
         """
         text = await fork.ask(prompt, bundles=bundles)
-        if again := self._asks_for_verdict(text):
+        verdict = parse_verdict(text)
+        if isinstance(verdict, str):
+            again = user_text(verdict_again_prompt(verdict), "harness")
             answer = await fork.ask_again(again, can_act=False, answer=verdict_answer_schema())
             text = as_json_block(answer) or text
-        if proof := self._asks_for_proof(text, await fork.tree()):
+        if proof := self._proof_request(text, await fork.tree()):
             text = await fork.ask_again(proof, bundles=bundles) or text
         return text
 
-    def _asks_for_verdict(self, text: str) -> UserMessage | None:
-        """What to ask a reviewer whose verdict cannot be read; None where it can."""
-        verdict = parse_verdict(text)
-        if not isinstance(verdict, str):
-            return None
-        return user_text(verdict_again_prompt(verdict), "harness")
-
-    def _asks_for_proof(self, text: str, tree: str) -> UserMessage | None:
-        """What to ask a reviewer who says that all is done and has not shown it; else None."""
+    def _proof_request(self, text: str, tree: str) -> UserMessage | None:
+        """What to ask a reviewer whose DONE isn't proved; None if there is nothing to ask."""
         verdict = parse_verdict(text)
         if not isinstance(verdict, ReviewVerdict) or not verdict.is_done:
             return None
@@ -120,10 +129,10 @@ class Reviewer:
             return None
         return user_text(fill_template(_PROVE_IT, {"WHY": _why_not_verified(judgement)}), "harness")
 
-    def judge(self, text: str, touched: "ProjectChanges", *, notes: Sequence[str]) -> Review:
-        """What is believed of the reviewer's last words, given the files as they are now."""
-        judgement = self._judged(parse_verdict(text), touched.tree)
-        if touched.is_its_own:
+    def judge(self, text: str, changes: ProjectChanges, *, notes: Sequence[str]) -> Review:
+        """Check the reviewer's report against the evidence and the files as they are now."""
+        judgement = self._judged(parse_verdict(text), changes.tree)
+        if changes.is_its_own:
             judgement = replace(judgement, is_approved=False, problem=_CHANGED_IT)
         summary = _summary(judgement)
         report = final_report(
@@ -131,34 +140,24 @@ class Reviewer:
             self._ledger,
             request=self._state.request,
             ended=summary,
-            tree=touched.tree,
+            tree=changes.tree,
             notes=notes,
         )
         return Review(
             judgement=judgement,
-            text=text,
             summary=summary,
             report=report,
-            feedback=_feedback(judgement, text),
+            feedback=feedback_for(judgement, text),
             is_hopeless=not judgement.is_approved and self._is_hopeless(),
-            is_outdated=not judgement.is_approved and bool(touched.paths) and not touched.is_left,
+            is_outdated=not judgement.is_approved and bool(changes.paths) and not changes.is_left,
         )
 
     def _judged(self, verdict: ReviewVerdict | str, tree: str) -> CheckedVerdict:
         return check_verdict(verdict, self._ledger, tree=tree, step=self._state.cycle.step)
 
     def _is_hopeless(self) -> bool:
-        """Whether the reviewer tried to verify, and nothing of it was let run."""
-        tried = [e for e in self._ledger.of("review", self._state.cycle.step) if not e.is_look]
-        return bool(tried) and all(each.outcome == "denied" for each in tried)
-
-    def _claims(self) -> str:
-        lines = [
-            f"{each.id}: `{each.command}` -> {_describe_exit(each.outcome, each.exit_code)}"
-            for each in self._ledger.of("implement", self._state.cycle.step)
-            if not each.is_look
-        ]
-        return "\n".join(lines) or "(The implementer ran nothing that could show anything.)"
+        """Whether the reviewer tried to verify, and every command was denied."""
+        return self.has_acted and all(item.outcome == "denied" for item in self._checks)
 
     async def _changes(self) -> str:
         snapshots, base = self._conversation.snapshots, self._state.base_tree
@@ -178,23 +177,18 @@ class Reviewer:
         return f"{listed[:_MOST_OF_CHANGES]}\n(The whole difference is too long to show.)"
 
 
-def _describe_exit(outcome: str, exit_code: int | None) -> str:
-    return outcome if exit_code is None else f"exit {exit_code}"
-
-
 def _why_not_verified(judgement: CheckedVerdict) -> str:
     lines = [judgement.problem] if judgement.problem else []
     lines += [f"- {requirement}: {why}" for requirement, why in judgement.not_verified]
     return "\n".join(lines) or "No command of yours that passed shows it."
 
 
-def _feedback(judgement: CheckedVerdict, text: str) -> str:
-    asked = judgement.missing if judgement.missing.strip() else text
-    return (
-        f"{asked}\n\nNot shown to hold:\n{_why_not_verified(judgement)}"
-        if judgement.problem
-        else asked
-    )
+def feedback_for(judgement: CheckedVerdict, text: str) -> str:
+    """What the implementer gets of a review whose report is `text`; never empty."""
+    missing = judgement.missing if judgement.missing.strip() else text
+    if not judgement.problem:
+        return missing
+    return f"{missing}\n\nNot shown to hold:\n{_why_not_verified(judgement)}"
 
 
 def _summary(judgement: CheckedVerdict) -> str:
@@ -208,14 +202,13 @@ def _summary(judgement: CheckedVerdict) -> str:
         parts.append(f"{len(judgement.not_verified)} not verified")
     if judgement.cannot:
         parts.append(f"{len(judgement.cannot)} cannot be verified here")
-    told = ", ".join(parts) or judgement.problem or judgement.missing.strip().splitlines()[0]
-    return f"Not done: {truncate(told, _MOST_OF_SUMMARY)}."
+    words = ", ".join(parts) or judgement.problem or judgement.missing.strip().splitlines()[0]
+    return f"Not done: {truncate(words, _MOST_OF_SUMMARY)}."
 
 
 _MOST_OF_LINE = 300
 _MOST_LINES = 40
 _CHANGED_SINCE = "The files have changed since the review: what it verified may hold no longer."
-_CANNOT = ("denied", "timeout", "stopped")
 
 
 def final_report(
@@ -229,18 +222,20 @@ def final_report(
 ) -> str:
     """The report in Markdown.
 
-    `judgement` is that of the last review, None where there was none. `ended` says in a sentence
-    how the plan ended; `tree` is the hash of the files as they are now, "" where they cannot be
-    read: evidence that was taken on others is named as such.
+    `judgement` is that of the last review; None if there was none. `ended` is a sentence about how
+    the plan ended; `tree` is the hash of the files as they are now, "" if they can't be read:
+    evidence about other files is marked.
     """
     blocks = [f"**Plan:** {_one_line(request)}", ended.strip()]
     if judgement and judgement.verified and not any(_is_about(e, tree) for e in ledger.items):
         blocks.append(_CHANGED_SINCE)
-    blocks += [_section(title, lines) for title, lines in _findings(judgement, ledger) if lines]
-    last = _last_checks(ledger)
-    blocks.append(
-        _section(_title(last), [_check_line(item, tree) for item in last]) if last else ""
-    )
+    sections = dict(_findings(judgement, ledger))
+    if last := _last_checks(ledger):
+        title = "Run by the implementation, and reviewed by nobody"
+        if last[0].phase == "review":
+            title = f"Run by review {last[0].step}"
+        sections[title] = [_check_line(item, tree) for item in last]
+    blocks += [_section(title, lines) for title, lines in sections.items() if lines]
     blocks.append("\n".join(f"- {_one_line(note)}" for note in notes))
     return "\n\n".join(block for block in blocks if block)
 
@@ -250,7 +245,6 @@ def _findings(
 ) -> Iterator[tuple[str, list[str]]]:
     if judgement is None:
         return
-    cannot = [*judgement.cannot, *_not_run(judgement, ledger)]
     yield "Verified", _finding_lines(judgement.verified)
     not_verified = _finding_lines(judgement.not_verified)
     problem = judgement.problem.rstrip(".")
@@ -263,35 +257,29 @@ def _findings(
         if line.strip("-* ")
     ]
     yield "Not verified", not_verified
-    yield "Cannot be verified here", _finding_lines(cannot)
+    # Commands of the last review that never came to an end, unless a finding names them.
+    named = "\n".join(why for _, why in judgement.cannot)
+    not_run = [
+        ("a check of the review", ending)
+        for item in _last_checks(ledger)
+        if item.phase == "review" and item.outcome in UNFINISHED
+        if (ending := describe_ending(item)) not in named
+    ]
+    yield "Cannot be verified here", _finding_lines([*judgement.cannot, *not_run])
 
 
 def _finding_lines(findings: Sequence[Finding]) -> list[str]:
     return [f"{_one_line(requirement)}: {_one_line(why)}" for requirement, why in findings]
 
 
-def _not_run(judgement: CheckedVerdict, ledger: EvidenceLedger) -> Iterator[Finding]:
-    """Commands of the last review that never came to an end, unless a finding tells of them."""
-    told = "\n".join(why for _, why in judgement.cannot)
-    for item in _last_checks(ledger):
-        if item.phase == "review" and item.outcome in _CANNOT and describe_ending(item) not in told:
-            yield "a check of the review", describe_ending(item)
-
-
 def _last_checks(ledger: EvidenceLedger) -> list[Evidence]:
-    """What the last review ran to verify, or else the last implementation: each command's end."""
+    """The last run of each check of the last review, or else of the last implementation."""
     for phase in ("review", "implement"):
         items = [item for item in ledger.items if item.phase == phase and not item.is_look]
         if items:
             last = {item.command: item for item in items if item.step == items[-1].step}
             return list(last.values())
     return []
-
-
-def _title(items: Sequence[Evidence]) -> str:
-    if items[0].phase == "review":
-        return f"Run by review {items[0].step}"
-    return "Run by the implementation, and reviewed by nobody"
 
 
 def _check_line(item: Evidence, tree: str) -> str:
@@ -303,7 +291,7 @@ def _check_line(item: Evidence, tree: str) -> str:
         remarks += (
             "; the files are no longer those it was run on"
             if tree and item.tree
-            else ("; on which files is not known")
+            else "; on which files is not known"
         )
     return f"{mark} {describe_ending(item)}{remarks}"
 

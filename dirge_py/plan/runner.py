@@ -1,56 +1,81 @@
-"""`/plan`: explore → plan → implement → review, over what every conversation offers."""
+"""`/plan`: explore → plan → implement → review, over what every conversation offers.
 
+Explore, plan and review run in forks; implement is an ordinary run of the main session.
+"""
+
+import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from typing import Any, Literal
+
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
+from dirge_py.conversation.run import Run
+from dirge_py.extensions.todo.extension import Todo
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.plan import implementation, phases
-from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanApprover, Reject, ReplacePlan, Revise
+from dirge_py.plan import phases
+from dirge_py.plan.approval import (
+    Accept,
+    AutoApprove,
+    DeferPlan,
+    PlanApprover,
+    Reject,
+    ReplacePlan,
+    Revise,
+)
 from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
-from dirge_py.plan.document import read_plan
+from dirge_py.plan.document import PlanDocument, read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
 from dirge_py.plan.extension import terms_of
-from dirge_py.plan.implementation import implement
 from dirge_py.plan.phases import PhaseEnded, PhaseFork, phase_failed, summary_line
 from dirge_py.plan.project_guard import ProjectChanges, ProjectGuard, ReviewerWrites
 from dirge_py.plan.review import Review, Reviewer
 from dirge_py.plan.state import NAME, PlanCycle, PlanState, load_state
+from dirge_py.tools.todo_list import TodoItem
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import EvidenceTaken, PhaseName, PlanPhase, SystemNotice
-from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
-from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified, Outcome
-from typing import Any, TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
-
-
+from dirge_py.types.events import LoopEvent, MessageEnd, PhaseName, PlanPhase, SystemNotice
+from dirge_py.types.hooks import Hooks
+from dirge_py.types.messages import TextBlock, Usage, UserBlock, UserMessage, user_text
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    NotVerified,
+    Outcome,
+)
 
 _PHASE_LABELS: dict[PhaseName, str] = {
-    "explore": "the plan's exploration is going on",
+    "explore": "the plan's exploration is running",
     "plan": "a plan is being made",
     "implement": "a plan is being implemented",
-    "review": "the plan's review is going on",
+    "review": "the plan's review is running",
 }
-
-
 _TIME = "time"
+_LOCKED = (
+    "The mode is plan, in which nothing can be changed: the implementation will be denied what it "
+    "needs. /mode standard lets it work."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """What became of a request. `report` is Markdown for people, `plan` the text that was made."""
+    """How a plan ended."""
 
     outcome: Outcome
+    """The outcome; `Done` only for a verified plan."""
     report: str
+    """The report of the last review, in Markdown for people."""
     plan: str = ""
+    """The text of the plan."""
 
 
-async def start_plan(request: str, conversation: "Conversation", desk: PlanApprover) -> PlanResult:
-    """Work through a request. `desk` is asked about the plan before anything is changed.
+async def start_plan(
+    request: str, conversation: Conversation, approver: PlanApprover
+) -> PlanResult:
+    """Work through a request. `approver` decides about the plan before anything is changed.
 
     Raises:
         DirgeError: the request is empty, or the conversation is busy.
@@ -59,49 +84,51 @@ async def start_plan(request: str, conversation: "Conversation", desk: PlanAppro
         raise DirgeError("there is nothing to plan: the request is empty.")
     terms = terms_of(conversation)
     state = PlanState(request=request, cycle=PlanCycle(cycles_left=terms.review_cycles))
-    return await PlanRun(conversation, desk, state).execute()
+    return await PlanRun(conversation, approver, state).execute()
 
 
 async def resume_plan(
-    conversation: "Conversation", desk: PlanApprover, *, is_accepted: bool = False
+    conversation: Conversation, approver: PlanApprover, *, is_accepted: bool = False
 ) -> PlanResult:
-    """Go on with the plan that the session keeps; `is_accepted` takes a waiting one as it is.
+    """Continue the session's plan; `is_accepted` accepts a waiting one as it is.
 
     Raises:
-        DirgeError: there is none to go on with, or the conversation is busy.
+        DirgeError: there is no plan to continue, or the conversation is busy.
     """
     state = load_state(conversation.session.metadata.get(NAME))
     if state is None or not state.is_resumable:
-        raise DirgeError("there is no plan to go on with.", hint="/plan REQUEST makes one.")
+        raise DirgeError("there is no plan to continue.", hint="/plan REQUEST makes one.")
     if is_accepted and not state.plan:
-        raise DirgeError("there is no plan yet to accept.", hint="/plan resume goes on with it.")
+        raise DirgeError("there is no plan yet to accept.", hint="/plan resume continues it.")
     if is_accepted:
         state = replace(state, comment="")
     if state.status == "not_verified":
-        # Whoever goes on with one that used up its cycles means one more.
+        # To resume a plan that used up its cycles means one more.
         left = max(1, state.cycle.cycles_left)
         state = replace(state, cycle=replace(state.cycle, cycles_left=left).next())
-    desk = AutoApprove() if is_accepted else desk
-    return await PlanRun(conversation, desk, replace(state, status="active")).execute()
+    approver = AutoApprove() if is_accepted else approver
+    return await PlanRun(conversation, approver, replace(state, status="active")).execute()
 
 
 class PlanRun:
-    """One request on its way through the phases. The conversation's occupant meanwhile."""
+    """One request worked through its phases; the conversation's exclusive owner meanwhile."""
 
-    def __init__(self, conversation: "Conversation", desk: PlanApprover, state: PlanState) -> None:
+    def __init__(
+        self, conversation: Conversation, approver: PlanApprover, state: PlanState
+    ) -> None:
         self._conversation = conversation
-        self._desk = desk
+        self._approver = approver
         self._terms = terms_of(conversation)
         self._state = state
         self._ledger = EvidenceLedger.load(state.evidence)
         self._attached: Sequence[UserBlock] = ()
         self._fork: PhaseFork | None = None
         self._interruption = PlanInterruption(self._stop_run)
-        self._allowance = PlanBudget(self._terms, stop=lambda: self.interrupt(_TIME))
+        self._budget = PlanBudget(self._terms, stop=lambda: self.interrupt(_TIME))
         self._notes: list[str] = []
         self._report = ""
 
-    # -- as the occupant
+    # -- as the exclusive owner
 
     @property
     def description(self) -> str:
@@ -119,25 +146,32 @@ class PlanRun:
             return True
         return False
 
-    # -- the way through
+    # -- the phases in order
 
     async def execute(self) -> PlanResult:
-        """Work until it is done, or cannot go on. What it changed is kept with the session."""
+        """Work until the plan is done or can't continue; the session stores every change."""
         conversation = self._conversation
         conversation.check_idle()
         conversation.exclusive_owner = self
-        forget = conversation.subscribe(self._allowance.sink)
-        self._allowance.begin()
+        unsubscribe = conversation.subscribe(self._budget.sink)
+        self._budget.begin()
         try:
             outcome = await self._outcome()
             if isinstance(outcome, Done | NotVerified):
-                await self._tell_model()
+                # The model gets the report with the next prompt.
+                words = f"The plan was reviewed. The report:\n\n{clean(self._report)}"
+                insertion = conversation.inserts.add(user_text(words, "harness"))
+                with suppress(DirgeError, PlanInterrupted):
+                    await self._interruption.wait(insertion)
         finally:
-            self._allowance.end()
+            self._budget.end()
             if conversation.run is not None:
                 conversation.abort("cancelled")
-            forget()
-            self._close()
+            unsubscribe()
+            self._fork = None
+            if self._state.status == "active":
+                why = f"It was stopped in the {self._state.phase} phase."
+                self._update(status="stopped", why=why, evidence=self._ledger.stored())
             conversation.exclusive_owner = None
         return PlanResult(outcome=outcome, report=self._report, plan=self._state.plan)
 
@@ -156,51 +190,41 @@ class PlanRun:
         except DirgeError as error:
             outcome = Failed(kind="plan", message=error.message, hint=error.hint)
         if isinstance(outcome, Cancelled) and self._interruption.reason == _TIME:
-            return self._allowance.exceeded() or outcome
+            return self._budget.exceeded() or outcome
         return outcome
 
     async def _phases(self) -> Outcome:
         if not self._state.findings:
-            await self._explore()
-        if self._state.is_accepted and isinstance(self._desk, AutoApprove):
-            # What was allowed for the session has ended with the program that began it.
-            self._say(
-                implementation.grant_verifications(read_plan(self._state.plan), self._conversation)
-            )
+            self._enter("explore")
+            prompt = phases.explore_prompt(self._state.request)
+            findings = await self._look("frozen", phases.EXPLORE_TOOLS, prompt)
+            self._update(findings=findings)
+        if self._state.is_accepted and isinstance(self._approver, AutoApprove):
+            # What was allowed for the session ended with the program that began it.
+            self._grant_verifications(read_plan(self._state.plan))
         while not self._state.is_accepted:
             if not self._state.plan or self._state.comment:
                 await self._plan()
-            left = await self._decide()
-            if left is not None:
-                return left
+            outcome = await self._decide()
+            if outcome is not None:
+                return outcome
         while True:
             if not self._state.cycle.is_implemented:
-                ended = await self._implement()
-                if ended is not None:
-                    return ended
+                outcome = await self._implement()
+                if outcome is not None:
+                    return outcome
             review = await self._review()
             if review.is_outdated:
                 review = await self._review()
+            if review.judgement.is_approved:
+                self._update(status="verified", why="")
+                return Done()
+            cycle = replace(self._state.cycle, feedback=review.feedback)
             # What nothing could show here, no further cycle would show either.
-            cycles = 0 if review.is_hopeless else self._state.cycle.cycles_left
-            step = phases.next_review_step(review.judgement, review.text, cycles)
-            match step:
-                case phases.Approved():
-                    self._keep(status="verified", why="")
-                    return Done()
-                case phases.Exhausted():
-                    cycle = replace(self._state.cycle, feedback=review.feedback)
-                    self._keep(status="not_verified", cycle=cycle)
-                    return NotVerified(reason=review.summary, report=review.report)
-                case phases.Retry():
-                    cycle = replace(self._state.cycle, feedback=review.feedback)
-                    self._keep(cycle=cycle.next())
-
-    async def _explore(self) -> None:
-        self._enter("explore")
-        prompt = phases.explore_prompt(self._state.request)
-        findings = await self._looked("frozen", phases.EXPLORE_TOOLS, prompt)
-        self._keep(findings=findings)
+            if review.is_hopeless or cycle.cycles_left <= 0:
+                self._update(status="not_verified", cycle=cycle)
+                return NotVerified(reason=review.summary, report=review.report)
+            self._update(cycle=cycle.next())
 
     async def _plan(self) -> None:
         self._enter("plan")
@@ -208,82 +232,193 @@ class PlanRun:
         prompt = phases.plan_prompt(
             state.request, state.findings, previous=state.plan, comment=state.comment
         )
-        plan = await self._looked("empty", phases.PLAN_TOOLS, prompt)
-        self._keep(plan=plan, comment="")
+        plan = await self._look("empty", phases.PLAN_TOOLS, prompt)
+        self._update(plan=plan, comment="")
 
-    async def _looked(self, history: str, tools: Sequence[str], prompt: str) -> str:
-        """What a fork that can only look has to say. Raises PhaseEnded where that is nothing."""
+    async def _look(
+        self, history: Literal["frozen", "empty"], tools: Sequence[str], prompt: str
+    ) -> str:
+        """The report of a read-only fork. Raises PhaseEnded if it is empty."""
         phase = self._state.phase
-        watch = ProjectGuard(self._conversation)
-        await self._interruption.wait(watch.look(needs_way_back=False))
+        guard = ProjectGuard(self._conversation)
+        await self._interruption.wait(guard.look(needs_way_back=False))
         spec = ForkOptions(
-            history="frozen" if history == "frozen" else "empty",
+            history=history,
             workspace="read_only",
             tools=tools,
             model=self._terms.models.get(phase),
             max_turns=self._terms.max_turns,
         )
         async with self._opened(spec) as fork:
-            text = await fork.ask(UserMessage(content=self._with_attached(prompt)))
-            self._note(await self._interruption.wait(watch.compare()))
-            self._tell(fork.ended(summary_line(phase, text), text))
+            message = UserMessage(content=(TextBlock(prompt), *self._attached))
+            text = await fork.ask(message)
+            self._note(await self._interruption.wait(guard.compare()))
+            self._conversation.report(fork.ended(summary_line(phase, text), text))
         if not text:
             raise phase_failed(phase, "produced nothing")
         return text
 
     async def _decide(self) -> Outcome | None:
-        """Put the plan to whoever decides; an outcome where it goes no further."""
+        """Ask the approver about the plan; an outcome if the plan ends here."""
         plan = read_plan(self._state.plan)
-        grants = implementation.verification_grants(plan, self._conversation)
-        self._keep(status="waiting")
-        with self._allowance.paused():
-            answer = await self._interruption.wait(self._desk.decide(plan, grants))
+        grants = self._verification_grants(plan)
+        self._update(status="waiting")
+        with self._budget.paused():
+            answer = await self._interruption.wait(self._approver.decide(plan, grants))
         match answer:
             case Accept(text=text) | ReplacePlan(text=text) if not text.strip():
-                raise DirgeError("an empty plan cannot be carried out.", hint="/plan drop ends it.")
+                raise DirgeError("an empty plan can't be run.", hint="/plan drop discards it.")
             case Accept(text=text):
                 await self._interruption.wait(self._accept(text))
             case ReplacePlan(text=text):
-                self._keep(plan=text)
+                self._update(plan=text)
             case Revise(comment=comment):
-                self._keep(status="active", comment=comment)
+                self._update(status="active", comment=comment)
             case Reject():
-                self._keep(status="dropped", why="It was dropped before anything was changed.")
+                self._update(status="dropped", why="It was dropped before anything was changed.")
                 return Cancelled(reason="dropped")
             case DeferPlan():
-                self._keep(status="waiting", why="It waits to be accepted.")
+                self._update(status="waiting", why="It waits to be accepted.")
                 return AwaitingConfirmation(call_ids=(), description="The plan waits for a yes.")
         return None
 
     async def _accept(self, text: str) -> None:
-        snapshots = self._conversation.snapshots
+        conversation, plan = self._conversation, read_plan(text)
+        snapshots = conversation.snapshots
         taken = await snapshots.take_snapshot() if snapshots is not None else None
-        self._say(implementation.prepare_implementation(read_plan(text), self._conversation))
+        if conversation.settings.mode == "plan":
+            conversation.report(SystemNotice(_LOCKED))
+        self._grant_verifications(plan)
+        todo = conversation.extension(Todo)
+        if todo is not None and plan.steps:
+            todo.list.give(
+                [TodoItem(id=str(at), text=step) for at, step in enumerate(plan.steps, start=1)]
+            )
         base = taken.tree if taken is not None else ""
-        self._keep(status="active", plan=text, is_accepted=True, base_tree=base)
+        self._update(status="active", plan=text, is_accepted=True, base_tree=base)
+
+    def _verification_grants(self, plan: PlanDocument) -> Sequence[str]:
+        """The rules that would allow the plan's verifications: exactly those commands, no others.
+
+        What is allowed already needs none, and what is denied, or can be allowed only once, gets
+        none.
+        """
+        rules: list[str] = []
+        for command in plan.verify:
+            with suppress(DirgeError):
+                decision = self._conversation.settings.why("bash", command)
+                if decision.effect == "ask" and all(
+                    rule.startswith("execute:") for rule in decision.grant
+                ):
+                    rules += decision.grant
+        return tuple(dict.fromkeys(rules))
+
+    def _grant_verifications(self, plan: PlanDocument) -> None:
+        for rule in self._verification_grants(plan):
+            # A command that no rule can allow is asked about as usual.
+            with suppress(DirgeError):
+                self._conversation.settings.add_grant(rule)
+                words = f"Allowed for this session, as the plan verifies with it: {rule}"
+                self._conversation.report(SystemNotice(words))
+
+    # -- implement
 
     async def _implement(self) -> Outcome | None:
-        """Have it done; an outcome where that came to no good end."""
+        """Run the implementation in the main session; an outcome unless it came to its end."""
         self._enter("implement")
-        outcome = await implement(
-            self._state,
-            conversation=self._conversation,
-            ledger=self._ledger,
-            attached=self._attached,
-            by=self,
-            bundles=[self._allowance.bundle()],
-            on_begun=lambda: self._keep(cycle=replace(self._state.cycle, has_begun=True)),
+        conversation, step = self._conversation, self._state.cycle.step
+        prompt = self._implement_prompt()
+        last = conversation.messages[-1] if conversation.messages else None
+        is_sent = isinstance(last, UserMessage) and last.text == prompt.text
+        if is_sent and not self._state.cycle.has_begun:
+            # The program was killed right after it had sent the prompt.
+            self._mark_begun()
+        began = time.monotonic()
+        collector = EvidenceCollector(
+            conversation, self._ledger, phase="implement", step=step, report=conversation.report
         )
-        cycle = replace(self._state.cycle, is_implemented=isinstance(outcome, Done))
-        self._keep(evidence=self._ledger.stored(), cycle=cycle)
-        return None if isinstance(outcome, Done) else outcome
+
+        def watch(event: LoopEvent) -> None:
+            # A prompt that is held back never enters history, and begins nothing.
+            if isinstance(event, MessageEnd) and event.message is prompt:
+                self._mark_begun()
+
+        conversation.report(PlanPhase(phase="implement", step=step, state="started"))
+        run: Run | None = None
+        outcome: Outcome | None = None
+        try:
+            with ExitStack() as subscriptions:
+                subscriptions.callback(conversation.subscribe(collector.sink))
+                subscriptions.callback(conversation.subscribe(watch))
+                run = self._start_run(prompt, [collector.bundle(), self._budget.bundle()])
+                outcome = await run
+        finally:
+            is_done = isinstance(outcome, Done)
+            conversation.report(
+                PlanPhase(
+                    phase="implement",
+                    step=step,
+                    state="ended",
+                    summary="" if is_done else "It did not come to its end, and is not reviewed.",
+                    duration_ms=round((time.monotonic() - began) * 1000),
+                    usage=run.usage if run is not None else Usage(),
+                    cost_usd=run.cost_usd if run is not None else 0.0,
+                )
+            )
+        cycle = replace(self._state.cycle, is_implemented=is_done)
+        self._update(evidence=self._ledger.stored(), cycle=cycle)
+        return None if is_done else outcome
+
+    def _mark_begun(self) -> None:
+        self._update(cycle=replace(self._state.cycle, has_begun=True))
+
+    def _implement_prompt(self) -> UserMessage:
+        state = self._state
+        if state.cycle.step > 1:
+            return user_text(phases.retry_prompt(state.cycle.feedback), "harness")
+        whole = phases.implement_prompt(state.request, state.plan)
+        # The first block is what the person said, and is shown as that.
+        rest = whole.removeprefix(state.request).lstrip("\n")
+        return UserMessage(content=(TextBlock(state.request), TextBlock(rest), *self._attached))
+
+    def _start_run(self, prompt: UserMessage, bundles: Sequence[Hooks]) -> Run:
+        """Begin the implement run, or continue one that began and did not come to its end.
+
+        The model gets a new prompt if its last answer is whole, or a person talked of other things.
+
+        Raises:
+            DirgeError: it was cut off during calls whose fate a person has to decide.
+        """
+        conversation, state = self._conversation, self._state
+        if not state.cycle.has_begun:
+            return conversation.send(prompt, by=self, bundles=bundles)
+        interruption = conversation.interruption
+        if interruption is not None and interruption.undecided:
+            raise DirgeError(
+                "calls of the run before were cut off, and nobody knows how far they came.",
+                hint="/continue asks about them and goes on; then /plan resume reviews the result.",
+            )
+        # Whether what a person said last is the request, with the plan behind it.
+        said = (
+            m.content
+            for m in reversed(conversation.messages)
+            if isinstance(m, UserMessage) and m.origin == "user"
+        )
+        last = next(said, ())
+        if len(last) > 1 and last[0] == TextBlock(state.request):
+            with suppress(DirgeError):
+                return conversation.continue_run(by=self, bundles=bundles)
+        words = phases.carry_on_prompt(state.request, state.plan, missing=state.cycle.feedback)
+        return conversation.send(user_text(words, "harness"), by=self, bundles=bundles)
+
+    # -- review
 
     async def _review(self) -> Review:
         self._enter("review")
-        watch = ProjectGuard(self._conversation)
+        guard = ProjectGuard(self._conversation)
         reviewer = Reviewer(self._conversation, self._ledger, self._state)
-        # Which sandbox there is, if any, is known only once the fork is there.
-        await self._interruption.wait(watch.look(needs_way_back=True))
+        # Which sandbox there is, if any, is known only once the fork exists.
+        await self._interruption.wait(guard.look(needs_way_back=True))
         spec = ForkOptions(
             history="empty",
             workspace="copy",
@@ -292,45 +427,52 @@ class PlanRun:
             max_turns=self._terms.max_turns,
         )
         async with self._opened(spec) as fork:
-            recording = self._recording(fork.opened)
-            fork.opened.subscribe(recording.sink)
-            bundles = [recording.bundle()]
-            if not fork.opened.environment.sandbox:
-                bundles.append(watch.bundle())
+            reviewing = fork.opened
+            collector = EvidenceCollector(
+                reviewing,
+                self._ledger,
+                phase="review",
+                step=self._state.cycle.step,
+                report=self._conversation.report,
+                writes=ReviewerWrites(reviewing.cwd),
+            )
+            reviewing.subscribe(collector.sink)
+            bundles = [collector.bundle()]
+            if not reviewing.environment.sandbox:
+                bundles.append(guard.bundle())
             prompt = await self._interruption.wait(reviewer.prompt(self._attached))
             try:
                 text = await reviewer.ask(fork, prompt, bundles)
             except (PhaseEnded, PlanInterrupted):
-                if not fork.opened.environment.sandbox and reviewer.has_acted:
-                    self._note(await watch.compare())
+                if not reviewing.environment.sandbox and reviewer.has_acted:
+                    self._note(await guard.compare())
                 raise
-            touched = await self._interruption.wait(watch.compare())
-            self._note(touched)
-            review = reviewer.judge(text, touched, notes=self._notes)
+            changes = await self._interruption.wait(guard.compare())
+            self._note(changes)
+            review = reviewer.judge(text, changes, notes=self._notes)
             self._report = review.report
-            self._keep(evidence=self._ledger.stored(), report=review.report, why=review.summary)
-            self._tell(fork.ended(review.summary, review.report))
+            self._update(evidence=self._ledger.stored(), report=review.report, why=review.summary)
+            self._conversation.report(fork.ended(review.summary, review.report))
         return review
 
-    # -- small steps
+    # -- in every phase
 
     def _enter(self, phase: PhaseName) -> None:
         self._interruption.check()
-        self._keep(phase=phase)
-        limit = self._allowance.exceeded()
+        self._update(phase=phase)
+        limit = self._budget.exceeded()
         if limit is not None:
             raise PhaseEnded(limit)
 
     @asynccontextmanager
     async def _opened(self, spec: ForkOptions) -> AsyncIterator[PhaseFork]:
-        phase, step = self._state.phase, self._state.cycle.step
         fork = PhaseFork(
             self._conversation,
             spec,
-            phase=phase,
-            step=step,
+            phase=self._state.phase,
+            step=self._state.cycle.step,
             check=self._interruption.check,
-            bundles=[self._allowance.bundle()],
+            bundles=[self._budget.bundle()],
         )
         try:
             await self._interruption.wait(fork.open())
@@ -340,46 +482,12 @@ class PlanRun:
             self._fork = None
             await fork.close()
 
-    def _recording(self, of: "Conversation") -> EvidenceCollector:
-        return EvidenceCollector(
-            of,
-            self._ledger,
-            phase="review",
-            step=self._state.cycle.step,
-            tell=self._tell,
-            strays=ReviewerWrites(of.cwd),
-        )
+    def _note(self, changes: ProjectChanges) -> None:
+        if changes.words:
+            self._notes.append(changes.words)
+            self._conversation.report(SystemNotice(changes.words))
 
-    def _with_attached(self, prompt: str) -> tuple[UserBlock, ...]:
-        return (TextBlock(prompt), *self._attached)
-
-    def _tell(self, event: PlanPhase | EvidenceTaken) -> None:
-        self._conversation.report(event)
-
-    def _say(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self._conversation.report(SystemNotice(line))
-
-    def _note(self, touched: ProjectChanges) -> None:
-        if touched.words:
-            self._notes.append(touched.words)
-            self._say([touched.words])
-
-    def _keep(self, **changes: Any) -> None:
-        """Have the session know, whenever something changed."""
+    def _update(self, **changes: Any) -> None:
+        """Change the state, and store it with the session."""
         self._state = replace(self._state, **changes)
         self._conversation.session.metadata.put(NAME, self._state.stored())
-
-    def _close(self) -> None:
-        """Nothing of it is left armed: it goes on only when somebody says so."""
-        self._fork = None
-        if self._state.status == "active":
-            why = f"It was stopped in the {self._state.phase} phase."
-            self._keep(status="stopped", why=why, evidence=self._ledger.stored())
-
-    async def _tell_model(self) -> None:
-        """Have the model know of the report with the next prompt."""
-        words = f"The plan was reviewed. The report:\n\n{clean(self._report)}"
-        telling = self._conversation.inserts.add(user_text(words, "harness"))
-        with suppress(DirgeError, PlanInterrupted):
-            await self._interruption.wait(telling)

@@ -1,4 +1,4 @@
-"""How far a plan has come, as the session keeps it: enough to go on after a crash."""
+"""The state of a plan as the session stores it: enough to continue after a crash."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
@@ -8,11 +8,11 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import PhaseName
 
 NAME = "plan"
-"""What it is called among the things that a session keeps."""
+"""Its name in the session's metadata."""
 
 PlanStatus = Literal["active", "waiting", "stopped", "verified", "not_verified", "dropped"]
-"""Under way (or left so by a crash); for somebody to accept it; ended early; reviewed and found
-done, or not; given up."""
+"""In progress (or left so by a crash); to be accepted; ended early; reviewed and found done;
+reviewed and not found done; discarded."""
 
 RESUMABLE: frozenset[PlanStatus] = frozenset(("active", "waiting", "stopped", "not_verified"))
 
@@ -33,7 +33,7 @@ class PlanCycle:
     """What the last review found missing."""
 
     def next(self) -> "PlanCycle":
-        """The cycle that follows this one, with the same feedback."""
+        """The next cycle, with the same feedback."""
         return PlanCycle(
             step=self.step + 1, cycles_left=self.cycles_left - 1, feedback=self.feedback
         )
@@ -58,9 +58,9 @@ class PlanState:
     cycle: PlanCycle = PlanCycle()
     """The cycle of implementing and reviewing; stored as members of the plan itself."""
     status: PlanStatus = "active"
-    """How the plan stands."""
+    """Where the plan stands."""
     why: str = ""
-    """One line about how it stands."""
+    """One line about that."""
     report: str = ""
     """The report of the last review."""
     base_tree: str = ""
@@ -82,24 +82,27 @@ class PlanState:
 
 
 def load_state(stored: Any) -> PlanState | None:
-    """What `stored` gave once; None where that is no plan. A damaged member has its default."""
+    """The state that `PlanState.stored` returned; None if that is no plan.
+
+    A damaged member has its default.
+    """
     if not isinstance(stored, Mapping) or not isinstance(stored.get("request"), str):
         return None
-    found = _intact(stored, PlanState(request=stored["request"]))
+    members = _intact(stored, PlanState(request=stored["request"]))
     cycle = _intact(stored, PlanCycle())
     entries = stored.get("evidence")
     entries = entries if isinstance(entries, list) else []
-    found["evidence"] = [entry for entry in entries if isinstance(entry, Mapping)]
-    if found.get("status") not in get_args(PlanStatus):
-        found["status"] = "stopped"
-    if found.get("phase") not in get_args(PhaseName):
-        found["phase"] = "explore"
+    members["evidence"] = [entry for entry in entries if isinstance(entry, Mapping)]
+    if members.get("status") not in get_args(PlanStatus):
+        members["status"] = "stopped"
+    if members.get("phase") not in get_args(PhaseName):
+        members["phase"] = "explore"
     cycle["step"] = max(1, cycle.get("step", 1))
-    # Nobody can have accepted what is not there, and nothing was done before that.
-    if not (found.get("plan", "").strip() and found.get("is_accepted")):
-        found["is_accepted"] = False
+    # Nobody can have accepted a plan that doesn't exist, and nothing was done before that.
+    if not (members.get("plan", "").strip() and members.get("is_accepted")):
+        members["is_accepted"] = False
         cycle |= {"has_begun": False, "is_implemented": False}
-    return PlanState(**{**found, "cycle": PlanCycle(**cycle)})
+    return PlanState(**{**members, "cycle": PlanCycle(**cycle)})
 
 
 def _members(record: PlanState | PlanCycle) -> dict[str, Any]:
@@ -116,21 +119,21 @@ def _intact(stored: Mapping[str, Any], blank: PlanState | PlanCycle) -> dict[str
 
 
 def notice_at_start(stored: Any) -> str:
-    """What a person who opens a session should know of its plan; "" where there is nothing."""
+    """What a person who opens a session should know about its plan; "" if there is nothing."""
     state = load_state(stored)
     if state is None or state.status not in ("active", "waiting", "stopped"):
         return ""
-    stands = {
-        "waiting": "A plan waits to be accepted",
-        "active": f"A plan was cut off in its {state.phase} phase",
-    }.get(state.status, f"A plan was stopped in its {state.phase} phase")
-    return f"{stands}: /plan resume goes on with it, /plan drop gives it up."
+    words = "A plan waits to be accepted"
+    if state.status != "waiting":
+        how = "cut off" if state.status == "active" else "stopped"
+        words = f"A plan was {how} in its {state.phase} phase"
+    return f"{words}: /plan resume continues it, /plan drop discards it."
 
 
 def describe_progress(stored: Any) -> str:
-    """The plan that is being carried out, for a model whose context was folded; or "".
+    """The plan that is being implemented, for a model whose context was folded; or "".
 
-    One that was stopped is nothing that other runs need to know: who goes on with it is told anew.
+    A stopped plan doesn't concern other runs, and a resumed one is sent anew.
     """
     state = load_state(stored)
     if state is None or not state.is_accepted or state.status != "active":

@@ -1,47 +1,60 @@
-"""The reviewer's verdict and its schema: what is not plainly DONE is not done.
+"""The reviewer's verdict: its schema, its parser, and its check against the recorded evidence.
 
-Checks a verdict against the evidence of this review, on these files.
-
-`Citations` finds the recorded commands that a reviewer names. A command whose exit code 0 does not
-say that every check in it passed is no evidence: see `hides_failures`.
+What is not plainly DONE is not done. A command whose exit code 0 does not mean that every check in
+it passed is no evidence: see `hides_failures`.
 """
 
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import MAX_BYTES, NotPlain, Part, lex, without_here_documents, word_set
-from dirge_py.plan.evidence import Evidence, EvidenceLedger, describe_ending
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import (
+    MAX_BYTES,
+    NotPlain,
+    Part,
+    lex,
+    without_here_documents,
+    word_set,
+)
+from dirge_py.plan.evidence import UNFINISHED, Evidence, EvidenceLedger, describe_ending
 
 Status: TypeAlias = Literal["verified", "not_verified", "cannot_verify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecklistItem:
-    """One requirement, what the reviewer says of it, and which commands or ids it names for it."""
+    """One requirement and what the reviewer says about it."""
 
     requirement: str
+    """The requirement, in the reviewer's words."""
     status: Status
+    """The reviewer's opinion."""
     evidence: tuple[str, ...] = ()
+    """The commands, or ids of evidence, that the reviewer names."""
     note: str = ""
+    """Why, in the reviewer's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewVerdict:
-    """`is_itemised`: the checklist told the evidence of each item; otherwise it was plain text."""
+    """A verdict as the reviewer gave it."""
 
     is_done: bool
+    """Whether it is DONE, and nothing is missing."""
     checklist: tuple[ChecklistItem, ...] = ()
+    """The requirements."""
     is_itemised: bool = True
+    """Whether the checklist names evidence for each item; otherwise it was plain text."""
     missing: str = ""
+    """What the reviewer asks for."""
 
 
 class _Unreadable(Exception):
-    """There is no verdict; the message says why, in words for the reviewer."""
+    """There is no readable verdict; the message tells the reviewer why."""
 
 
 _OPENING = re.compile(r"^ {0,3}(`{3,})json[ \t]*\r?$", re.MULTILINE)
@@ -53,10 +66,10 @@ _NOTHING = frozenset(("none", "nothing", "n/a", "na", "-", "--", "[]", "empty", 
 
 
 def parse_verdict(text: str) -> ReviewVerdict | str:
-    """The verdict at the end of `text`, or why it cannot be read, in words for the reviewer.
+    """The verdict at the end of `text`, or why it can't be read, in words for the reviewer.
 
-    It is one block of JSON, tagged `json`, with nothing behind it. Earlier blocks that hold a
-    verdict must say the same.
+    It is one block of JSON, tagged `json`, at the very end. Earlier blocks with a verdict must
+    agree with it.
     """
     try:
         return _parse(text)
@@ -73,38 +86,29 @@ def _parse(text: str) -> ReviewVerdict:
             "there is no block that begins with a line ```json and ends with a line ```"
         )
     *earlier, last = openings
-    verdict = _read_verdict(_last_value(text, last))
-    if not verdict.is_done:
-        return verdict
-    for value in _earlier_values(text, earlier):
-        if isinstance(value, dict) and "verdict" in value and value["verdict"] != "DONE":
-            raise _Unreadable("there are two verdicts, and they differ; give one")
-    return verdict
-
-
-def _earlier_values(text: str, openings: list[re.Match[str]]) -> Iterator[object]:
-    """What stands in earlier blocks; one that cannot be read but has a verdict counts as one."""
-    for position, opening in enumerate(openings):
-        try:
-            yield _decode(text, opening)[0]
-        except _Unreadable:
-            end = openings[position + 1].start() if position + 1 < len(openings) else len(text)
-            if '"verdict"' in text[opening.end() : end].partition("```")[0]:
-                yield {"verdict": None}
-
-
-def _last_value(text: str, opening: re.Match[str]) -> object:
-    value, end = _decode(text, opening)
+    value, end = _decode(text, last)
     rest = text[end:].strip()
-    if not rest.startswith(opening[1]):
+    if not rest.startswith(last[1]):
         raise _Unreadable("the block of JSON is not closed by a line ``` of its own")
     if rest.strip("`"):
         raise _Unreadable("something stands behind the block of JSON; it must be the very last")
-    return value
+    verdict = _read_verdict(value)
+    if verdict.is_done and not all(_agrees(text, block) for block in earlier):
+        raise _Unreadable("there are two verdicts, and they differ; give one")
+    return verdict
+
+
+def _agrees(text: str, opening: re.Match[str]) -> bool:
+    """Whether an earlier block has no verdict, or DONE; an unreadable verdict is another one."""
+    try:
+        value, _ = _decode(text, opening)
+    except _Unreadable:
+        return '"verdict"' not in text[opening.end() :].partition("```")[0]
+    return not isinstance(value, dict) or value.get("verdict", "DONE") == "DONE"
 
 
 def _decode(text: str, opening: re.Match[str]) -> tuple[object, int]:
-    """The JSON value in the block, and where it ends, whatever its strings hold."""
+    """The JSON value in the block, and where it ends."""
     value = _VALUE.search(text, opening.end())
     if value is None:
         raise _Unreadable("the block of JSON is empty")
@@ -117,7 +121,7 @@ def _decode(text: str, opening: re.Match[str]) -> tuple[object, int]:
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. One that names a member twice says two things at once."""
+    """A JSON object that names each member once."""
     if len({name for name, _ in pairs}) < len(pairs):
         raise _Unreadable("its JSON names a member twice")
     return dict(pairs)
@@ -139,11 +143,11 @@ def _read_verdict(value: object) -> ReviewVerdict:
             raise _Unreadable('where nothing is missing, "missing" is ""')
         missing = ""
     is_done = claims_done and not missing
-    told = value.get("checklist")
-    entries = told if isinstance(told, list) else []
+    checklist = value.get("checklist")
+    entries = checklist if isinstance(checklist, list) else []
     is_itemised = any(isinstance(entry, dict) for entry in entries)
     items = tuple(
-        _items_of_entries(entries, is_done) if is_itemised else _items_of_text(told, is_done)
+        _items_of_entries(entries, is_done) if is_itemised else _items_of_text(checklist, is_done)
     )
     if is_done and not items:
         raise _Unreadable('DONE needs a "checklist" with one entry for each requirement')
@@ -151,7 +155,7 @@ def _read_verdict(value: object) -> ReviewVerdict:
 
 
 def _missing_text(value: object) -> str:
-    """As text, a list as bullets. Whatever is not plainly nothing is something."""
+    """The member as text, a list as bullets."""
     if value is None:
         return ""
     if isinstance(value, list):
@@ -171,26 +175,23 @@ def _items_of_entries(entries: list[object], is_done: bool) -> Iterator[Checklis
                 requirement=entry.strip(), status="not_verified", note="no evidence is told"
             )
             continue
-        requirement = entry.get("requirement") if isinstance(entry, dict) else None
-        if (
-            not isinstance(entry, dict)
-            or not isinstance(requirement, str)
-            or not requirement.strip()
-        ):
+        members = entry if isinstance(entry, dict) else {}
+        requirement = members.get("requirement")
+        if not isinstance(requirement, str) or not requirement.strip():
             if is_done:
                 raise _Unreadable('an entry of its "checklist" has no "requirement"')
             continue
-        status = entry.get("status")
+        status = members.get("status")
         if status not in get_args(Status):
             if is_done:
                 words = " or ".join(f'"{each}"' for each in get_args(Status))
                 raise _Unreadable(f'the "status" of an entry of its "checklist" is not {words}')
             status = "not_verified"
-        note = entry.get("note")
+        note = members.get("note")
         yield ChecklistItem(
             requirement=requirement.strip(),
             status=cast(Status, status),
-            evidence=_texts(entry.get("evidence")),
+            evidence=_texts(members.get("evidence")),
             note=note.strip() if isinstance(note, str) else "",
         )
 
@@ -201,7 +202,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _items_of_text(value: object, is_done: bool) -> Iterator[ChecklistItem]:
-    """The lines of a checklist that is a text or a list of texts, with what a tick says of each."""
+    """The lines of a checklist in plain text; a tick or a cross sets their status."""
     for text in _texts(value):
         for line in text.splitlines():
             bare = _MARKER.sub("", line, count=1).strip()
@@ -238,9 +239,9 @@ SCHEMA: dict[str, Any] = {
 
 
 class _VerdictAnswer(AnswerSchema):
-    """What the answer of a reviewer has to be who is asked for nothing but the verdict.
+    """The answer of a reviewer who is asked for the verdict alone.
 
-    One in a block of JSON, with words before it, is read as well: it is what other services send.
+    A block of JSON after other text is read as well: it is what other services send.
     """
 
     __slots__ = ()
@@ -251,59 +252,63 @@ class _VerdictAnswer(AnswerSchema):
 
 
 def verdict_answer_schema() -> AnswerSchema:
-    """A verdict, for services that can hold an answer to its schema."""
+    """The schema of a verdict, for services that can hold an answer to it."""
     return _VerdictAnswer(json_schema=SCHEMA, is_wrapped=False, check=lambda value: ())
 
 
 def as_json_block(text: str) -> str:
-    """A verdict that came bare, after the schema, as `parse_verdict` wants it."""
+    """`text` as a block if it is a bare JSON object, as `parse_verdict` wants it."""
     return f"```json\n{text.strip()}\n```" if text.lstrip().startswith("{") else text
 
 
 Finding: TypeAlias = tuple[str, str]
-"""(requirement, why)."""
-_Belief: TypeAlias = tuple[Literal["verified", "not_verified", "cannot_verify"], str]
+"""A requirement and the reason of its status."""
+_Result: TypeAlias = tuple[Status, str]
+"""The status of an item and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedVerdict:
-    """`problem` says why a DONE, or the verdict at all, was not believed; "" where it was.
-
-    `has_verdict` is False where none could be read. `missing` is what the reviewer asks for.
-    """
+    """A verdict after its check against the evidence."""
 
     is_approved: bool
+    """Whether the plan is done."""
     verified: tuple[Finding, ...] = ()
+    """Requirements that evidence shows to be met."""
     not_verified: tuple[Finding, ...] = ()
+    """Requirements without such evidence."""
     cannot: tuple[Finding, ...] = ()
+    """Requirements that can't be verified here."""
     problem: str = ""
+    """Why the verdict doesn't count; empty if it does."""
     has_verdict: bool = True
+    """Whether the verdict could be read."""
     missing: str = ""
+    """What the reviewer asks for."""
 
 
 def check_verdict(
     verdict: ReviewVerdict | str, ledger: EvidenceLedger, *, tree: str, step: int
 ) -> CheckedVerdict:
-    """What is believed of the verdict of this step's review.
+    """Check the verdict of this step's review against the evidence.
 
-    `tree` is the hash of the files as they are now, "" where they cannot be read. DONE is believed
-    only if nothing is missing, every requirement rests on commands that this review ran on these
-    files and that passed, and one of them did more than look.
+    `tree` is the hash of the files as they are now, "" if they can't be read. DONE counts only if
+    nothing is missing, every requirement rests on commands that this review ran on these files and
+    that passed, and one of them did more than look.
     """
     if isinstance(verdict, str):
         return CheckedVerdict(is_approved=False, problem=verdict, has_verdict=False)
-    review = _Review(ledger, tree=tree, step=step)
-    beliefs = review.beliefs(verdict)
-    found: dict[str, list[Finding]] = {"verified": [], "not_verified": [], "cannot_verify": []}
-    for item, (status, why) in zip(verdict.checklist, beliefs, strict=True):
-        found[status].append((item.requirement, why))
-    unmet = len(found["not_verified"]) + len(found["cannot_verify"])
-    problem = _problem(verdict, unmet, is_proved=review.is_proved, is_known=bool(tree))
+    check = _EvidenceCheck(ledger, tree=tree, step=step)
+    findings: dict[str, list[Finding]] = {status: [] for status in get_args(Status)}
+    for item, (status, why) in zip(verdict.checklist, check.results(verdict), strict=True):
+        findings[status].append((item.requirement, why))
+    unmet = len(verdict.checklist) - len(findings["verified"])
+    problem = _problem(verdict, unmet, is_proved=check.is_proved, is_known=bool(tree))
     return CheckedVerdict(
         is_approved=verdict.is_done and not problem,
-        verified=tuple(found["verified"]),
-        not_verified=tuple(found["not_verified"]),
-        cannot=tuple(found["cannot_verify"]),
+        verified=tuple(findings["verified"]),
+        not_verified=tuple(findings["not_verified"]),
+        cannot=tuple(findings["cannot_verify"]),
         problem=problem,
         missing=verdict.missing,
     )
@@ -326,51 +331,54 @@ def _problem(verdict: ReviewVerdict, unmet: int, *, is_proved: bool, is_known: b
     return ""
 
 
-class _Review:
-    """One review as the ledger has it."""
+_ID = re.compile(r"(?<!\w)E\d{1,9}(?!\w)")
+_SPAN = re.compile(r"`+([^`\n]+)`+")
+_PROMPT = re.compile(r"\A\$\s+")
+_WITHIN_WORD = re.compile(r"[\w./-]")
+_MIN_CITATION_CHARS = 3
+
+# What may follow a command in a sentence. Anything else could be a further argument, of a command
+# that was never run.
+_REMARK = re.compile(
+    r"\s*(?:\Z|[.!?](?!\w)|[→—–:,;()]|[-=]>)"
+    r"|\s+(?:pass|succe|exit|ok|show|return|ran|run|was|is|and|gives|prints)"
+)
+
+
+class _EvidenceCheck:
+    """Checks items of a verdict against the commands that one review ran on the current files.
+
+    Of equal commands the last run counts: one that failed and passed later, passed. Commands of
+    this review are preferred to all others.
+    """
 
     def __init__(self, ledger: EvidenceLedger, *, tree: str, step: int) -> None:
         self._tree = tree
         self._step = step
-        self._citations = Citations(ledger, tree=tree, step=step)
-        self._checks = [e for e in self._citations.current.values() if not e.is_look]
+        here = [item for item in ledger.of("review", step) if tree and item.tree == tree]
+        self._current = {normalize_command(item.command): item for item in here}
+        self._any = {normalize_command(item.command): item for item in ledger.items}
+        self._by_id = {item.id: item for item in ledger.items}
+        self._checks = [item for item in self._current.values() if not item.is_look]
 
     @property
     def is_proved(self) -> bool:
-        """Whether a check has passed at all."""
-        return any(self._belief(check)[0] == "verified" for check in self._checks)
+        """Whether any check has passed."""
+        return any(self._is_passed(check) for check in self._checks)
 
-    def beliefs(self, verdict: ReviewVerdict) -> list[_Belief]:
-        """What is believed of each item of the checklist."""
+    def results(self, verdict: ReviewVerdict) -> list[_Result]:
+        """The result for each item of the checklist."""
         items = verdict.checklist
         if verdict.is_itemised:
-            return [self._of_item(item, self._cited(item)) for item in items]
-        named = [self._citations.named(item.requirement) for item in items]
-        names_any = any(
-            self._belief(each)[0] == "verified" for evidence in named for each in evidence
-        )
-        on_the_whole = () if names_any or not verdict.is_done else self._telling
-        return [
-            self._of_item(item, evidence or on_the_whole)
-            for item, evidence in zip(items, named, strict=True)
-        ]
+            evidence = [[e for entry in i.evidence for e in self._cited_in(entry)] for i in items]
+        else:
+            evidence = [self._named_in(item.requirement) for item in items]
+            if verdict.is_done and not any(self._is_passed(e) for each in evidence for e in each):
+                checks = [c for c in self._checks if not hides_failures(c.command)] or self._checks
+                evidence = [each or checks for each in evidence]
+        return [self._result(item, each) for item, each in zip(items, evidence, strict=True)]
 
-    @property
-    def _telling(self) -> list[Evidence]:
-        """The checks whose exit codes say something; where there are none, all."""
-        return [each for each in self._checks if not hides_failures(each.command)] or self._checks
-
-    def _cited(self, item: ChecklistItem) -> list[Evidence]:
-        return [each for entry in item.evidence for each in self._entry(entry)]
-
-    def _entry(self, entry: str) -> list[Evidence]:
-        """One entry: a command, which may have several lines, or one on each line."""
-        lines = entry.splitlines()
-        return self._citations.cited(entry) or [
-            each for line in lines if len(lines) > 1 for each in self._citations.cited(line)
-        ]
-
-    def _of_item(self, item: ChecklistItem, evidence: Sequence[Evidence]) -> _Belief:
+    def _result(self, item: ChecklistItem, evidence: Sequence[Evidence]) -> _Result:
         if item.status == "cannot_verify":
             return "cannot_verify", item.note or "the reviewer could not verify it"
         if item.status == "not_verified":
@@ -380,70 +388,53 @@ class _Review:
             if claimed:
                 return "not_verified", f"the review ran no such command: {claimed}"
             return "not_verified", "no command that was run is named for it"
-        beliefs = [self._belief(each) for each in evidence]
+        results = [self._evidence_result(each) for each in evidence]
         for status in ("not_verified", "cannot_verify"):
-            for belief in beliefs:
-                if belief[0] == status:
-                    return belief
-        return "verified", "; ".join(dict.fromkeys(why for _, why in beliefs))
+            for result in results:
+                if result[0] == status:
+                    return result
+        return "verified", "; ".join(dict.fromkeys(why for _, why in results))
 
-    def _belief(self, item: Evidence) -> _Belief:
-        """What one piece of evidence is worth by itself."""
-        told = describe_ending(item)
+    def _is_passed(self, item: Evidence) -> bool:
+        return self._evidence_result(item)[0] == "verified"
+
+    def _evidence_result(self, item: Evidence) -> _Result:
+        """What one piece of evidence proves by itself."""
+        ending = describe_ending(item)
         if item.phase != "review":
-            return "not_verified", f"{told}, but only the implementation ran it"
+            return "not_verified", f"{ending}, but only the implementation ran it"
         if item.step != self._step:
-            return "not_verified", f"{told}, but in an earlier review"
+            return "not_verified", f"{ending}, but in an earlier review"
         if not self._tree or item.tree != self._tree:
-            return "not_verified", f"{told}, but the files are no longer those it was run on"
-        if item.outcome in ("denied", "timeout", "stopped"):
-            return "cannot_verify", told
+            return "not_verified", f"{ending}, but the files are no longer those it was run on"
+        if item.outcome in UNFINISHED:
+            return "cannot_verify", ending
         if not item.has_passed:
-            return "not_verified", told
+            return "not_verified", ending
         if hides_failures(item.command):
-            return "not_verified", f"{told}, but that is not the exit code of every check in it"
-        return "verified", told
+            return "not_verified", f"{ending}, but that is not the exit code of every check in it"
+        return "verified", ending
 
+    def _cited_in(self, entry: str) -> list[Evidence]:
+        """The evidence that an entry names: a command of several lines, or one on each line."""
+        lines = entry.splitlines()
+        return self._cited(entry) or [
+            item for line in lines if len(lines) > 1 for item in self._cited(line)
+        ]
 
-_ID = re.compile(r"(?<!\w)E\d{1,9}(?!\w)")
-_SPAN = re.compile(r"`+([^`\n]+)`+")
-_PROMPT = re.compile(r"\A\$\s+")
-_WITHIN_WORD = re.compile(r"[\w./-]")
-_MIN_CITATION_CHARS = 3
+    def _cited(self, citation: str) -> list[Evidence]:
+        """The evidence that a citation names, as a command or by an id.
 
-# Behind a command in a sentence. Anything else could be a further argument, of a command that
-# was never run.
-_REMARK = re.compile(
-    r"\s*(?:\Z|[.!?](?!\w)|[→—–:,;()]|[-=]>)"
-    r"|\s+(?:pass|succe|exit|ok|show|return|ran|run|was|is|and|gives|prints)"
-)
-
-
-class Citations:
-    """Looks commands up in `ledger`, on the side of what this review ran on the files as they are.
-
-    `current` has the last run of each of these commands: one that failed and passed later, passed.
-    """
-
-    def __init__(self, ledger: EvidenceLedger, *, tree: str, step: int) -> None:
-        here = [item for item in ledger.of("review", step) if tree and item.tree == tree]
-        self.current = {normalize_command(item.command): item for item in here}
-        self._any = {normalize_command(item.command): item for item in ledger.items}
-        self._by_id = {item.id: item for item in ledger.items}
-
-    def cited(self, citation: str) -> list[Evidence]:
-        """What is meant by an entry that is to be a command, or the id of one.
-
-        The same command wins over those that hold what was written, and these over one that has a
-        remark behind it.
+        The same command is preferred to those that contain what was written, and these to one that
+        a remark follows.
         """
         text = normalize_command(citation)
-        for known in (self.current, self._any):
+        for known in (self._current, self._any):
             if text in known:
                 return [known[text]]
         if _ID.match(text):
             return self._by_ids(text)
-        for known in (self.current, self._any) if len(text) >= _MIN_CITATION_CHARS else ():
+        for known in (self._current, self._any) if len(text) >= _MIN_CITATION_CHARS else ():
             longer = [item for command, item in known.items() if _contains_words(command, text)]
             if longer:
                 return longer
@@ -451,36 +442,36 @@ class Citations:
             return self._in_spans(text)
         return self._remarked(text, starts=True)
 
-    def named(self, sentence: str) -> list[Evidence]:
-        """What a sentence names: by id or between backticks, else as plain words, two at least."""
+    def _named_in(self, sentence: str) -> list[Evidence]:
+        """The evidence that a sentence names: by id, between backticks, or as two plain words."""
         text = normalize_command(sentence)
-        found = self._by_ids(text) + self._in_spans(sentence)
-        return found or self._remarked(text, starts=False)
+        named = self._by_ids(text) + self._in_spans(sentence)
+        return named or self._remarked(text, starts=False)
 
     def _by_ids(self, text: str) -> list[Evidence]:
         items = [self._by_id[each] for each in _ID.findall(text) if each in self._by_id]
-        return [self.current.get(normalize_command(item.command), item) for item in items]
+        return [self._current.get(normalize_command(item.command), item) for item in items]
 
     def _in_spans(self, text: str) -> list[Evidence]:
         spans = [normalize_command(span) for span in _SPAN.findall(text)]
-        found = [self.current.get(span, self._any.get(span)) for span in spans]
-        return [item for item in found if item]
+        named = [self._current.get(span, self._any.get(span)) for span in spans]
+        return [item for item in named if item]
 
     def _remarked(self, text: str, *, starts: bool) -> list[Evidence]:
-        for known in (self.current, self._any):
-            found = [
+        for known in (self._current, self._any):
+            named = [
                 item
                 for command, item in known.items()
                 if (text.startswith(command) if starts else " " in command)
                 and any(_REMARK.match(text, end) for end in _word_ends(text, command))
             ]
-            if found:
-                return found
+            if named:
+                return named
         return []
 
 
 def normalize_command(text: str) -> str:
-    """A command for comparison: without a prompt sign, backticks around it, and odd blanks."""
+    """A command for comparison: without a prompt sign, enclosing backticks and repeated blanks."""
     bare = text.strip()
     if len(bare) > 1 and bare[0] == bare[-1] == "`" and "`" not in bare.strip("`"):
         bare = bare.strip("`")
@@ -488,12 +479,12 @@ def normalize_command(text: str) -> str:
 
 
 def _contains_words(command: str, text: str) -> bool:
-    """Whether `text` is in it as words of their own: `test` is not in `pytest tests/`."""
+    """Whether `text` is in it as whole words: `test` is not in `pytest tests/`."""
     return any(not _WITHIN_WORD.match(command, end) for end in _word_ends(command, text))
 
 
 def _word_ends(text: str, words: str) -> Iterator[int]:
-    """Where `words` end in `text`, wherever they do not begin within a word."""
+    """The positions at which `words` end in `text`, unless they begin within a word."""
     start = text.find(words) if words else -1
     while start >= 0:
         if start == 0 or not _WITHIN_WORD.match(text[start - 1]):
@@ -511,7 +502,7 @@ _BEFOREHAND = word_set(
 )
 _SHELLS = word_set("sh bash zsh dash")
 
-# What the strict reader refuses (substitutions, here-documents, loops) is only searched.
+# What the strict lexer refuses (substitutions, here-documents, loops) is only searched.
 _COVERED = re.compile(
     r"\|\|(?!\s*(?:exit\s+[1-9]|false\b))"
     rf"|(?<!\|)\|(?!\|)&?\s*(?:{'|'.join(sorted(_FILTERS))})\b(?![^|;&\n]*\s-q)"
@@ -524,10 +515,10 @@ _SHELL_WITHIN = re.compile(rf"\b(?:{'|'.join(sorted(_SHELLS))})\s+-\w*c\b")
 
 
 def hides_failures(command: str) -> bool:
-    """Whether a check in `command` could have failed although all of it exits with 0.
+    """Whether a check in `command` may have failed although the whole exits with 0.
 
     As in `pytest | tail`, `make test || true` and `pytest; echo done`. Guessed high: a line that
-    cannot be read counts by what it looks like.
+    can't be parsed counts by what it looks like.
     """
     if len(command) > MAX_BYTES:
         return True
@@ -538,7 +529,13 @@ def hides_failures(command: str) -> bool:
     options = [option for part in parts if part.argv[0] == "set" for option in part.argv[1:]]
     keeps_pipes = "pipefail" in options
     stops_at_once = any(re.fullmatch(r"-\w*e\w*", option) for option in options)
-    return any(map(hides_failures, _inner_commands(parts))) or any(
+    inner = (
+        text
+        for part in parts
+        for program, option, text in zip(part.argv, part.argv[1:], part.argv[2:], strict=False)
+        if program in _SHELLS and re.fullmatch(r"-\w*c", option)
+    )
+    return any(map(hides_failures, inner)) or any(
         _is_hidden(part, then, keeps_pipes=keeps_pipes, stops_at_once=stops_at_once)
         for part, then in pairwise(parts)
     )
@@ -558,16 +555,8 @@ def _is_hidden(part: Part, then: Part, *, keeps_pipes: bool, stops_at_once: bool
     return not stops_at_once
 
 
-def _inner_commands(parts: tuple[Part, ...]) -> Iterator[str]:
-    """The command lines that are given to shells, as in `bash -c 'make | tail'`."""
-    for part in parts:
-        for program, option, text in zip(part.argv, part.argv[1:], part.argv[2:], strict=False):
-            if program in _SHELLS and re.fullmatch(r"-\w*c", option):
-                yield text
-
-
 def _without_inner_shells(command: str) -> str:
-    """The command line without what substitutions, here-documents and strings hold."""
+    """The command line without the content of substitutions, here-documents and strings."""
     kept = "\n".join(without_here_documents(command.split("\n")))
     text = _SUBSTITUTION.sub("$", kept)
     return text if _SHELL_WITHIN.search(text) else _STRING.sub("''", text)

@@ -1,10 +1,11 @@
 """What one start asks for besides its settings: which session, which folders, which rules."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
 from dirge_py.context.system_prompt import PromptEdit
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import Continuation
-from typing import Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

@@ -3,6 +3,9 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.instructions import Instructions
@@ -16,9 +19,6 @@ from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import Section
 from dirge_py.types.memory import MemoryProvider
-from functools import partial
-from pathlib import Path
-
 
 _NEVER_READ = frozenset((".git", ".dirge"))
 """Folders of a repository that act; nothing in them is opened before the repository is trusted."""

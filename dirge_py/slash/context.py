@@ -1,10 +1,11 @@
 """`/context` and `/compact`: what is sent to the model, and sending less."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage

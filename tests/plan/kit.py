@@ -19,12 +19,14 @@ def ran(
     if outcome in ("denied", "timeout", "stopped"):
         code = None
     return ledger.add(
-        phase=phase,
-        step=step,
-        command=command,
-        outcome=outcome or ("passed" if code == 0 else "failed"),
-        exit_code=code,
-        output_sha256="ab",
-        tree=tree,
-        is_look=is_look,
+        Evidence(
+            phase=phase,
+            step=step,
+            command=command,
+            outcome=outcome or ("passed" if code == 0 else "failed"),
+            exit_code=code,
+            output_sha256="ab",
+            tree=tree,
+            is_look=is_look,
+        )
     )

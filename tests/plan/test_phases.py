@@ -1,4 +1,4 @@
-"""What each phase is told, and what follows on a review."""
+"""The prompts of the phases, and the feedback for a retry."""
 
 import re
 from collections.abc import Callable
@@ -11,19 +11,15 @@ from dirge_py.plan.phases import (
     EXPLORE_TOOLS,
     PLAN_TOOLS,
     REVIEW_TOOLS,
-    Approved,
-    Exhausted,
-    NextStep,
-    Retry,
     explore_prompt,
     implement_prompt,
-    next_review_step,
     plan_prompt,
     report_now_prompt,
     retry_prompt,
     review_prompt,
     verdict_again_prompt,
 )
+from dirge_py.plan.review import feedback_for
 from dirge_py.plan.verdict import CheckedVerdict, ReviewVerdict, parse_verdict
 from dirge_py.types.events import PhaseName
 
@@ -129,10 +125,9 @@ def test_every_phase_can_be_asked_for_its_report(phase: PhaseName) -> None:
     assert "no more tool calls" in report_now_prompt(phase)
 
 
-# -- what follows on a review
+# -- what a retry gets of a review
 
-APPROVED = CheckedVerdict(is_approved=True)
-MISSING = CheckedVerdict(is_approved=False, missing="- two cases")
+NOT_DONE = CheckedVerdict(is_approved=False, missing="- two cases")
 BLANK = CheckedVerdict(is_approved=False, missing=" \n")
 UNREAD = CheckedVerdict(is_approved=False, has_verdict=False, problem="there is no block")
 UNPROVED = CheckedVerdict(
@@ -141,30 +136,20 @@ UNPROVED = CheckedVerdict(
 
 
 @pytest.mark.parametrize(
-    ("judgement", "text", "cycles_left", "step"),
+    ("judgement", "text", "feedback"),
     [
-        (APPROVED, "fine", 1, Approved()),
-        (APPROVED, "fine", 0, Approved()),
-        (MISSING, "all of it", 1, Retry("- two cases")),
-        (MISSING, "all of it", 0, Exhausted()),
-        (BLANK, "all of it", 2, Retry("all of it")),
-        (BLANK, "all of it", 0, Exhausted()),
-        (UNREAD, "all of it", 1, Retry("all of it")),
-        (UNREAD, " \n", 1, Retry("The review gave no reasons (there is no block).")),
-        (UNREAD, "all of it", 0, Exhausted()),
-        (UNREAD, "all of it", -1, Exhausted()),
+        (NOT_DONE, "all of it", "- two cases"),
+        (BLANK, "all of it", "all of it"),
+        (UNREAD, "all of it", "all of it\n\nNot shown to hold:\nthere is no block"),
+        (UNREAD, " \n", " \n\n\nNot shown to hold:\nthere is no block"),
         (
             UNPROVED,
             "all of it",
-            1,
-            Retry(
-                "The review says DONE, but this was not shown to be met:\n- it adds: exit code 1"
-            ),
+            "all of it\n\nNot shown to hold:\n1 of 2 …\n- it adds: exit code 1",
         ),
-        (UNPROVED, "all of it", 0, Exhausted()),
     ],
 )
-def test_what_follows_on_a_review(
-    judgement: CheckedVerdict, text: str, cycles_left: int, step: NextStep
+def test_a_retry_always_gets_what_is_missing(
+    judgement: CheckedVerdict, text: str, feedback: str
 ) -> None:
-    assert next_review_step(judgement, text, cycles_left) == step
+    assert feedback_for(judgement, text) == feedback

@@ -163,7 +163,7 @@ async def test_a_plan_is_alone_in_its_conversation(room: Workroom) -> None:
         await room.plan(talk)
 
         assert kept(talk).request == REQUEST
-    assert refused == ["the plan's exploration is going on."] * 3
+    assert refused == ["the plan's exploration is running."] * 3
 
 
 async def _refused(talk: Conversation, room: Workroom) -> None:

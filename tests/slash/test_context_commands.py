@@ -1,5 +1,10 @@
 """`/context` and `/compact`, as typed."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from dirge_py import slash
 from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.frontend.print.print_mode import PrintFront
@@ -7,11 +12,6 @@ from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import ContextCompacted
 from tests.context.kit import single_prompt_run
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
 
 COMMANDS = discover(slash)
 

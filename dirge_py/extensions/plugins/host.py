@@ -2,22 +2,47 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from dirge_py.context.system_prompt import PromptEdit
-from dirge_py.extensions.plugins.api import Plugin, PluginApi
-from dirge_py.extensions.plugins.calling import call_plugin_blocking, is_async, split_stdout
-from dirge_py.extensions.plugins.discovery import PluginSource, unique_by_name, unload_module
-from dirge_py.extensions.plugins.hooks import EventQueue, HookCaller, call_around_tool, describe_error, drain_queues, edit_prompt, first_refusal, hook_bundles, plugin_summariser
-from dirge_py.extensions.plugins.registration import AROUND_TOOL, POINTS, PluginError, Plugins, Registration, hook_order
-from dirge_py.tools.base import Tool
-from dirge_py.types.errors import UsageError
-from dirge_py.types.events import LoopEvent
-from dirge_py.types.extensions import Command, ExtensionStatus, KeyBinding, PluginReport, PromptCheck, RunContext, Section, Summarize
-from dirge_py.types.hooks import Context, HOOK_NAMES, Hooks, TurnInfo
-from dirge_py.types.messages import UserMessage
-from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 from functools import partial
 from typing import Any
 
+from dirge_py.extensions.plugins.api import Plugin, PluginApi
+from dirge_py.extensions.plugins.calling import call_plugin_blocking, is_async, split_stdout
+from dirge_py.extensions.plugins.discovery import PluginSource, unique_by_name, unload_module
+from dirge_py.extensions.plugins.hooks import (
+    EventQueue,
+    HookCaller,
+    call_around_tool,
+    describe_error,
+    drain_queues,
+    edit_prompt,
+    first_refusal,
+    hook_bundles,
+    plugin_summariser,
+)
+from dirge_py.extensions.plugins.registration import (
+    AROUND_TOOL,
+    POINTS,
+    PluginError,
+    Plugins,
+    Registration,
+    hook_order,
+)
+from dirge_py.tools.base import Tool
+from dirge_py.types.errors import UsageError
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import (
+    Command,
+    ExtensionStatus,
+    KeyBinding,
+    PluginReport,
+    PromptCheck,
+    RunContext,
+    Section,
+    Summarize,
+)
+from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, TurnInfo
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 
 class PluginHost(Plugins):

@@ -1,5 +1,10 @@
 """Taking back: single registrations, and whole plugins, within a session."""
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
@@ -7,14 +12,9 @@ from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Section
-from pathlib import Path
 from tests.agent_loop.kit import Tool
 from tests.context.kit import build_prompt
 from tests.extensions.plugins.desk import Desk, run_with
-from typing import Any
-
-import pytest
-
 
 
 async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function(desk: Desk):

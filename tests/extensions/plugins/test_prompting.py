@@ -3,14 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from dirge_py.types.extensions import Section
-from dirge_py.types.messages import UserMessage, user_text
-from tests.context.kit import build_prompt
-from tests.extensions.plugins.desk import Desk, SHORT_S
 from typing import Any
 
 import pytest
 
+from dirge_py.types.extensions import Section
+from dirge_py.types.messages import UserMessage, user_text
+from tests.context.kit import build_prompt
+from tests.extensions.plugins.desk import SHORT_S, Desk
 
 SECTIONS = [
     Section(name="identity", priority=0, text="You are an agent."),
