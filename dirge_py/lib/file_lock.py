@@ -29,10 +29,10 @@ def try_lock(descriptor: int) -> bool:
 def hold_lock(path: Path, patience_s: float) -> Iterator[int]:
     """Hold the lock file at `path`, made if it is missing; gives its descriptor.
 
-    It is tried again and again, as a wait in the kernel would have no end.
+    It is tried again and again, as a wait in the kernel would have no time limit.
 
     Raises:
-        OSError: it cannot be made or locked, or is held by others for longer than `patience_s`.
+        OSError: it cannot be made or locked, or others hold it for longer than `patience_s`.
     """
     descriptor = os.open(path, _FLAGS, 0o600)
     deadline = time.monotonic() + patience_s

@@ -1,7 +1,7 @@
-"""The garbage collector, kept away from a start.
+"""The garbage collector, switched off during a start.
 
-A start only adds what stays: modules, classes, functions. The collector would look through all of
-it again and again, finding nothing, for an eighth of the start's time.
+A start only adds what stays: modules, classes, functions. The collector would search all of it
+again and again, finding nothing, for an eighth of the start's time.
 """
 
 import gc
@@ -13,7 +13,7 @@ def postpone_collecting() -> None:
 
 
 def begin_collecting() -> None:
-    """Collect from now on, leaving alone what is there already; nothing if nobody postponed it."""
+    """Collect from now on, but not what exists already; does nothing if it wasn't postponed."""
     if gc.isenabled():
         return
     gc.freeze()

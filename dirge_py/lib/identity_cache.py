@@ -1,4 +1,4 @@
-"""Something worked out once per object, for objects that cannot carry it themselves."""
+"""A cache of values computed once per object, by the object's identity."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -9,10 +9,10 @@ _MOST = 512
 
 
 class IdentityCache(Generic[T]):
-    """What `make` returns for an object, made when that very object is first asked about.
+    """The result of `make` for each object, computed when it is first asked for.
 
-    Objects are told apart by identity and held on to, so that an identity is never used again for
-    another; the oldest is let go when there are too many. They must not be changed afterwards.
+    It holds the objects, so that no identity is used again; the oldest goes when there are too
+    many. They must not be changed afterwards.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:

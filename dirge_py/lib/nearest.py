@@ -1,17 +1,17 @@
-"""The name somebody probably meant."""
+"""Suggestions for misspelled names."""
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
 _CUTOFF = 0.66
-"""Names that are less alike are no suggestion: `file_path` is no slip of `path`."""
+"""Less similar names are no suggestion: `file_path` is no typo of `path`."""
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The one candidate that `name` is most likely a slip of, or None.
+    """The candidate that `name` is most likely a typo of, or None.
 
-    Compared without case, by `difflib`'s measure. Two candidates that are equally near are no
-    suggestion, because a wrong one costs more than none.
+    Compared without case, by `difflib`'s measure. Two equally near candidates are no suggestion,
+    because a wrong one costs more than none.
     """
     others = sorted({candidate for candidate in candidates if candidate != name})
     near = get_close_matches(name.lower(), [other.lower() for other in others], n=2, cutoff=_CUTOFF)

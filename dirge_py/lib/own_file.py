@@ -1,19 +1,18 @@
-"""Whether a file is one's own: what another user can write must not decide what is run.
+"""Checks that nobody but the user can change a file, as what it says may decide what is run.
 
-The rules of ssh for its settings, with room for groups that have one member and for containers.
+The rules are those of ssh for its settings, except for groups with one member and for containers.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from shlex import quote
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import upwards
 
-_OTHERS_WRITE = stat.S_IWOTH
-_GROUP_WRITES = stat.S_IWGRP
 _ROOT = 0
 _NOBODY = 65534
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
@@ -21,14 +20,16 @@ _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
-    """Why a file is not one's own alone: words that follow its path, and a command that helps."""
+    """Why others can change or read a file."""
 
     words: str
+    """The reason; it follows the path."""
     fix: str
+    """A command that helps."""
 
 
 class UnsafeFile(OSError):
-    """A file that is not read, as another user could have written it."""
+    """A file that is not read because another user could have written it."""
 
     def __init__(self, path: str, weakness: Weakness) -> None:
         super().__init__(errno.EPERM, weakness.words, path)
@@ -36,35 +37,38 @@ class UnsafeFile(OSError):
 
 
 def weakness_of(path: str, status: os.stat_result | None = None) -> Weakness | None:
-    """Who else can change the file at `path` or put another in its place; None: nobody can.
+    """Why others can change or replace the file at `path`; None if they can't.
 
-    `status` is that of the file once it is open. A link is followed; the folder of the link counts
-    as well as that of the file.
+    `status` is that of the open file. A link is followed; both the folder of the link and that of
+    the file are checked.
 
     Raises:
         OSError: there is no such file.
     """
-    found = _weakness(path, status if status is not None else os.stat(path), is_folder=False)
-    if found is not None:
-        return found
-    for folder in dict.fromkeys((_folder(path), _folder(os.path.realpath(path)))):
-        found = _weakness(folder, os.stat(folder), is_folder=True)
-        if found is not None:
-            return Weakness(f"is in {folder}, which {found.words}", found.fix)
+    weakness = _weakness(path, status if status is not None else os.stat(path), is_folder=False)
+    if weakness is not None:
+        return weakness
+    places = (os.path.abspath(path), os.path.realpath(path))
+    for folder in dict.fromkeys(map(os.path.dirname, places)):
+        weakness = _weakness(folder, os.stat(folder), is_folder=True)
+        if weakness is not None:
+            return Weakness(f"is in {folder}, which {weakness.words}", weakness.fix)
     return None
 
 
 def readable_by_others(path: str) -> Weakness | None:
-    """Whether other users can read the file at `path`, the folders above it considered.
+    """Why other users can read the file at `path`; None if the file or a folder above is closed.
 
     Raises:
         OSError: there is no such file.
     """
     real = os.path.realpath(path)
-    if not _can_be_closed(real):
+    is_read_only = bool(os.statvfs(real).f_flag & os.ST_RDONLY)
+    if os.stat(real).st_uid != os.geteuid() or is_read_only:
+        # Nobody here can change its mode, such as that of a secret that a container is given.
         return None
     others, group = stat.S_IROTH, stat.S_IRGRP
-    for place in _with_parents(real):
+    for place in upwards(real):
         status = os.stat(place)
         mode = status.st_mode if not _is_private_group(status, place) else status.st_mode & ~group
         if not mode & (others | group):
@@ -77,11 +81,11 @@ def _weakness(path: str, status: os.stat_result, *, is_folder: bool) -> Weakness
     if not _is_own(status.st_uid):
         owner = f"belongs to another user ({_user_name(status.st_uid)})"
         return Weakness(owner, f"chown {_user_name(os.geteuid())} {quote(path)}")
-    # In such a folder, as /tmp, only the owner of a file can replace it.
+    # In a sticky folder such as /tmp only the owner of a file can replace it.
     if is_folder and status.st_mode & stat.S_ISVTX:
         return None
-    is_writable = status.st_mode & _OTHERS_WRITE or (
-        status.st_mode & _GROUP_WRITES and not _is_private_group(status, path)
+    is_writable = status.st_mode & stat.S_IWOTH or (
+        status.st_mode & stat.S_IWGRP and not _is_private_group(status, path)
     )
     fix = f"chmod go-w {quote(path)}"
     return Weakness("can be written by other users", fix) if is_writable else None
@@ -93,13 +97,14 @@ def _is_own(uid: int, environment: Mapping[str, str] = os.environ) -> bool:
         return True
     if us == _ROOT:
         # `sudo dirge` with the home folder kept; a folder of the host's mounted into a container.
-        return environment.get("SUDO_UID") == str(uid) or _in_container()
+        is_container = any(map(os.path.exists, _CONTAINER_MARKS))
+        return environment.get("SUDO_UID") == str(uid) or is_container
     # The owner has no name in here, and no process of this namespace can be that user.
     return uid == _NOBODY and _in_user_namespace()
 
 
 def _is_private_group(status: os.stat_result, path: str) -> bool:
-    """Whether the group has no member but the owner, as many systems make one for each user."""
+    """Whether the group has no member but the owner; many systems make one for each user."""
     # With an access list the bits of the group stand for all that it names.
     with suppress(OSError, AttributeError):
         if os.getxattr(path, "system.posix_acl_access"):
@@ -114,12 +119,6 @@ def _is_private_group(status: os.stat_result, path: str) -> bool:
     return group.gr_name in (us, "root") and set(group.gr_mem) <= {us, "root"}
 
 
-def _can_be_closed(real: str) -> bool:
-    """Whether its mode is up to us: what a container is given as a secret is as it is."""
-    is_read_only = bool(os.statvfs(real).f_flag & os.ST_RDONLY)
-    return os.stat(real).st_uid == os.geteuid() and not is_read_only
-
-
 def _user_name(uid: int) -> str:
     import pwd  # noqa: PLC0415
 
@@ -129,24 +128,9 @@ def _user_name(uid: int) -> str:
         return str(uid)
 
 
-def _in_container() -> bool:
-    return any(map(os.path.exists, _CONTAINER_MARKS))
-
-
 def _in_user_namespace() -> bool:
     try:
         with open("/proc/self/uid_map", encoding="ascii") as file:
             return file.read().split() != ["0", "0", "4294967295"]
     except OSError:
         return False
-
-
-def _folder(path: str) -> str:
-    return os.path.dirname(os.path.abspath(path))
-
-
-def _with_parents(real: str) -> Iterator[str]:
-    yield real
-    while real != os.path.dirname(real):
-        real = os.path.dirname(real)
-        yield real

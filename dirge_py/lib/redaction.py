@@ -1,9 +1,9 @@
-"""Secrets taken out of what is written, logged or shown.
+"""Redaction of secrets in everything that is written, logged or shown.
 
-They are the values that we know, such as those of our own environment, and what looks like a
-credential: prefixes that issuers chose, and a few fixed forms. Every pattern begins with literal
-text, so a search skips through ordinary text quickly, and no two parts of one pattern match the
-same characters, so none can backtrack far: time is linear.
+Secrets are known values, such as those of our own environment, and what looks like a credential:
+prefixes that issuers chose, and a few fixed forms. Every pattern begins with literal text, so a
+search skips ordinary text quickly, and no two parts of one pattern match the same characters, so
+time is linear.
 """
 
 import base64
@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus
 from dirge_py.lib.lean_dataclass import dataclass
 
 _SHORTEST = 8
-"""Shorter values are left alone: taking out every `test` would tell more than it hides."""
+"""Shorter values stay: taking out every `test` would reveal more than it hides."""
 
 
 class Redactor:
@@ -33,7 +33,7 @@ class Redactor:
             self.add(value)
 
     def add(self, value: str | None) -> None:
-        """Know one more secret. Empty and very short ones are ignored."""
+        """Add a secret. Empty and very short ones are ignored."""
         secret = (value or "").strip()
         if len(secret) < _SHORTEST:
             return
@@ -41,7 +41,7 @@ class Redactor:
         self._known = None
 
     def redact_known(self, text: str) -> str:
-        """`text` with our own secrets replaced; what only looks like one stays true."""
+        """`text` with the known secrets replaced; what only looks like one stays."""
         if not self._spellings:
             return text
         if self._known is None:
@@ -74,9 +74,9 @@ def _spellings(secret: str) -> set[str]:
 
 
 def _base64_forms(secret: str) -> set[str]:
-    """What `secret` looks like inside base64, for each of the three places it can start at.
+    """The forms of `secret` inside base64, one for each of the three places it can start at.
 
-    The characters that also hold bits of the text around it are left off.
+    Characters that also hold bits of the text around it are left off.
     """
     forms = set()
     raw = secret.encode("utf-8", "surrogatepass")
@@ -94,25 +94,25 @@ _MIN_RANDOM_RUN = 12
 
 @dataclass(frozen=True, slots=True)
 class SecretForm:
-    """A pattern, what to put in the place of a match, and a last look at whether it is one.
-
-    The pattern is compiled, and kept by `re`, when it is first looked for.
-    """
+    """A form of credential; `re` compiles its pattern when it is first searched."""
 
     pattern: str
+    """The pattern; its group `secret` is the credential."""
     keep_prefix: bool = False
+    """Keep what the pattern matches before the credential."""
     is_secret: Callable[[str], bool] = bool
+    """The final check of a match."""
 
     def removed_from(self, text: str) -> str:
         """`text` with every match replaced that is a secret."""
-        return re.sub(self.pattern, self._replacement, text)
 
-    def _replacement(self, match: re.Match[str]) -> str:
-        secret = match["secret"]
-        if not self.is_secret(secret):
-            return match[0]
-        kept = match[0][: match.start("secret") - match.start()] if self.keep_prefix else ""
-        return f"{kept}{REDACTED}"
+        def replacement(match: re.Match[str]) -> str:
+            if not self.is_secret(match["secret"]):
+                return match[0]
+            kept = match[0][: match.start("secret") - match.start()] if self.keep_prefix else ""
+            return f"{kept}{REDACTED}"
+
+        return re.sub(self.pattern, replacement, text)
 
 
 REDACTED = "[redacted]"
@@ -134,7 +134,7 @@ def _token(prefix: str, body: str, is_secret: Callable[[str], bool] = bool) -> S
 
 
 def _after(introduction: str, body: str) -> SecretForm:
-    """A credential known by what stands before it, which stays; `body` must look random."""
+    """A credential known by its introduction, which stays; `body` must look random."""
     pattern = f"{introduction}(?P<secret>{body})"
     return SecretForm(pattern, keep_prefix=True, is_secret=looks_random)
 
@@ -144,7 +144,7 @@ _NAMES = (
 )
 _ASSIGNED = r"[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?"
 FORMS: tuple[SecretForm, ...] = (
-    # With the line numbers a reading tool may have put before each line.
+    # With the line numbers that a reading tool may have added.
     SecretForm(
         r"(?P<secret>-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[\sA-Za-z0-9+/=\\:,]|-(?!----)){20,}+"
@@ -180,25 +180,25 @@ _LEAST_KEY = 8
 _NAMED_LIKE_ONE = re.compile(
     r"(?:.*_)?(?:API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?)", re.IGNORECASE
 )
+_PLACES = ("/", "~", "./", "../", "file:")
 _WORDS = re.compile(r"[a-z]+(?:[-_. ][a-z]+)*|[A-Z]+(?:[-_. ][A-Z]+)*|[0-9]+")
 
 
 def secret_values(environment: Mapping[str, str], key_variables: Collection[str]) -> Iterator[str]:
-    """The values that are secrets, as far as names and values tell.
+    """The values of environment variables that are secrets, judging by names and values.
 
     `key_variables` are known to hold keys: their values count unless they are plain words, such as
-    `not-needed`. Of a variable that is only named like one (`DEPLOY_TOKEN`) a value counts that
-    looks random; a path or an address of a file does not.
+    `not-needed`. If only the name suggests one (`DEPLOY_TOKEN`), a value counts that looks random
+    and is no path.
     """
     for name, value in environment.items():
         secret = value.strip()
         if name in key_variables:
             if len(secret) >= _LEAST_KEY and not _WORDS.fullmatch(secret):
                 yield secret
-        elif _NAMED_LIKE_ONE.fullmatch(name) and _looks_secret(secret):
+        elif (
+            _NAMED_LIKE_ONE.fullmatch(name)
+            and looks_random(secret)
+            and not secret.startswith(_PLACES)
+        ):
             yield secret
-
-
-def _looks_secret(value: str) -> bool:
-    is_place = value.startswith(("/", "~", "./", "../", "file:"))
-    return not is_place and looks_random(value)

@@ -1,7 +1,7 @@
-"""Reading JSON Schema: what is said about a place, and which types fit there.
+"""A reader of JSON Schema: what a schema says about a place, and which types fit there.
 
-No validator: it answers what a repair or an error text has to know. `root` is the whole schema;
-only references into it are followed. Whatever it does not understand counts as "anything".
+It is no validator: it answers what a repair or an error text has to know. `root` is the whole
+schema; only references into it are followed. What it does not understand counts as "anything".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ def type_of(value: Any) -> str:
 
 
 def resolved(schema: Any, root: Schema) -> Schema:
-    """`schema` itself, or what its `$ref` leads to; `{}` where that is nothing or a circle."""
+    """`schema` itself, or the target of its `$ref`; `{}` if that is nothing or a circle."""
     for _ in range(_MOST_REFS):
         if not isinstance(schema, Mapping):
             return {}
@@ -45,11 +45,17 @@ def resolved(schema: Any, root: Schema) -> Schema:
 
 
 def types_at(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
-    """The JSON types that `schema` lets through."""
+    """The JSON types that `schema` allows."""
     schema = resolved(schema, root)
     if depth > _DEEPEST:
         return ANYTHING
-    types = _told_types(schema)
+    listed = schema.get("type")
+    if isinstance(listed, str):
+        listed = [listed]
+    types = ANYTHING
+    if isinstance(listed, list):
+        types = frozenset(each for each in listed if isinstance(each, str))
+        types |= {"integer"} if "number" in types else set()
     if isinstance(schema.get("enum"), list):
         types &= {type_of(choice) for choice in schema["enum"]}
     if "const" in schema:
@@ -70,7 +76,7 @@ def branches(schema: Schema, word: str) -> Sequence[Any]:
 
 
 def parts(schema: Any, root: Schema, *, depth: int = 0) -> Iterator[Schema]:
-    """`schema` and everything it is combined of, resolved, outermost first."""
+    """`schema` and the schemas it combines, resolved, outermost first."""
     schema = resolved(schema, root)
     yield schema
     if depth < _DEEPEST:
@@ -81,16 +87,16 @@ def parts(schema: Any, root: Schema, *, depth: int = 0) -> Iterator[Schema]:
 
 def properties_of(schema: Any, root: Schema) -> dict[str, Any]:
     """The named properties, in declaration order."""
-    found: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     for part in parts(schema, root):
         named = part.get("properties")
         if isinstance(named, Mapping):
-            found = {**named, **found}
-    return found
+            properties = {**named, **properties}
+    return properties
 
 
 def required_in(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
-    """The properties that every object that fits must have."""
+    """The properties that every fitting object must have."""
     schema = resolved(schema, root)
     listed = schema.get("required")
     names = frozenset(
@@ -103,7 +109,7 @@ def required_in(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
 
 
 def is_closed(schema: Any, root: Schema) -> bool:
-    """Whether properties that are not named are refused."""
+    """Whether unnamed properties are refused."""
     return any(
         part.get("additionalProperties") is False and not part.get("patternProperties")
         for part in parts(schema, root)
@@ -111,16 +117,25 @@ def is_closed(schema: Any, root: Schema) -> bool:
 
 
 def child(schema: Any, step: str | int, root: Schema) -> Any:
-    """What is said about one property or item; `{}` when nothing is."""
+    """The schema of one property or item; `{}` if there is none."""
     for part in parts(schema, root):
-        found = _item(part, step) if isinstance(step, int) else _property(part, step)
+        if isinstance(step, int):
+            before = part.get("prefixItems")
+            found = part.get("items")
+            if isinstance(before, list) and step < len(before):
+                found = before[step]
+        else:
+            named, others = part.get("properties"), part.get("additionalProperties")
+            found = others if isinstance(others, Mapping) else None
+            if isinstance(named, Mapping) and step in named:
+                found = named[step]
         if found is not None:
             return found
     return {}
 
 
 def schema_at(schema: Schema, path: Path) -> Schema:
-    """What is said about the place that `path` leads to, resolved."""
+    """The schema of the place that `path` leads to, resolved."""
     place: Any = schema
     for step in path:
         place = child(place, step, schema)
@@ -128,42 +143,17 @@ def schema_at(schema: Schema, path: Path) -> Schema:
 
 
 def choices_at(schema: Any, root: Schema) -> list[Any]:
-    """The values that an `enum` allows there, of all its branches."""
-    found: list[Any] = []
+    """The values that the `enum` of any branch allows."""
+    choices: list[Any] = []
     for part in parts(schema, root):
         listed = part.get("enum")
-        found += listed if isinstance(listed, list) else []
-        found += [part["const"]] if "const" in part else []
-    return found
-
-
-def _told_types(schema: Schema) -> frozenset[str]:
-    told = schema.get("type")
-    if isinstance(told, str):
-        told = [told]
-    if not isinstance(told, list):
-        return ANYTHING
-    types = frozenset(each for each in told if isinstance(each, str))
-    return types | {"integer"} if "number" in types else types
-
-
-def _item(part: Schema, index: int) -> Any:
-    before = part.get("prefixItems")
-    if isinstance(before, list) and index < len(before):
-        return before[index]
-    return part.get("items")
-
-
-def _property(part: Schema, name: str) -> Any:
-    named = part.get("properties")
-    if isinstance(named, Mapping) and name in named:
-        return named[name]
-    others = part.get("additionalProperties")
-    return others if isinstance(others, Mapping) else None
+        choices += listed if isinstance(listed, list) else []
+        choices += [part["const"]] if "const" in part else []
+    return choices
 
 
 def _referred(reference: Any, root: Schema) -> Any:
-    """Where a JSON pointer like `#/$defs/Edit` leads; None if it leads nowhere."""
+    """The target of a JSON pointer like `#/$defs/Edit`; None if there is none."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):

@@ -58,7 +58,6 @@ class NotPlain(Exception):
 
 
 _BARE = r"[A-Za-z0-9_./:@%+=,^~*?\[\]-]"
-_BLANK = re.compile(r"[ \t]+")
 _OPERATOR = re.compile(r"&&|\|\||;|\||\n")
 _REDIRECT = re.compile(
     r"(?:[12]?>&[12]|(?:[12]|&)?>>?[ \t]*/dev/null|<[ \t]*/dev/null)(?=[ \t\n;|&]|\Z)"

@@ -1,4 +1,4 @@
-"""How many terminal cells text takes, and cutting and wrapping by that measure.
+"""The width of text in terminal cells, and cutting and wrapping by that measure.
 
 Everything goes by grapheme, so a flag, a family or a letter with its accents is never torn. Text is
 expected to be cleaned before (`lib/text.py`); tabs count as one cell.
@@ -10,17 +10,13 @@ from wcwidth import iter_graphemes, wcswidth
 
 
 def cell_width(text: str) -> int:
-    """Cells that `text` takes on one line."""
-    if text.isascii():
-        return len(text)
-    return sum(grapheme_width(grapheme) for grapheme in iter_graphemes(text))
+    """The cells that `text` takes on one line."""
+    return len(text) if text.isascii() else sum(map(_grapheme_width, iter_graphemes(text)))
 
 
-def grapheme_width(grapheme: str) -> int:
-    """Cells of one grapheme; a character that terminals do not print counts as none."""
-    if grapheme.isascii():
-        return len(grapheme)
-    return max(0, wcswidth(grapheme))
+def _grapheme_width(grapheme: str) -> int:
+    """The cells of one grapheme; 0 for characters that terminals don't print."""
+    return len(grapheme) if grapheme.isascii() else max(0, wcswidth(grapheme))
 
 
 def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
@@ -30,18 +26,13 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
     room = width - cell_width(ellipsis)
     if room < 0:
         return ""
-    return _head(text, room) + ellipsis
-
-
-def cut_middle(text: str, width: int, *, ellipsis: str = "…") -> str:
-    """Like `cut`, but keeps both ends: for paths, whose last part says most."""
-    if cell_width(text) <= width:
-        return text
-    room = width - cell_width(ellipsis)
-    if room < 2:
-        return cut(text, width, ellipsis=ellipsis)
-    tail = _tail(text, room - room // 2)
-    return _head(text, room - cell_width(tail)) + ellipsis + tail
+    used = end = 0
+    for grapheme in iter_graphemes(text):
+        used += _grapheme_width(grapheme)
+        if used > room:
+            break
+        end += len(grapheme)
+    return text[:end] + ellipsis
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -60,7 +51,7 @@ def _wrap_line(line: str, width: int) -> Iterator[str]:
     break_at = -1  # the last blank after a word: breaking inside the indentation would lose it
     has_word = False
     for grapheme in iter_graphemes(line):
-        size = grapheme_width(grapheme)
+        size = _grapheme_width(grapheme)
         while used + size > width and end > start:
             stop = break_at if grapheme != " " and break_at > start else end
             yield line[start:stop].rstrip(" ") if has_word else line[start:stop]
@@ -77,29 +68,3 @@ def _wrap_line(line: str, width: int) -> Iterator[str]:
         used += size
     if start < end or not line:
         yield line[start:end]
-
-
-def _head(text: str, width: int) -> str:
-    """The longest beginning that fits into `width` cells."""
-    if text.isascii():
-        return text[:width]
-    used = end = 0
-    for grapheme in iter_graphemes(text):
-        used += grapheme_width(grapheme)
-        if used > width:
-            break
-        end += len(grapheme)
-    return text[:end]
-
-
-def _tail(text: str, width: int) -> str:
-    """The longest end that fits into `width` cells."""
-    graphemes = list(iter_graphemes(text))
-    used, start = 0, len(text)
-    while graphemes:
-        last = graphemes.pop()
-        used += grapheme_width(last)
-        if used > width:
-            break
-        start -= len(last)
-    return text[start:]

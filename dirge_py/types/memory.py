@@ -1,6 +1,6 @@
-"""What is remembered from one session to the next, whoever keeps it.
+"""The vocabulary of memory: what is remembered from one session to the next.
 
-There are two stores: `memory` is about one project, `user` about the person, wherever they work.
+There are two stores: `memory` is about one project, `user` about the person.
 """
 
 from collections.abc import Sequence
@@ -14,63 +14,66 @@ StoreName: TypeAlias = Literal["memory", "user"]
 MemoryAction: TypeAlias = Literal["add", "replace", "remove"]
 
 ENTRY_CHARS = 2_000
-"""The most that one entry may have."""
+"""The most characters of one entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUpdate:
-    """One change of a store.
-
-    `add` appends `content` as an entry. `replace` puts it in the place of the entries that hold
-    `match`, or of everything where `match` is empty. `remove` drops the entries that hold `match`.
-    With `expected` nothing happens unless the store says exactly that.
-    """
+    """One change of a store."""
 
     store: StoreName
+    """The store."""
     action: MemoryAction
+    """Append an entry, or replace or remove the entries that hold `match`."""
     content: str = ""
+    """The new text."""
     match: str = ""
+    """A part of the entries that are meant; `replace` without it replaces everything."""
     expected: str | None = None
+    """The change is refused unless the store says exactly this; None: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecalledMemory:
-    """Both stores as a run is told them, already cut to size. `notices` are for the person."""
+    """Both stores as a run gets them."""
 
     project: str = ""
+    """What is remembered of the project, cut to size."""
     user: str = ""
+    """What is remembered of the person, cut to size."""
     notices: tuple[str, ...] = ()
+    """What is wrong with the stores, for the person."""
 
 
 class MemoryConflict(DirgeError):
-    """The store does not say any more what the change was made from."""
+    """The store has changed since the text that a change was made from."""
 
 
 class MemoryProvider(Protocol):
-    """Keeps both stores. One is enough for any number of conversations.
+    """Stores and reads what is remembered, for any number of conversations.
 
     Errors are DirgeErrors, with words that a model can act on.
     """
 
     def prefetch(self) -> RecalledMemory:
-        """What a run that begins now is told. It may take its time: it has a thread to itself.
+        """What a run that begins now gets. It is called in a thread of its own.
 
-        Never raises for what is wrong with a store: that is a notice.
+        It never raises for what is wrong with a store: that is a notice.
         """
 
     async def read(self, store: StoreName) -> str:
-        """Everything in a store; empty if nothing is."""
+        """The whole text of a store."""
 
     async def update(self, change: MemoryUpdate) -> str:
-        """Make a change, kept once this returns; gives a sentence that says what was done.
+        """Make a change, stored when this returns; returns a sentence about what was done.
 
         Raises:
-            StoreChanged: the store says something else than `change.expected`.
+            MemoryConflict: the store says something else than `change.expected`.
             DirgeError: nothing matches, it is too long, or it cannot be kept; nothing changed.
         """
 
     async def sync(self, messages: Sequence[Message]) -> None:
-        """Hear what a run added to the conversation: once, when it is over and not yet told so."""
+        """Take in what a run added to the conversation; called once, when the run is over."""
 
     def where(self, store: StoreName) -> str:
-        """Where a store is kept, for the person."""
+        """The place of a store, for the person."""

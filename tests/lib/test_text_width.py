@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.lib.text_width import cell_width, cut, cut_middle, wrap
+from dirge_py.lib.text_width import cell_width, cut, wrap
 from tests.security.sizes import size
 
 TEXT = st.text(alphabet=st.sampled_from("ab  漢é👩\u200d\u0301🇩🇪x-"), max_size=60)
@@ -23,10 +23,6 @@ def test_cutting_marks_what_is_left_off():
     assert cut("漢字漢", 4) == "漢…"
     assert cut("abc", 3) == "abc"
     assert cut("abc", 0) == ""
-
-
-def test_cutting_the_middle_keeps_both_ends():
-    assert cut_middle("/home/me/work/file.py", 11) == "/home…le.py"
 
 
 def test_wrapping_breaks_at_blanks():
@@ -56,7 +52,6 @@ def test_no_wrapped_line_is_too_wide_and_no_word_is_lost(text, width):
 @given(TEXT, st.integers(0, 20))
 def test_what_is_cut_fits(text, width):
     assert cell_width(cut(text, width)) <= width
-    assert cell_width(cut_middle(text, width)) <= width
 
 
 def test_a_very_long_line_is_wrapped_in_linear_time():

@@ -1,1 +1,1 @@
-"""What is remembered from one session to the next."""
+"""Memory that lasts from one session to the next."""

@@ -1,4 +1,4 @@
-"""Memory as an extension: what is kept from one session to the next."""
+"""The extension that remembers things from one session to the next."""
 
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,14 @@ else:
 
 
 class Memory(Extension):
-    """What is kept from one session to the next."""
+    """The memory of the project and of the person."""
 
     name = "memory"
     summary = "what is remembered of the project and of you"
 
     def __init__(self, provider: MemoryProvider) -> None:
         self.provider = provider
-        """Reads and changes it."""
+        """Reads and changes what is remembered."""
 
 
 def make(host: ExtensionHost) -> Memory | None:

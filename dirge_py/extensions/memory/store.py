@@ -1,4 +1,4 @@
-"""Memory in two Markdown files that a person can read and edit, and its part in a conversation.
+"""Memory in two Markdown files that a person can read and edit.
 
 A file is a list of entries: an item with the indented lines below it, or any other line.
 """
@@ -8,16 +8,14 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import OnRunEnd
+from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
-from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.types.abort import AbortSignal
@@ -32,23 +30,16 @@ from dirge_py.types.memory import (
 )
 from dirge_py.types.messages import Message
 
-if TYPE_CHECKING:
-    from dirge_py.files.atomic import atomic_write
-else:
-    atomic_write = late("dirge_py.files.atomic", "atomic_write")
-
 MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024
-"""A file that is larger is neither read nor written: nobody keeps that many notes by hand."""
+"""A larger file is neither read nor written: nobody writes that many notes by hand."""
 _LOCK_TIMEOUT_S = 5.0
 
 
 class FileMemory:
-    """A file per store. Each is written whole, one process at a time, from what it says then.
+    """A file for each store, written whole by one process at a time.
 
-    `read(path, limit)` gives at most so many bytes of a regular file or raises OSError;
-    `write(path, content)` replaces one for its owner alone. `redact` takes secrets out of what
-    is written and of what is told.
+    `redact` takes secrets out of what is written and of what a run gets.
     """
 
     def __init__(
@@ -56,40 +47,38 @@ class FileMemory:
         *,
         project_file: Path,
         user_file: Path,
-        read: Callable[[Path, int], bytes],
-        write: Callable[[Path, bytes], None],
         max_chars: int = MAX_CHARS,
         redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._files: dict[StoreName, Path] = {"memory": project_file, "user": user_file}
-        self._read = read
-        self._write = write
         self._max_chars = max_chars
         self._redact = redact
 
     def prefetch(self) -> RecalledMemory:
         notices: list[str] = []
-        told: list[str] = []
+        texts: list[str] = []
         for path in self._files.values():
             try:
                 text = self._text(path)
             except FileError as error:
                 notices.append(f"{error.message} {error.hint}")
                 text = ""
-            # The patterns of secrets are compiled when they are first needed, which takes its time.
+            # The patterns of secrets are compiled when they are first needed, which takes time.
             text = self._redact(clean(text)).strip() if text else ""
-            told.append(keep_tail(text, self._max_chars))
-        return RecalledMemory(project=told[0], user=told[1], notices=tuple(notices))
+            if (missing := len(text) - self._max_chars) > 0:
+                text = f"[{missing} characters at the beginning left off]\n{text[missing:]}"
+            texts.append(text)
+        return RecalledMemory(project=texts[0], user=texts[1], notices=tuple(notices))
 
     async def read(self, store: StoreName) -> str:
         return await asyncio.to_thread(self._text, self._files[store])
 
     async def update(self, change: MemoryUpdate) -> str:
-        # In one thread from the lock to the end: a call that is given up lets nobody in too early.
+        # In one thread from the lock to the end, so that a cancelled call never frees it too early.
         return await asyncio.to_thread(self._update, change)
 
     async def sync(self, messages: Sequence[Message]) -> None:
-        """Nothing is left to do: every update was on disk when it returned."""
+        """Do nothing: every update was on disk when it returned."""
 
     def where(self, store: StoreName) -> str:
         return str(self._files[store])
@@ -113,17 +102,17 @@ class FileMemory:
                     return f"{path.name} says that already."
                 if len(encoded := new.encode()) > FILE_BYTES:
                     raise FileError(f"{path.name} is full.", hint="Remove what no longer holds.")
-                self._write(path, encoded)
+                atomic_write(path, encoded, mode=0o600)
         except OSError as error:
             raise _unusable(path, error, "written") from error
         is_redacted = content != clean(change.content).strip()
-        told = _describe_change(change, path.name, len(matching_entries(old, change.match)))
-        return told + (" A secret was left out." if is_redacted else "")
+        words = _describe_change(change, path.name, len(matching_entries(old, change.match)))
+        return words + (" A secret was left out." if is_redacted else "")
 
     def _text(self, path: Path) -> str:
         """The file as it is, "" if there is none. Raises FileError."""
         try:
-            content = self._read(path, FILE_BYTES + 1)
+            content = read_regular(path, FILE_BYTES + 1)
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -140,14 +129,6 @@ class FileMemory:
                 f"{path} was not read: byte {error.start} is not UTF-8.",
                 hint="Save it as UTF-8, or move it away.",
             ) from error
-
-
-def keep_tail(text: str, max_chars: int) -> str:
-    """The last `max_chars` of a text, below a line that says how much is missing."""
-    missing = len(text) - max_chars
-    if missing <= 0:
-        return text
-    return f"[{missing} characters at the beginning left off]\n{text[missing:]}"
 
 
 def _check_change(change: MemoryUpdate, content: str) -> None:
@@ -170,17 +151,15 @@ def _apply_change(old: str, change: MemoryUpdate, content: str, name: str) -> st
     if not change.match:
         return f"{content}\n" if content else ""
     if not matching_entries(old, change.match):
-        raise _no_match(old, change.match, name)
+        shown = clean(" ".join(change.match.split()))[:80]
+        nearest = [f"`{clean(line)}`" for line in nearest_entries(old, change.match)]
+        raise DirgeError(
+            f"No entry of {name} holds `{shown}`; nothing was changed.",
+            hint=f"Nearest: {'; '.join(nearest)}." if nearest else f"{name} has nothing like it.",
+        )
     if change.action == "remove":
         return remove_entries(old, change.match)
     return replace_entries(old, change.match, content)
-
-
-def _no_match(text: str, match: str, name: str) -> DirgeError:
-    shown = clean(" ".join(match.split()))[:80]
-    lines = [f"`{clean(line)}`" for line in nearest_entries(text, match)]
-    hint = f"Nearest: {'; '.join(lines)}." if lines else f"{name} has nothing like it."
-    return DirgeError(f"No entry of {name} holds `{shown}`; nothing was changed.", hint=hint)
 
 
 def _describe_change(change: MemoryUpdate, name: str, count: int) -> str:
@@ -221,7 +200,7 @@ def split_entries(text: str) -> list[str]:
 
 
 def as_entry(content: str) -> str:
-    """`content` as it is written down: an item of a list, unless it is a heading or one already."""
+    """`content` as an item of a list, unless it is a heading or an item already."""
     lines = [line.rstrip() for line in content.strip().split("\n") if line.strip()]
     if not lines or _OPENING.match(lines[0]):
         return "\n".join(lines)
@@ -229,7 +208,7 @@ def as_entry(content: str) -> str:
 
 
 def add_entry(text: str, content: str) -> str:
-    """`text` with an entry more at its end; unchanged if it has that one already."""
+    """`text` with another entry at its end; unchanged if it has that entry already."""
     entry = as_entry(content)
     if entry in (old.rstrip() for old in split_entries(text)):
         return text
@@ -243,11 +222,10 @@ def matching_entries(text: str, match: str) -> list[int]:
 
 
 def replace_entries(text: str, match: str, content: str) -> str:
-    """`content` in the place of the first entry that holds `match`; the others that do are gone."""
-    found = matching_entries(text, match)
-    entries = split_entries(text)
-    kept = [entry for at, entry in enumerate(entries) if at not in found[1:]]
-    kept[found[0]] = f"{as_entry(content)}\n"
+    """`text` with `content` for the first entry that holds `match`, without the others that do."""
+    first, *others = matching_entries(text, match)
+    kept = [entry for at, entry in enumerate(split_entries(text)) if at not in others]
+    kept[first] = f"{as_entry(content)}\n"
     return "".join(kept)
 
 
@@ -257,19 +235,15 @@ def remove_entries(text: str, match: str) -> str:
 
 
 def nearest_entries(text: str, match: str) -> Sequence[str]:
-    """Up to three entries that are most like what was looked for, shortened, the nearest first."""
-    wanted = match.lower()
-    rated = []
-    for entry in split_entries(text)[-_COMPARED_ENTRIES:]:
-        line = " ".join(entry.split())[:_NEAR_CHARS]
-        likeness = _similarity(wanted, line.lower())
-        if likeness > 0:
-            rated.append((-likeness, line))
-    return [line for _, line in sorted(rated)[:_MAX_NEAREST]]
+    """Up to three entries that are most similar to `match`, shortened, the nearest first."""
+    entries = split_entries(text)[-_COMPARED_ENTRIES:]
+    lines = [" ".join(entry.split())[:_NEAR_CHARS] for entry in entries]
+    rated = [(-_similarity(match.lower(), line.lower()), line) for line in lines]
+    return [line for rating, line in sorted(rated)[:_MAX_NEAREST] if rating < 0]
 
 
 def _similarity(wanted: str, line: str) -> float:
-    """The share of the words of `wanted` that the line has, or nearly the whole line."""
+    """The share of the words of `wanted` in the line, or how much it is like the whole line."""
     words = set(re.findall(r"\w+", wanted))
     shared = len(words & set(re.findall(r"\w+", line))) / len(words) if words else 0.0
     whole = SequenceMatcher(None, wanted[:_NEAR_CHARS], line).ratio()
@@ -278,17 +252,17 @@ def _similarity(wanted: str, line: str) -> float:
 
 SYNC_S = 5.0
 ABORTED_SYNC_S = 2.0
-"""Who pressed Escape waits less; the rest of the memory's work is given up."""
+"""After an abort the person waits less; the rest of the memory's work is dropped."""
 _logger = logging.getLogger(__name__)
 
 
 def open_memory(
     config: Config, cwd: Path, redact: Callable[[str], str] = lambda text: text
 ) -> MemoryProvider | None:
-    """The memory of the project around `cwd` and of the person; None where it is turned off.
+    """The memory of the project around `cwd` and of the person; None if it is turned off.
 
-    That of the project is kept with the person's own state, so that no repository brings it along.
-    Nothing is made before something is remembered.
+    The project's memory is stored with the person's own state, so that no repository can bring it.
+    No file is made before something is remembered.
     """
     if not config.memory.enabled:
         return None
@@ -297,8 +271,6 @@ def open_memory(
     return FileMemory(
         project_file=own / "MEMORY.md",
         user_file=config_dir(environment) / "USER.md",
-        read=read_regular,
-        write=partial(atomic_write, mode=0o600),
         max_chars=config.memory.max_chars,
         redact=redact,
     )
@@ -311,9 +283,9 @@ def sync_at_run_end(
     limit_s: float = SYNC_S,
     aborted_limit_s: float = ABORTED_SYNC_S,
 ) -> OnRunEnd | None:
-    """Has `provider` told of the end of a run; what goes wrong with that is one notice.
+    """A callback that syncs `provider` at the end of a run; a failure becomes one notice.
 
-    It gets `limit_s`, but only `aborted_limit_s` from an abort on.
+    It may take `limit_s`, but only `aborted_limit_s` from an abort on.
     """
     if provider is None:
         return None
@@ -338,7 +310,7 @@ def sync_at_run_end(
 async def _is_done(
     task: "asyncio.Future[None]", signal: AbortSignal, limit_s: float, aborted_limit_s: float
 ) -> bool:
-    """Wait for the task, and tell whether it ended. It is not cancelled here."""
+    """Wait for the task; returns whether it ended. It is not cancelled here."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
     waiting = asyncio.ensure_future(signal.wait(unless=task))

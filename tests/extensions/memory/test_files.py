@@ -10,8 +10,6 @@ import pytest
 
 from dirge_py.extensions.memory import store
 from dirge_py.extensions.memory.store import FileMemory
-from dirge_py.files.atomic import atomic_write
-from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.memory import MemoryConflict, MemoryUpdate, RecalledMemory
@@ -34,8 +32,6 @@ def kept_in(folder: Path, **more: Any) -> FileMemory:
     return FileMemory(
         project_file=folder / "state" / "MEMORY.md",
         user_file=folder / "config" / "USER.md",
-        read=read_regular,
-        write=lambda path, content: atomic_write(path, content, mode=0o600),
         **more,
     )
 
