@@ -7,7 +7,8 @@ import asyncio
 import functools
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ Fn = Callable[..., Any]
 
 
 class Plugin:
-    """What one plugin added, and what became of it. Its `dirge` writes here."""
+    """One loaded plugin: what its `dirge` object registered, and its state."""
 
     def __init__(self, name: str, where: str, settings: Mapping[str, Any]) -> None:
         self.name = name
@@ -45,7 +46,7 @@ class Plugin:
         self.keys: list[KeyBinding] = []
 
     def at(self, point: str) -> list[Registration]:
-        """Who stands at `point`, in the order of registration."""
+        """The functions registered at `point`, in order."""
         return [hook for hook in self.hooks if hook.point == point and hook.is_on]
 
     @property
@@ -58,17 +59,17 @@ class Plugin:
 
     @property
     def live_keys(self) -> Sequence[KeyBinding]:
-        """Keys of commands that were not taken away again."""
+        """The keys of commands that are still registered."""
         gone = {command.name for handle, command in self.commands if not handle.is_on}
         return [key for key in self.keys if key.id not in gone] if self.state == "on" else []
 
     def drop(self, state: Literal["off", "failed"], problem: str = "") -> None:
-        """Take everything away that it added."""
+        """Remove everything that it added."""
         self.state, self.problem = state, problem
         for handle in (*self.hooks, *(handle for handle, _ in (*self.tools, *self.commands))):
             handle.close()
         if state == "failed":
-            # What it added half-way is of no interest, and no name of it is taken.
+            # What it added before it failed takes no names.
             self.hooks, self.tools, self.commands, self.keys = [], [], [], []
 
     def report(self) -> PluginReport:
@@ -87,10 +88,10 @@ class Plugin:
 
 
 class PluginApi:
-    """The `dirge` of `register(dirge)`. What it registers returns a handle with `close()`.
+    """The `dirge` object of `register(dirge)`.
 
-    Every registering method takes the function as its last argument, or is a decorator without it.
-    `taken` are tool names that belong to others already.
+    Every registering method takes the function as its last argument, or is a decorator without it;
+    it returns a handle with `close()`. `taken` maps the names of existing tools to their owners.
     """
 
     def __init__(
@@ -108,22 +109,22 @@ class PluginApi:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What stands under `[plugins.NAME]`, without `enabled`."""
+        """The settings under `[plugins.NAME]`, without `enabled`."""
         return self._plugin.settings
 
     def notify(self, text: str) -> None:
-        """Tell the person something; no model reads it. From any thread."""
+        """Show the person a notice; no model reads it. May be called from any thread."""
         self._notify(f"{self.name}: {text}")
 
-    # -- being asked
+    # -- hooks
 
     def on(self, point: str, fn: Fn | None = None) -> Any:
-        """Be asked, or told, at `point`. Also later than in `register`."""
+        """Register a function at a hook point or an event, also later than in `register`."""
         check_point(point)
         return self._hook(fn, lambda f: Registration(self.name, point, f))
 
     def around_tool(self, tool: str | Fn, fn: Fn | None = None) -> Any:
-        """Stand around the calls of `tool`, or of all: `async def fn(call, proceed)`."""
+        """Wrap the calls of `tool`, or of all tools: `async def fn(call, proceed)`."""
         if not isinstance(tool, str):
             return self.around_tool("", tool)
 
@@ -157,20 +158,20 @@ class PluginApi:
         mode: ToolExecutionMode = "sequential",
         **manner: Any,
     ) -> Any:
-        """Offer a typed function to the model; its docstring is what the model reads.
+        """Offer a typed function to the model as a tool; its docstring is the description.
 
-        Whether it may run is decided like for every tool, by what it claims: `op` on its own name,
-        or on what the parameter `resource` holds. `manner` is what `tools.function_tool.tool` takes
-        besides: `description`, `timeout_s`, `hints`, `available`, `around`.
+        Permission is decided as for every tool, by its claim: `op` on the name of the tool, or on
+        the value of the parameter `resource`. `manner` are further arguments of
+        `tools.function_tool.tool`: `description`, `timeout_s`, `hints`, `available`, `around`.
         """
 
         def register(function: Fn) -> Registration:
             self._check_registering("tool")
             handle = Registration(self.name, "tool", function)
-            known = ToolOptions(name=name, op=op, resource=resource, mode=mode, **manner)
-            made = plugin_tool(handle, known)
-            owner = self._taken.get(made.name) or self._own_tools.get(made.name)
-            if owner:
+            options = ToolOptions(name=name, op=op, resource=resource, mode=mode, **manner)
+            made = FunctionTool(_guard_function(handle), options)
+            own = {known.name: "this plugin" for _, known in self._plugin.tools}
+            if owner := self._taken.get(made.name) or own.get(made.name):
                 raise PluginError(
                     f"the tool `{made.name}` cannot be added: {owner} has that name.",
                     hint="Give it another name: `dirge.tool(name=…)`.",
@@ -179,10 +180,6 @@ class PluginApi:
             return handle
 
         return register if fn is None else register(fn)
-
-    @property
-    def _own_tools(self) -> Mapping[str, str]:
-        return {tool.name: "this plugin" for _, tool in self._plugin.tools}
 
     def command(
         self,
@@ -194,9 +191,9 @@ class PluginApi:
         while_running: Literal["yes", "listing", "no"] = "yes",
         headless: bool = False,
     ) -> Any:
-        """Add the slash command `/name`: `fn(args, conversation, front)`; text it returns is shown.
+        """Add the slash command `/name`: `fn(args, conversation, front)`; returned text is shown.
 
-        A plain function runs in a thread; one that talks to the front end is an `async def`.
+        A plain function runs in a thread; one that uses the front end has to be an `async def`.
         """
         if not _COMMAND_NAME.fullmatch(name):
             raise PluginError(f"`{name}` cannot be a command: a to z, 0 to 9, `-` and `_`.")
@@ -207,7 +204,7 @@ class PluginApi:
             command = Command(
                 name=name,
                 summary=help or f"of the plugin {self.name}",
-                run=command_body(handle, name),
+                run=_command_body(handle, name),
                 usage=usage,
                 while_running=while_running,
                 headless=headless,
@@ -224,10 +221,10 @@ class PluginApi:
         *,
         help: str = "",  # noqa: A002
     ) -> Any:
-        """Have a key, or two after each other (`"ctrl+x j"`), run a slash command.
+        """Bind a key, or two after each other (`"ctrl+x j"`), to a slash command.
 
-        `command` is its line, `"/model fast"`; a function instead becomes a command of its own,
-        named after it: `fn(args, conversation, front)`.
+        `command` is a line such as `"/model fast"`; a function becomes a command of its own, named
+        after it: `fn(args, conversation, front)`.
         """
         self._check_registering("key")
         names = (keys,) if isinstance(keys, str) else tuple(keys)
@@ -248,15 +245,15 @@ class PluginApi:
     # -- answers
 
     def refuse(self, text: str) -> ToolOverride:
-        """Do not run the call: the model reads `text`. Of a prompt: do not send it."""
+        """Block the call, with `text` for the model; or the prompt, with `text` for the person."""
         return ToolOverride(text, details={"outcome": "denied"})
 
     def edit(self, args: Mapping[str, Any]) -> EditArgs:
-        """Run the call with these arguments; they are validated and judged as if the model's."""
+        """Run the call with these arguments; they are validated and judged like the model's."""
         return EditArgs(args)
 
     def defer(self, description: str) -> Defer:
-        """Leave the call open and end the run: somebody else has to decide."""
+        """Leave the call open and end the run, so that somebody else can decide."""
         return Defer(description)
 
     def stop(self, reason: str) -> PluginStop:
@@ -282,8 +279,8 @@ class PluginApi:
             raise PluginError(f"a {what} can be added in `register` only.")
 
 
-def command_body(handle: Registration, name: str) -> CommandBody:
-    """Runs the function without a time limit: a person asked for it and may be asked back."""
+def _command_body(handle: Registration, name: str) -> CommandBody:
+    """Runs the function without a time limit: it may ask the person something."""
 
     async def run(args: str, conversation: Any, front: Any) -> None:
         if not handle.is_on:
@@ -304,38 +301,28 @@ def command_body(handle: Registration, name: str) -> CommandBody:
     return run
 
 
-def plugin_tool(handle: Registration, manner: ToolOptions) -> Tool[Any]:
-    """The function as `tools.function_tool.tool` would make one, with the manners of a plugin.
-
-    Raises:
-        TypeError: the function cannot be a tool.
-    """
-    return FunctionTool(_guard_function(handle), manner)
-
-
 def _guard_function(handle: Registration) -> Callable[..., Any]:
-    """The function, heard on stderr, unable to end the program, and refused once it was closed."""
+    """The function with its output on stderr, unable to exit, and refused once it was closed."""
     fn = handle.fn
 
-    async def as_coroutine(*args: Any, **kwargs: Any) -> Any:
-        _check_is_on(handle)
+    @contextmanager
+    def guarded() -> Iterator[None]:
+        if not handle.is_on:
+            raise ToolFailed(
+                f"The plugin `{handle.plugin}` was turned off. Go on without this tool."
+            )
         with as_plugin():
             try:
-                return await fn(*args, **kwargs)
+                yield
             except (SystemExit, KeyboardInterrupt) as error:
                 raise as_exception(error) from None
+
+    async def as_coroutine(*args: Any, **kwargs: Any) -> Any:
+        with guarded():
+            return await fn(*args, **kwargs)
 
     def as_function(*args: Any, **kwargs: Any) -> Any:
-        _check_is_on(handle)
-        with as_plugin():
-            try:
-                return fn(*args, **kwargs)
-            except (SystemExit, KeyboardInterrupt) as error:
-                raise as_exception(error) from None
+        with guarded():
+            return fn(*args, **kwargs)
 
     return functools.wraps(fn)(as_coroutine if is_async(fn) else as_function)
-
-
-def _check_is_on(handle: Registration) -> None:
-    if not handle.is_on:
-        raise ToolFailed(f"The plugin `{handle.plugin}` was turned off. Go on without this tool.")

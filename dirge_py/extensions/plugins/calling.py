@@ -1,6 +1,6 @@
 """Calls of plugin code, which may hang, raise anything, exit or print, within a time limit.
 
-What it prints goes to stderr, because stdout belongs to the reader of our results.
+Its output goes to stderr, because stdout is for our results.
 """
 
 import asyncio
@@ -24,24 +24,24 @@ _CANCEL_GRACE_S = 0.1
 
 
 class PluginFailure(Exception):
-    """It did what it must not; the words say what."""
+    """Plugin code did something that it must not do."""
 
 
 class PluginTimeout(PluginFailure):
-    """It was not done in time and has been abandoned."""
+    """Plugin code did not end in time and was abandoned."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(f"it took longer than {limit_s:g} s")
 
 
 async def call_plugin(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any:
-    """What `fn` returns, or raises.
+    """Call `fn`; returns or raises what it does.
 
-    A plain function runs in a thread of its own, so that it cannot hold up the event loop; one
-    that is late goes on there, alone. A late coroutine is cancelled and not waited for.
+    A plain function runs in a thread of its own, so that it can't block the event loop; a late one
+    continues there. A late coroutine is cancelled and not waited for.
 
     Raises:
-        TookTooLong: it was not done within `limit_s`.
+        PluginTimeout: it did not end within `limit_s`.
     """
     with as_plugin():
         task = asyncio.get_running_loop().create_task(_run_either(fn, args))
@@ -54,16 +54,16 @@ async def call_plugin(fn: Callable[..., Any], *args: Any, limit_s: float | None)
         assert limit_s is not None
         raise PluginTimeout(limit_s)
     if task.cancelled():
-        # Raised as it is, it would look like a cancellation of whoever waits here.
+        # A CancelledError would look like a cancellation of the caller.
         raise PluginFailure("it cancelled itself")
     return task.result()
 
 
 def call_plugin_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
-    """What `fn` returns, or raises, for callers that cannot await. Coroutines run as well.
+    """As `call_plugin`, for callers that can't await. Coroutines run as well.
 
     Raises:
-        TookTooLong: it was not done within `limit_s`.
+        PluginTimeout: it did not end within `limit_s`.
     """
     answer: list[Any] = []
     failure: list[BaseException] = []
@@ -72,12 +72,16 @@ def call_plugin_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> 
         try:
             with as_plugin():
                 result = fn(*args)
-                is_work = inspect.iscoroutine(result)
-                answer.append(_run(_await_limited(result, limit_s)) if is_work else result)
+                if inspect.iscoroutine(result):
+                    # A loop of its own, closed even if what it leaves behind does not end.
+                    loop = asyncio.new_event_loop()
+                    with contextlib.closing(loop):
+                        result = loop.run_until_complete(_await_limited(result, limit_s))
+                answer.append(result)
         except BaseException as error:
             failure.append(error)
 
-    # A coroutine ends by itself when its time is over, and gets a moment to say so.
+    # A coroutine is cancelled when its time is over, and gets a moment to end.
     _daemon_thread(body, fn).join(limit_s + _CANCEL_GRACE_S)
     if failure:
         raise as_exception(failure[0])
@@ -87,7 +91,7 @@ def call_plugin_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> 
 
 
 def abandon_task(task: asyncio.Task[Any]) -> None:
-    """Let it go, cancelled if it is not done: nobody waits, nobody hears what becomes of it."""
+    """Cancel the task and ignore its result, without waiting for it."""
     _abandoned.add(task)
     task.add_done_callback(_forget)
     task.cancel()
@@ -107,7 +111,7 @@ async def _run_either(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     except (asyncio.CancelledError, Exception):
         raise
     except BaseException as error:
-        # In a task an exit or an interruption would end the whole program.
+        # In a task, SystemExit and KeyboardInterrupt would end the whole program.
         raise as_exception(error) from None
 
 
@@ -138,7 +142,7 @@ async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def _daemon_thread(body: Callable[[], None], fn: Callable[..., Any]) -> threading.Thread:
-    """Started. A daemon: code that hangs must not keep the program from ending."""
+    """A started daemon thread: code that hangs must not keep the program from ending."""
     name = getattr(fn, "__name__", "hook")
     thread = threading.Thread(target=body, name=f"dirge-plugin-{name}", daemon=True)
     thread.start()
@@ -155,32 +159,23 @@ async def _await_limited(work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
         raise
 
 
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """A loop of its own, closed even if what it leaves behind does not end."""
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        loop.close()
-
-
 def _for_other_thread(arg: Any) -> Any:
-    """The argument as a thread may use it: events are told on the loop."""
+    """The argument as a thread may use it: its events are emitted on the loop."""
     if not isinstance(arg, TurnInfo):
         return arg
     loop, emit = asyncio.get_running_loop(), arg.emit
 
-    def tell(event: LoopEvent) -> None:
+    def emit_on_loop(event: LoopEvent) -> None:
         loop.call_soon_threadsafe(emit, event)
 
-    return replace(arg, emit=tell)
+    return replace(arg, emit=emit_on_loop)
 
 
 def as_exception(error: BaseException) -> Exception:
-    """Exits and interruptions as an ordinary error, the rest as it is."""
+    """The error as an ordinary exception: exits and interruptions become a PluginFailure."""
     if isinstance(error, SystemExit):
         return PluginFailure(f"it tried to exit ({error.code})")
-    # A StopIteration cannot pass through a future.
+    # A StopIteration can't pass through a future.
     if isinstance(error, StopIteration) or not isinstance(error, Exception):
         return PluginFailure(f"it raised {type(error).__name__}")
     return error
@@ -189,14 +184,14 @@ def as_exception(error: BaseException) -> Exception:
 def _forget(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # looked at, so that asyncio does not report it as never retrieved
+        task.exception()  # retrieved, so that asyncio does not report it
 
 
 _is_plugin: ContextVar[bool] = ContextVar("is_plugin", default=False)
 
 
 class _SplitStdout:
-    """Stands for `sys.stdout`: the real one, but stderr to code that runs for a plugin."""
+    """A `sys.stdout` that is stderr for code that runs for a plugin."""
 
     def __init__(self, real: IO[str]) -> None:
         self._real = real
@@ -209,10 +204,10 @@ class _SplitStdout:
 
 
 def split_stdout() -> None:
-    """From now on what plugins print goes to stderr.
+    """Send everything that plugins print to stderr, from now on.
 
-    It stays so: a hook that was abandoned may print at any later time. What a plugin's child
-    processes write, or it itself to file descriptor 1, is out of reach.
+    It stays so, as an abandoned hook may print at any later time. Output of a plugin's child
+    processes, or to file descriptor 1, is not redirected.
     """
     if not isinstance(sys.stdout, _SplitStdout):
         sys.stdout = _SplitStdout(sys.stdout)
@@ -220,7 +215,7 @@ def split_stdout() -> None:
 
 @contextmanager
 def as_plugin() -> Iterator[None]:
-    """Code in here, its tasks, and threads that run in a copy of its context speak for a plugin."""
+    """Mark this code, its tasks, and threads in a copy of its context as a plugin's."""
     token = _is_plugin.set(True)
     try:
         yield

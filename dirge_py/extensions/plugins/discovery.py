@@ -1,4 +1,4 @@
-"""Where plugins come from: the user's files, a trusted project's, and packages that declare one."""
+"""The sources of plugins: the user's files, those of a trusted project, and installed packages."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -23,29 +23,40 @@ Register: TypeAlias = Callable[[Any], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginSource:
-    """A plugin that could be loaded. `where` is its file, or the package it is part of.
-
-    `load` runs its code and returns its `register`; it may do and raise anything.
-    """
+    """A plugin that could be loaded."""
 
     name: str
+    """The name of the plugin."""
     where: str
+    """Its file, or the package it is part of."""
     load: Callable[[], Register]
+    """Runs its code and returns its `register`; it may do and raise anything."""
 
 
 def find_files(folder: Path) -> list[PluginSource]:
     """The plugins in a folder: every `<name>.py` whose name begins with a letter.
 
-    One that another user could have written is not loaded.
+    A file that another user could have written fails to load.
     """
-    paths = sorted(folder.glob("*.py"))
-    return [_source_from_file(path) for path in paths if path.stem[:1].isalpha()]
+
+    def load(path: Path) -> Register:
+        try:
+            content = read_regular(path, _MAX_BYTES, is_own=True)
+        except UnsafeFile as error:
+            raise PluginError(f"it {error.strerror}. Run `{error.fix}`.") from error
+        return _load_register(path, content)
+
+    return [
+        PluginSource(name=path.stem, where=str(path), load=partial(load, path))
+        for path in sorted(folder.glob("*.py"))
+        if path.stem[:1].isalpha()
+    ]
 
 
 def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
     """The plugins among files that were read before, by path: `<name>.py` as in `find_files`.
 
-    What is loaded are these bytes, whatever stands at the path by then.
+    These bytes are loaded, whatever the file contains by then.
     """
     named = [(Path(path), files[path]) for path in sorted(files)]
     return [
@@ -61,7 +72,7 @@ def find_installed() -> list[PluginSource]:
 
 
 def unique_by_name(found: Iterable[PluginSource]) -> tuple[list[PluginSource], list[str]]:
-    """One plugin per name, by name, and what to tell about the others. The first of a name wins."""
+    """One plugin per name, by name, and notices about the others. The first of a name wins."""
     kept: dict[str, PluginSource] = {}
     notices = []
     for each in found:
@@ -74,19 +85,8 @@ def unique_by_name(found: Iterable[PluginSource]) -> tuple[list[PluginSource], l
 
 
 def unload_module(name: str) -> None:
-    """Let the module of a file that was loaded go."""
+    """Remove the module of a loaded file."""
     sys.modules.pop(f"{_MODULES}.{name}", None)
-
-
-def _source_from_file(path: Path) -> PluginSource:
-    def load() -> Register:
-        try:
-            content = read_regular(path, _MAX_BYTES, is_own=True)
-        except UnsafeFile as error:
-            raise PluginError(f"it {error.strerror}. Run `{error.fix}`.") from error
-        return _load_register(path, content)
-
-    return PluginSource(name=path.stem, where=str(path), load=load)
 
 
 def _load_register(path: Path, content: bytes) -> Register:
@@ -101,19 +101,13 @@ def _load_register(path: Path, content: bytes) -> Register:
 
 def _source_from_entry_point(entry: metadata.EntryPoint) -> PluginSource:
     where = f"package {entry.dist.name}" if entry.dist is not None else entry.value
-
-    def load() -> Register:
-        loaded = entry.load()
-        return _register_of(loaded) if isinstance(loaded, ModuleType) else _check_register(loaded)
-
-    return PluginSource(name=entry.name, where=where, load=load)
+    return PluginSource(name=entry.name, where=where, load=lambda: _register_of(entry.load()))
 
 
-def _register_of(module: ModuleType) -> Register:
-    return _check_register(getattr(module, "register", None))
-
-
-def _check_register(register: Any) -> Register:
+def _register_of(loaded: Any) -> Register:
+    """The `register` of a module, or what an entry point names directly."""
+    is_module = isinstance(loaded, ModuleType)
+    register = getattr(loaded, "register", None) if is_module else loaded
     if not callable(register):
         raise PluginError("it has no `def register(dirge)`.")
     checked: Register = register

@@ -2,21 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
-from dirge_py.extensions.plugins.discovery import (
-    PluginSource,
-    find_files,
-    find_in_bytes,
-    find_installed,
-)
+from dirge_py.extensions.plugins.discovery import find_files, find_in_bytes, find_installed
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Tool
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import ExtensionHost
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.extensions.plugins.host import PluginHost
@@ -32,21 +27,28 @@ def make(host: ExtensionHost) -> Plugins:
 def load_plugins(
     config: Config, *, notify: Callable[[str], None], project: "ProjectTrust | None" = None
 ) -> Plugins:
-    """Every plugin of the user, of installed packages and of a trusted project, loaded.
+    """Load every plugin of the user, of installed packages and of a trusted project.
 
-    Of two with one name the user's is loaded, then the package's. What a project sets holds for its
-    own plugins only, and what the user sets for those goes before. `notify` gets what plugins and
-    their failures have to say later; from any thread.
+    Of two with one name the user's is loaded, then the package's. A project's settings hold for its
+    own plugins only, and the user's override them. `notify` gets the notices of plugins and about
+    their failures, from any thread.
 
     Raises:
-        ConfigError: the project's settings hold something that a project may not set.
+        ConfigError: the project's settings contain something that a project may not set.
     """
     folder = config_dir(config.origin.environment) / "plugins"
     found = [*find_files(folder), *find_installed()]
-    taken = {each.name for each in found}
-    brought = _project_plugins(project)
+    brought = []
+    if project is not None:
+        # Only files in the plugin folder itself; deeper ones are modules of the project's own.
+        files = {
+            os.path.join(project.root, path): content
+            for path, content in project.trusted("plugin").items()
+            if path.count("/") == _PLUGIN_DEPTH
+        }
+        brought = find_in_bytes(files)
+    own = {each.name for each in brought} - {each.name for each in found}
     found += brought
-    own = {each.name for each in brought} - taken
     settings, refused = _plugin_settings(config, project, own)
     for notice in refused:
         notify(notice)
@@ -66,7 +68,7 @@ def load_plugins(
 
 
 def wanted_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
-    """Those of these tools that `[tools]` and the flags leave."""
+    """The tools that `[tools]` and the flags leave."""
     wanted, unwanted = config.tools.enabled, config.tools.disabled
     return [
         tool
@@ -75,25 +77,13 @@ def wanted_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     ]
 
 
-def _project_plugins(project: "ProjectTrust | None") -> list[PluginSource]:
-    """Those in its plugin folder itself; what lies deeper is theirs to use."""
-    if project is None:
-        return []
-    files = {
-        os.path.join(project.root, path): content
-        for path, content in project.trusted("plugin").items()
-        if path.count("/") == _PLUGIN_DEPTH
-    }
-    return find_in_bytes(files)
-
-
 _PLUGIN_DEPTH = ".dirge/plugins/<name>.py".count("/")
 
 
 def _plugin_settings(
     config: Config, project: "ProjectTrust | None", own: set[str]
 ) -> tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]:
-    """The table of each plugin with `enabled`, and what to tell of those a project may not have."""
+    """The table of each plugin, with `enabled`, and notices about those a project may not set."""
     tables: dict[str, dict[str, Any]] = {}
     notices: list[str] = []
     settings = project.settings if project is not None else None

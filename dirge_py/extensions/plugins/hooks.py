@@ -1,8 +1,8 @@
-"""Functions of plugins at the hook points, called with a time limit and never trusted to work.
+"""Hooks of plugins, called with a time limit and never trusted to work.
 
 The points are the hooks of the loop, the calls of tools (`call_around_tool`), the events
 (`EventQueue`), and three outside the loop: a prompt about to be sent, the system prompt, a summary.
-An answer that its point does not know is a failure of that hook.
+An answer of the wrong type counts as a failure of the hook.
 """
 
 import asyncio
@@ -35,16 +35,16 @@ from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
 
 _logger = logging.getLogger(__name__)
 MAX_FAILURES = 3
-"""How often a hook may fail in one session before it is asked no more."""
+"""How often a hook may fail in one session before it is switched off."""
 _MAY_STOP = frozenset((*HOOK_NAMES, "before_prompt"))
 
 
 class HookCaller:
-    """Asks the functions of plugins within `limit_s` each. `notify` tells the person.
+    """Calls the functions of plugins within `limit_s` each. `notify` tells the person.
 
     A hook that fails counts as one without an answer; there is one notice for it, and another when
-    it failed three times and is off for the session. Only `before_tool_call` is otherwise: it may
-    be the lock of a door, so a call that it could not judge is blocked, always.
+    it failed three times and is off for the session. `before_tool_call` is different: it may be a
+    security check, so a call that it can't judge is always blocked.
     """
 
     def __init__(self, limit_s: float, notify: Callable[[str], None]) -> None:
@@ -69,7 +69,7 @@ class HookCaller:
             return self.failed(hook, error)
 
     def ask_blocking(self, hook: Registration, *args: Any) -> Any:
-        """The same for callers that cannot await. A run cannot be stopped from here."""
+        """As `ask`, for callers that can't await. It can't stop a run."""
         if not hook.is_on:
             return None
         try:
@@ -82,7 +82,7 @@ class HookCaller:
             return self.failed(hook, error)
 
     def failed(self, hook: Registration, error: Exception) -> ToolOverride | None:
-        """Count it and tell it; returns what stands for the answer."""
+        """Count the failure and notify the person; returns the answer in its place."""
         _logger.info("%s of plugin %s failed", hook.point, hook.plugin, exc_info=error)
         hook.failures += 1
         who = f"plugin `{hook.plugin}`: `{hook.name}` at {hook.point}"
@@ -96,21 +96,19 @@ class HookCaller:
             text = f"Blocked: the plugin `{hook.plugin}` could not judge this call ({why})."
             return ToolOverride(text, details={"outcome": "denied"})
         if hook.failures == 1:
-            self._notify(f"{who} failed: {why}. {_consequence(hook)}")
+            is_around = hook.point == AROUND_TOOL
+            effect = "The tool ran." if is_around else "Everything else goes on without it."
+            self._notify(f"{who} failed: {why}. {effect}")
         elif hook.failures == MAX_FAILURES:
             hook.close()
             self._notify(f"{who} failed {MAX_FAILURES} times and is off for this session.")
         return None
 
 
-def _consequence(hook: Registration) -> str:
-    return "The tool ran." if hook.point == AROUND_TOOL else "Everything else goes on without it."
-
-
 def describe_error(error: BaseException, path: str = "") -> str:
-    """What went wrong and where: `KeyError: 'x' (notes.py, line 12)`.
+    """The error and its place: `KeyError: 'x' (notes.py, line 12)`.
 
-    Named is the last line of the file at `path`, else the last of all that is no part of dirge.
+    The place is the last line in the file at `path`, else the last one outside of dirge.
     """
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({_file_and_line(error.filename or path, error.lineno)})"
@@ -132,11 +130,14 @@ def _file_and_line(path: str, line: int | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptChange:
-    """What to put before, behind, or in the place of the system prompt; empty: nothing."""
+    """A change of the system prompt; empty texts change nothing."""
 
     prepend: str = ""
+    """The text before it."""
     append: str = ""
+    """The text after it."""
     override: str = ""
+    """The text in its place."""
 
 
 class PluginStop(StopRun):
@@ -151,11 +152,11 @@ class PluginStop(StopRun):
 
 
 def check_answer(point: str, answer: Any) -> Any:
-    """The answer as the loop takes it; None at the points of events, whatever was answered.
+    """The answer in the form that the loop takes; None at the points of events.
 
     Raises:
-        Misbehaved: it is nothing that this point may answer.
-        StopRun: that is what was answered.
+        PluginFailure: it is no valid answer at this point.
+        StopRun: it is one.
     """
     if isinstance(answer, StopRun):
         raise answer
@@ -167,36 +168,23 @@ def check_answer(point: str, answer: Any) -> Any:
         return answer
     if point not in HOOK_NAMES:
         return None
-    full = _FULL_FORMS.get(point, _unchanged)(answer)
     try:
-        return merge.check_hook_result(point, full)
+        return merge.check_hook_result(point, _full_form(point, answer))
     except TypeError as error:
         words = str(error).rstrip(".")
         raise PluginFailure(words[:1].lower() + words[1:]) from None
 
 
-def _unchanged(answer: Any) -> Any:
+def _full_form(point: str, answer: Any) -> Any:
+    """The answer with plain text and single messages in the form that the loop takes."""
+    if point == "after_tool_call" and isinstance(answer, str):
+        return AfterToolCallResult(content=(TextBlock(answer),))
+    if point in ("get_steering_messages", "get_followup_messages"):
+        listed = answer if isinstance(answer, (list, tuple)) else [answer]
+        return [user_text(each, "plugin") if isinstance(each, str) else each for each in listed]
     return answer
 
 
-def _as_messages(answer: Any) -> Any:
-    """Plain text is said in the person's place; one message needs no list."""
-    given = answer if isinstance(answer, (list, tuple)) else [answer]
-    return [user_text(each, "plugin") if isinstance(each, str) else each for each in given]
-
-
-def _as_result(answer: Any) -> Any:
-    """Plain text stands for the content alone."""
-    if not isinstance(answer, str):
-        return answer
-    return AfterToolCallResult(content=(TextBlock(answer),))
-
-
-_FULL_FORMS: Mapping[str, Callable[[Any], Any]] = {
-    "after_tool_call": _as_result,
-    "get_steering_messages": _as_messages,
-    "get_followup_messages": _as_messages,
-}
 _ANSWER_TYPES: Mapping[str, type] = {
     "before_prompt": ToolOverride,
     "before_prompt_build": PromptChange,
@@ -205,7 +193,7 @@ _ANSWER_TYPES: Mapping[str, type] = {
 
 
 class PluginHook:
-    """A plugin's function as a hook of the loop."""
+    """A plugin's function as a hook of the loop, with the names that people see."""
 
     def __init__(self, caller: HookCaller, hook: Registration) -> None:
         self._caller = caller
@@ -218,15 +206,17 @@ class PluginHook:
 
 
 def hook_bundles(caller: HookCaller, plugin: str, hooks: Sequence[Registration]) -> Sequence[Hooks]:
-    """As few bundles as hold all of a plugin's hooks: a bundle has one function at each point."""
-    standing = {
+    """The smallest number of `Hooks` that hold all of a plugin's functions, one at each point."""
+    registered = {
         point: [PluginHook(caller, hook) for hook in hooks if hook.point == point and hook.is_on]
         for point in HOOK_NAMES
     }
     bundles = []
-    for index in range(max(map(len, standing.values()))):
+    for index in range(max(map(len, registered.values()))):
         chosen: dict[str, Any] = {
-            point: asked[index] for point, asked in standing.items() if index < len(asked)
+            point: hooks_at[index]
+            for point, hooks_at in registered.items()
+            if index < len(hooks_at)
         }
         bundles.append(Hooks(name=f"plugin {plugin}", **chosen))
     return bundles
@@ -235,10 +225,10 @@ def hook_bundles(caller: HookCaller, plugin: str, hooks: Sequence[Registration])
 async def call_around_tool(
     caller: HookCaller, hook: Registration, call: ToolCall, proceed: Proceed
 ) -> LoopToolResult:
-    """The result of `hook.fn(call, proceed)`; what `proceed` gave when that fails.
+    """The result of `hook.fn(call, proceed)`, or that of `proceed` if the function fails.
 
-    The time before and after `proceed()` is limited, the time within is the tool's. A function that
-    fails before it has called `proceed` is left out: the tool runs without it.
+    The time before and after `proceed()` is limited, the time within is the tool's. If the function
+    fails before it calls `proceed`, the tool runs without it.
     """
     if not hook.is_on or hook.tool not in ("", call.name):
         return await proceed()
@@ -257,7 +247,7 @@ async def call_around_tool(
 
 
 class _ProceedOnce:
-    """`proceed` as a plugin gets it: it can be called once, and its outcome is remembered."""
+    """A `proceed` that can be called once, and remembers its outcome."""
 
     def __init__(self, proceed: Proceed) -> None:
         self._proceed = proceed
@@ -281,7 +271,7 @@ class _ProceedOnce:
             self.ended.set_result(None)
 
     async def outcome(self) -> LoopToolResult:
-        """What the call came to; it is made now if the plugin has not."""
+        """The outcome of the call, which is made now if the plugin did not make it."""
         if not self.begun.done():
             return await self()
         if self.result is not None:
@@ -301,7 +291,7 @@ async def _run_around(
             await asyncio.wait({task}, timeout=limit_s)
         is_done = task.done()
     except asyncio.CancelledError:
-        # The run is aborted: the tool inside has to hear of it, and gets its moment to end.
+        # The run is aborted: the tool inside is cancelled, too, and gets a moment to end.
         task.cancel()
         await asyncio.wait({task}, timeout=GRACE_S)
         raise
@@ -335,9 +325,12 @@ async def first_refusal(
         try:
             answer: ToolOverride | None = await caller.ask(hook, message)
         except StopRun as stop:
-            return _stop_reason(stop)
+            outcome = stop.outcome
+            return outcome.reason if isinstance(outcome, HookTerminated) else str(outcome)
         if answer is not None:
-            return _answer_text(answer) or f"the plugin `{hook.plugin}` refused it"
+            text = answer.content
+            text = text if isinstance(text, str) else joined_text(tuple(text))
+            return text or f"the plugin `{hook.plugin}` refused it"
     return None
 
 
@@ -363,7 +356,7 @@ def edit_prompt(
     *,
     may_override: Callable[[str], bool],
 ) -> Sequence[Section]:
-    """The sections with what plugins put before, behind, or in the place of them.
+    """The sections with the changes of plugins.
 
     Every hook sees the sections without the others' changes; of each kind of change the first wins.
     """
@@ -388,25 +381,16 @@ def edit_prompt(
     return [*([before] if before else ()), *whole, *([behind] if behind else ())]
 
 
-def _answer_text(answer: ToolOverride) -> str:
-    return answer.content if isinstance(answer.content, str) else joined_text(tuple(answer.content))
-
-
-def _stop_reason(stop: StopRun) -> str:
-    outcome = stop.outcome
-    return outcome.reason if isinstance(outcome, HookTerminated) else str(outcome)
-
-
 MAX_QUEUED = 100
-"""How many events may wait before pieces of text and of output are left out for this plugin."""
+"""How many events may wait before pieces of text and of output are dropped for this plugin."""
 _DROPPABLE = frozenset({"message_update", "tool_execution_update"})
 
 
 class EventQueue:
-    """What one plugin has yet to hear: one event after the other, each told to all its watchers.
+    """The events that wait for one plugin; each is passed to all its watchers, in order.
 
-    Every event but the pieces gets through. What waits stays small all the same: a watcher that
-    hangs is off after three times its limit.
+    Only pieces of text and output are dropped. The queue stays small, because a watcher that hangs
+    is off after three times its limit.
     """
 
     def __init__(self, caller: HookCaller) -> None:
@@ -427,9 +411,9 @@ class EventQueue:
             await asyncio.gather(*(self._caller.ask(watcher, event) for watcher in watchers))
 
 
-async def drain_queues(mailboxes: Iterable[EventQueue], limit_s: float) -> None:
-    """Let what was heard be dealt with, for at most `limit_s`."""
-    tasks = {box.task for box in mailboxes if box.task is not None and not box.task.done()}
+async def drain_queues(queues: Iterable[EventQueue], limit_s: float) -> None:
+    """Wait until the watchers have handled the waiting events, for at most `limit_s`."""
+    tasks = {queue.task for queue in queues if queue.task is not None and not queue.task.done()}
     if not tasks:
         return
     _, late = await asyncio.wait(tasks, timeout=limit_s)
