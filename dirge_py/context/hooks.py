@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, TypeAlias
 
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, ReminderTable
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile, Summarise
@@ -137,32 +137,21 @@ class ResultBudget:
         return f"; all of it is in {path}: `read` it with offset and limit, or `grep` it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReminderRule:
-    """A text that the model is reminded of again and again."""
-
-    text: str
-    """The reminder."""
-    every_turns: int | None = None
-    """It is due in every n-th turn."""
-    at_tokens: int | None = None
-    """It is due in every turn whose context has at least so many tokens."""
-
-    def is_due(self, turn: int, tokens: int) -> bool:
-        """Whether it is due in this turn, counted from 1, with a context of this size."""
-        if self.every_turns is not None and turn > 0 and turn % self.every_turns == 0:
-            return True
-        return self.at_tokens is not None and tokens >= self.at_tokens
+def is_reminder_due(rule: ReminderTable, turn: int, tokens: int) -> bool:
+    """Whether it is due in this turn, counted from 1, with a context of this size."""
+    if rule.every_turns is not None and turn > 0 and turn % rule.every_turns == 0:
+        return True
+    return rule.at_tokens is not None and tokens >= rule.at_tokens
 
 
 def add_reminders(
-    messages: Sequence[Message], rules: Sequence[ReminderRule], *, turn: int, tokens: int
+    messages: Sequence[Message], rules: Sequence[ReminderTable], *, turn: int, tokens: int
 ) -> Sequence[Message]:
     """The messages followed by the reminders that are due; the same object when none is.
 
     They follow the messages, so that the service's cache of the request stays valid.
     """
-    due = [rule.text for rule in rules if rule.is_due(turn, tokens)]
+    due = [rule.text for rule in rules if is_reminder_due(rule, turn, tokens)]
     if not due:
         return messages
     return (*messages, user_text("\n\n".join(["[Reminder]", *due]), origin="harness"))
@@ -184,8 +173,8 @@ class ContextParts:
     """When the view is shortened, and how."""
     result_budget_chars: int = BUDGET_CHARS
     """How many characters the results of one batch may have together."""
-    reminders: Sequence[ReminderRule] = ()
-    """What the model is told again and again."""
+    reminders: Sequence[ReminderTable] = ()
+    """What the model is reminded of again and again."""
     window_of: Callable[[str], int] = lambda model: 128_000
     """The window of a model (`alias/id`), in tokens."""
     window_tokens: int | None = None
@@ -398,10 +387,7 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
             checkpoints=bool(config.roles.summarize),
         ),
         result_budget_chars=config.tools.result_budget_chars,
-        reminders=tuple(
-            ReminderRule(text=rule.text, every_turns=rule.every_turns, at_tokens=rule.at_tokens)
-            for rule in config.reminder
-        ),
+        reminders=tuple(config.reminder),
         window_tokens=context.window_tokens,
         **more,
     )

@@ -1,10 +1,10 @@
-"""History as a strict service accepts it: every tool call has its one result, right behind it.
+"""History as a strict service accepts it: every tool call has one result, right behind it.
 
 A crash, a hook, an import or another program may leave calls without a result, results without a
-call, ids that occur twice, or messages that hold nothing. `normalize_history` puts that right in
-what is sent; what is stored stays as it is. With a `WireFormat` it also writes ids, names and
-blocks as the services' formats demand. Reading a journal needs more than messages, because it knows
-how far each call came (`session/transcript.py`); it shares `synthetic_result`.
+call, repeated ids or empty messages. `normalize_history` repairs that in what is sent; what is
+stored stays as it is. With a `WireFormat` it also writes ids, names and blocks as the services'
+formats demand. Reading a journal needs more than messages, because a journal knows how far each
+call came (`session/transcript.py`); it shares `synthetic_result`.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ NO_RESULT = (
 _NEVER_RAN = "Not run: the answer that held this call was not finished. Call again if still needed."
 _NEVER_RUN: frozenset[StopReason] = frozenset({"length", "error", "aborted"})
 
-# One object each: who remembers what came of a message remembers these, too.
+# One object each, as results are remembered by the identity of messages.
 _BEGINNING = user_text("[The beginning is left out.]", origin="harness")
 _GO_ON = user_text("[Go on.]", origin="harness")
 
@@ -67,7 +67,7 @@ class WireFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalizedHistory:
-    """Messages that can be sent, and how much had to be put right."""
+    """Messages that can be sent, and how much had to be repaired."""
 
     messages: tuple[Message, ...]
     closed: int = 0
@@ -82,47 +82,38 @@ def normalize_history(
     result_chars: int | None = RESULT_CHARS,
     wire: WireFormat | None = None,
 ) -> NormalizedHistory:
-    """`messages` as a strict service takes them; the same tuple when nothing is wrong.
+    """`messages` as a strict service takes them; the same tuple if nothing is wrong.
 
     * Every call has one result, behind its message, in the order of the calls. Missing ones are
-      made up, those without a call and repeated ones are left out; what stood between follows.
-    * Within a message every call has an id of its own.
+      made up, those without a call and repeated ones are left out; what was between them follows.
+    * Within a message every call has its own id.
     * Empty and withheld answers, empty input and what no model reads are left out.
     * An answer never comes first, nor right behind another one, unless that one was unfinished.
     * A result is at most `result_chars` long; None: of any length.
 
-    With `wire` they are also spelled as a service reads them, and the order of answers is left to
+    With `wire` they are also written as a service reads them, and the order of answers is left to
     its adapter:
 
-    * Every call id is used once in the whole history. Ids and names are of letters that all
-      services take: a model may have made up a whole command as a tool's name.
+    * Every call id is used once in the whole history. Ids and names have only characters that all
+      services accept: a model may have used a whole command as a tool's name.
     * Blocks a service refuses are left out of answers: empty text, thinking it can't check.
-    * System messages become user messages at their place: hoisted into the system prompt they
-      would change the cached prefix.
+    * System messages become user messages at their place: in the system prompt they would change
+      the cached prefix.
     * A result without its call becomes a user message, for a caller that sends part of a history.
     """
-    given = messages if isinstance(messages, tuple) else tuple(messages)
-    turns = _TurnNormalizer(result_chars, wire)
-    sent: list[Message] = []
-    closed = dropped = 0
-    for turn in turns.split(given, 0):
-        normalized = turns.normalize(turn, sent)
-        sent += normalized.messages
-        closed += normalized.closed
-        dropped += normalized.dropped
-    return NormalizedHistory(
-        messages=given if _are_same(sent, given) else tuple(sent), closed=closed, dropped=dropped
-    )
+    return HistoryNormalizer(result_chars=result_chars, wire=wire).normalize(messages)
 
 
 class HistoryNormalizer:
-    """Normalizes a history that grows, with the result of `normalize_history`.
+    """Normalizes a growing history as `normalize_history` does; known messages cost nothing.
 
-    What it has seen before costs next to nothing.
+    With `wire` it is for one history only, as ids are unique in all that it has seen.
     """
 
-    def __init__(self, *, result_chars: int = RESULT_CHARS) -> None:
-        self._rules = _TurnNormalizer(result_chars, None)
+    def __init__(
+        self, *, result_chars: int | None = RESULT_CHARS, wire: WireFormat | None = None
+    ) -> None:
+        self._rules = _TurnNormalizer(result_chars, wire)
         self._turns: list[_NormalizedTurn] = []
         self._seen: list[Message] = []
         self._normalized: list[Message] = []
@@ -136,7 +127,10 @@ class HistoryNormalizer:
             self._add_turn(turn)
         normalized = tuple(self._normalized)
         last = self._turns[-1] if self._turns else _NOTHING
-        self._drop_open_turn()
+        if self._turns:
+            # The results of the last turn may still be coming in.
+            self._turns.pop()
+            self._trim()
         return NormalizedHistory(
             messages=normalized if last.is_changed else given,
             closed=last.closed,
@@ -172,12 +166,6 @@ class HistoryNormalizer:
                 is_changed=before.is_changed or not _are_same(normalized.messages, turn),
             )
         )
-
-    def _drop_open_turn(self) -> None:
-        """Forget the last turn: its results may still be coming in."""
-        if self._turns:
-            self._turns.pop()
-            self._trim()
 
     def _trim(self) -> None:
         last = self._turns[-1] if self._turns else _NOTHING
@@ -232,7 +220,7 @@ class _TurnNormalizer:
             yield messages[begin:]
 
     def normalize(self, turn: Sequence[Message], before: Sequence[Message]) -> NormalizedHistory:
-        """What is sent of a turn behind the messages `before`, which are sent already."""
+        """The turn as it is sent behind the messages `before`."""
         sent: list[Message] = []
         closed = 0
         results: dict[str, list[ToolResultMessage]] = {}
@@ -254,7 +242,8 @@ class _TurnNormalizer:
                     if found
                     else _missing_result(call, answer.stop_reason)
                 )
-        withheld = _withheld_calls(turn)
+        answers = (m for m in turn if isinstance(m, AssistantMessage) and m.withheld)
+        withheld = {call.id for message in answers for call in message.calls}
         stray = {call_id: left for call_id, left in results.items() if call_id not in withheld}
         quoted = {id(left[0]) for call_id, left in stray.items() if left and call_id not in asked}
         sent += filter(None, (self._other(message, quoted) for message in turn))
@@ -263,7 +252,7 @@ class _TurnNormalizer:
         )
 
     def _content(self, answer: AssistantMessage) -> tuple[AssistantBlock, ...]:
-        """The blocks of an answer that are sent; none where it is left out as a whole."""
+        """The blocks of an answer that are sent; none if it is left out as a whole."""
         blocks = answer.content
         if self._wire is not None:
             blocks = tuple(filter(self._is_wire_block, blocks))
@@ -279,22 +268,21 @@ class _TurnNormalizer:
         return _says_something(block)
 
     def _opening(self, before: Sequence[Message]) -> Sequence[Message]:
-        """What has to come between `before` and an answer."""
+        """The messages needed between `before` and an answer."""
         if self._wire is not None:
             return ()
         if not before:
             return (_BEGINNING,)
         last = before[-1]
-        if isinstance(last, AssistantMessage) and last.stop_reason not in UNFINISHED:
-            return (_GO_ON,)
-        return ()
+        is_whole = isinstance(last, AssistantMessage) and last.stop_reason not in UNFINISHED
+        return (_GO_ON,) if is_whole else ()
 
     def _spelled(
         self, content: tuple[AssistantBlock, ...], call_ids: Sequence[str]
     ) -> tuple[AssistantBlock, ...]:
         """`content` with ids and names of calls as they are sent."""
         if self._wire is None:
-            # What is stored names its calls by these ids: only repeated ones change.
+            # Stored messages refer to these ids, so only repeated ones change.
             if all(call_ids) and len(set(call_ids)) == len(call_ids):
                 return content
             self._used_ids.clear()
@@ -335,7 +323,7 @@ class _TurnNormalizer:
         return result if self._result_chars is None else _capped(result, self._result_chars)
 
     def _other(self, message: Message, quoted: set[int]) -> Message | None:
-        """What is sent of a message that is neither an answer nor the result of a call."""
+        """The form in which a message is sent that is neither an answer nor a result of a call."""
         match message:
             case ToolResultMessage() if self._wire is not None and id(message) in quoted:
                 return user_text(f"Result of {message.tool_name}:\n{message.text}", "harness")
@@ -357,15 +345,6 @@ def _says_something(block: AssistantBlock | UserBlock) -> bool:
     return not isinstance(block, ThinkingBlock)
 
 
-def _withheld_calls(turn: Sequence[Message]) -> set[str]:
-    return {
-        call.id
-        for message in turn
-        if isinstance(message, AssistantMessage) and message.withheld
-        for call in message.calls
-    }
-
-
 def _missing_result(call: ToolCallBlock, stop_reason: StopReason) -> ToolResultMessage:
     if stop_reason in _NEVER_RUN:
         return synthetic_result(call, _NEVER_RAN, outcome="suppressed", synthetic="missing")
@@ -375,7 +354,7 @@ def _missing_result(call: ToolCallBlock, stop_reason: StopReason) -> ToolResultM
 def synthetic_result(
     call: ToolCallBlock, text: str, *, outcome: ToolOutcome, synthetic: str
 ) -> ToolResultMessage:
-    """The result of a call that the tool itself did not give; `synthetic` says why."""
+    """A result that the tool itself did not return; `synthetic` says why."""
     return ToolResultMessage(
         tool_call_id=call.id,
         tool_name=call.name,

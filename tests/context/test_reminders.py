@@ -1,16 +1,17 @@
-from dirge_py.context.hooks import ReminderRule, add_reminders
+from dirge_py.config.schema import ReminderTable
+from dirge_py.context.hooks import add_reminders, is_reminder_due
 from dirge_py.types.messages import UserMessage, user_text
 
 RULES = [
-    ReminderRule(text="keep the changelog", every_turns=5),
-    ReminderRule(text="it is getting long", at_tokens=50_000),
+    ReminderTable(text="keep the changelog", every_turns=5),
+    ReminderTable(text="it is getting long", at_tokens=50_000),
 ]
 
 
 def test_a35_rules_are_due_at_their_turns_and_from_their_size_on():
-    due = [turn for turn in range(12) if RULES[0].is_due(turn, 10**9)]
+    due = [turn for turn in range(12) if is_reminder_due(RULES[0], turn, 10**9)]
     assert due == [5, 10]
-    assert [RULES[1].is_due(1, tokens) for tokens in (49_999, 50_000, 60_000)] == [
+    assert [is_reminder_due(RULES[1], 1, tokens) for tokens in (49_999, 50_000, 60_000)] == [
         False,
         True,
         True,

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop.merge import compose
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, ReminderTable
 from dirge_py.context.hooks import (
     ContextHooks,
     ContextParts,
-    ReminderRule,
     context_parts,
     file_reader,
     for_fork,
@@ -144,7 +143,7 @@ async def test_a03_a_request_that_cannot_shrink_ends_the_run():
 
 
 async def test_a35_reminders_are_sent_and_neither_stored_nor_put_into_the_prompt():
-    rules = [ReminderRule(text="mind the gap", every_turns=2)]
+    rules = [ReminderTable(text="mind the gap", every_turns=2)]
     model = ScriptedModel().will_call("echo").will_call("echo").will_say("done")
 
     result = await run(model, hooks(reminders=rules))
@@ -288,7 +287,7 @@ def test_the_settings_are_those_of_the_file():
     assert not parts.settings.checkpoints
     assert not parts.settings.is_compacting
     assert parts.result_budget_chars == 5_000
-    assert parts.reminders == (ReminderRule(text="t", every_turns=3),)
+    assert parts.reminders == (ReminderTable(text="t", every_turns=3),)
     assert parts.summary_model == "m"
 
 
