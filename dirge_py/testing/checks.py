@@ -1,4 +1,4 @@
-"""Checks of what a run emitted and recorded, and a sink that records it."""
+"""Checks of the events and messages of a run, and a sink that records events."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -93,16 +93,16 @@ class _Reader:
     def _end_turn(self, event: TurnEnd) -> None:
         assert self.is_turn_open and not self._open_role, "no turn, or a message, is open"
         assert not self._running, f"{list(self._running)} never end"
-        told = [result.tool_call_id for result in event.tool_results]
-        assert told == self._results, "the results are not those that were told"
-        assert sorted(told) == sorted(self._ended), "an ended call has no result"
+        call_ids = [result.tool_call_id for result in event.tool_results]
+        assert call_ids == self._results, "the results are not those that were told"
+        assert sorted(call_ids) == sorted(self._ended), "an ended call has no result"
         self.is_turn_open = False
 
 
 def assert_balanced(messages: Sequence[Message], *, open_calls_allowed: bool = False) -> None:
-    """Fail unless every tool call is answered exactly once, before anybody else speaks.
+    """Fail unless every tool call has exactly one result, before any other message.
 
-    With `open_calls_allowed` the calls of the last answer may still wait.
+    With `open_calls_allowed` the calls of the last answer may have none yet.
     """
     waiting: list[str] = []
     for place, message in enumerate(messages):
@@ -121,7 +121,7 @@ def assert_balanced(messages: Sequence[Message], *, open_calls_allowed: bool = F
 
 
 class EventRecorder:
-    """Give it as `emit`, or subscribe it; then look at `events`."""
+    """A sink that records events: pass it as `emit`, or subscribe it."""
 
     def __init__(self) -> None:
         self.events: list[LoopEvent] = []

@@ -1,4 +1,4 @@
-"""Time that passes only when a test says so."""
+"""A clock that a test advances."""
 
 import asyncio
 import heapq
@@ -6,10 +6,10 @@ import itertools
 
 
 class FakeClock:
-    """Call it for the seconds since its start; `sleep` on it; `advance` it.
+    """A clock: call it for the seconds since its start, `sleep` on it, `advance` it.
 
-    With `is_eager` every sleep ends at once and moves the clock itself: for code whose waits are
-    looked at afterwards, in `slept`.
+    With `is_eager` every sleep ends at once and advances the clock itself; `slept` then holds all
+    delays.
     """
 
     def __init__(self, *, is_eager: bool = False) -> None:
@@ -24,7 +24,7 @@ class FakeClock:
 
     @property
     def sleepers(self) -> int:
-        """How many wait now."""
+        """How many tasks sleep now."""
         return sum(not woken.done() for _, _, woken in self._sleepers)
 
     async def sleep(self, delay_s: float) -> None:
@@ -38,7 +38,7 @@ class FakeClock:
         await woken
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; who sleeps until then wakes when the event loop next runs."""
+        """Advance the time; sleepers whose time has come wake when the event loop next runs."""
         self._now += seconds
         while self._sleepers and self._sleepers[0][0] <= self._now:
             _, _, woken = heapq.heappop(self._sleepers)

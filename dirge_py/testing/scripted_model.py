@@ -1,4 +1,4 @@
-"""A model whose next words a test decides."""
+"""A model that answers with what a test has queued."""
 
 import itertools
 from typing import Any
@@ -10,7 +10,7 @@ from dirge_py.types.messages import ToolCallBlock, Usage
 
 
 class ScriptedModel:
-    """Queue replies with `will_…`, give `stream_fn` to whatever asks a model, look at `seen`.
+    """A model with queued replies: queue with `will_…`, pass `stream_fn`, then look at `seen`.
 
         model = ScriptedModel()
         model.will_call("read", path="a.txt").will_say("It is empty.")
@@ -29,12 +29,12 @@ class ScriptedModel:
 
     @property
     def seen(self) -> list[LlmContext]:
-        """What each call was given."""
+        """The context of each call."""
         return self._script.seen
 
     @property
     def options(self) -> list[StreamOptions]:
-        """How each call was made."""
+        """The options of each call."""
         return self._script.options
 
     @property

@@ -1,4 +1,4 @@
-"""The one handle that stops a run: now (`abort`) or at the next boundary (`interject`)."""
+"""The signal that stops a run: now (`abort`) or at the next boundary (`interject`)."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Have `loop` call `callback`, from any thread; nothing if it is closed."""
+    """Make `loop` call `callback`, from any thread; does nothing if it is closed."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback)
 
@@ -15,9 +15,9 @@ def call_in_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) 
 class AbortSignal:
     """Two flags shared by everything in one run.
 
-    `aborted` is looked at by everybody and ends the run now. `interjected` is looked at by the loop
-    alone, at turn boundaries: running tools finish, no new turn begins. Both only ever go from
-    False to True. Safe to set from any thread and from a signal handler's event-loop callback.
+    `aborted` ends the run now. The loop alone reads `interjected`, at turn boundaries: running
+    tools finish, no new turn begins. Both only ever change from False to True. They may be set from
+    any thread and from a signal handler's event-loop callback.
     """
 
     __slots__ = ("_callbacks", "_lock", "aborted", "interjected", "reason")
@@ -42,7 +42,7 @@ class AbortSignal:
             callback()
 
     def interject(self) -> None:
-        """Ask the run to rest after the current turn."""
+        """Ask the run to end after the current turn."""
         self.interjected = True
 
     def on_abort(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -51,14 +51,14 @@ class AbortSignal:
         with self._lock:
             if not self.aborted:
                 self._callbacks[key] = callback
-                return lambda: self._forget(key)
+                return lambda: self._remove(key)
         callback()
         return lambda: None
 
     async def wait(self, unless: "asyncio.Future[Any] | None" = None) -> None:
-        """Return when aborted, at once if it already is, or when `unless` is done before that.
+        """Return when aborted, or when `unless` is done before that.
 
-        The cheap way to wait for either: a task for each would cost more than most waits.
+        This is cheap: a task for each would cost more than most waits.
         """
         if self.aborted:
             return
@@ -79,6 +79,6 @@ class AbortSignal:
             if unless is not None:
                 unless.remove_done_callback(settle)
 
-    def _forget(self, key: int) -> None:
+    def _remove(self, key: int) -> None:
         with self._lock:
             self._callbacks.pop(key, None)

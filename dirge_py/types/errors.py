@@ -36,7 +36,7 @@ ErrorKind = Literal[
 RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset({"rate_limit", "server", "proxy_page", "network"})
 
 OUT_OF_REACH_KINDS: frozenset[ErrorKind] = RETRYABLE_KINDS | {"auth", "usage_cap"}
-"""What is wrong with a service, and not with what it was asked: another one may well answer."""
+"""Errors of a service, not of the request: another service may well answer."""
 
 
 class DirgeError(Exception):
@@ -88,10 +88,10 @@ class ProcessError(DirgeError):
 
 
 class ProviderError(DirgeError):
-    """A model service refused, or the way to it broke.
+    """A model service refused, or the connection broke.
 
-    `status` is the HTTP status if there was one, `retry_after_s` what the server asked us to wait,
-    `raw` the service's own words, already shortened. `phase` says how far the answer had come.
+    `status` is the HTTP status if there was one, `retry_after_s` how long the server asked us to
+    wait, `raw` the service's own words, shortened. `phase` says whether the answer had begun.
     """
 
     def __init__(
@@ -135,9 +135,9 @@ class LoopError(DirgeError):
 
 
 class ToolFailed(DirgeError):
-    """The tool could not do it. The message is what the model reads: it names the next step.
+    """The tool failed. The message is for the model: it names the next step.
 
-    `outcome` becomes `details["outcome"]` of the result (see `calls.ToolOutcome`).
+    `outcome` becomes `details["outcome"]` of the result (see `tools.ToolOutcome`).
     """
 
     def __init__(
@@ -149,4 +149,4 @@ class ToolFailed(DirgeError):
 
 
 class ModelRetry(DirgeError):
-    """The arguments were understood but will not do; the message tells the model what to change."""
+    """The arguments can't be used; the message tells the model what to change."""

@@ -1,4 +1,4 @@
-"""What the loop says while it runs. Sinks watch; nothing is answered through an event.
+"""The events of a run. Sinks watch them; nothing is answered through an event.
 
 Order, with the grammar of a run (`→` reads "then"):
 
@@ -9,8 +9,8 @@ Order, with the grammar of a run (`→` reads "then"):
 
 Notices, questions, compactions and phases come anywhere between. Every TurnStart has one TurnEnd,
 every tool call one ToolExecutionStart, one ToolExecutionEnd and one result message. AgentEnd is
-last on every path out. A plan has events besides those of its runs: its phases, the commands that
-were its evidence, and what happens in the forks that its phases run in.
+always last. A plan has events besides those of its runs: its phases, the commands that are its
+evidence, and the events of the forks that its phases run in.
 """
 
 from collections.abc import Callable, Mapping

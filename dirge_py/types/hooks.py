@@ -1,7 +1,7 @@
-"""The nine hooks, what they are told, what they may answer, and `LoopConfig`, which holds them.
+"""The nine hooks of a run, their arguments and answers, and `LoopConfig`, which holds them.
 
 Every hook gets one frozen first argument and may be `None`, which means the loop's own behaviour.
-Any of them may return or raise `StopRun`. A plain function will do where nothing is awaited.
+Each may return or raise `StopRun`, and may be a plain function if it awaits nothing.
 """
 
 import os
@@ -49,7 +49,7 @@ class CallDecision:
     allow: bool
     """Let it pass where a hook would defer it again; a hook that answers it still wins."""
     reason: str = ""
-    """Without `allow`: what the model is told."""
+    """Without `allow`: the reason for the model."""
     arguments: Mapping[str, Any] | None = None
     """Arguments in the place of the model's; None keeps those."""
     answer: LoopToolResult | None = None
@@ -95,9 +95,9 @@ class StopRun(Exception):
     """Ends the run with `outcome`; returned or raised by any hook.
 
     `say` becomes a closing turn in the agent's name. With `finalize`, waiting follow-ups are still
-    delivered, and then the run goes on after all. `undelivered` are messages that had been taken
-    from their queue when the stop came: they enter history, so that nothing typed is lost. `change`
-    is what other hooks made of the tool result after which it came.
+    delivered, and then the run continues after all. `undelivered` are messages that were taken from
+    their queue before the stop: they enter history, so that nothing typed is lost. `change` is how
+    other hooks changed the tool result after which it came.
     """
 
     def __init__(
@@ -205,10 +205,10 @@ class Hooks:
     """Hooks that belong together, each at one of the nine points of a run; None does nothing."""
 
     name: str = "config"
-    """What people read when one of them fails."""
+    """The name that people read when one of the hooks fails."""
     only_watches: bool = False
-    """Its `after_tool_call` waits or takes notes and judges nothing. Of any other, a result is
-    withheld that it had not let pass before the run was aborted."""
+    """Its `after_tool_call` only waits or takes notes. A result that another set's hook had not let
+    pass before the run was aborted is withheld."""
     transform_context: TransformContext | None = None
     """Changes what one model call is given, for that call only."""
     convert_to_llm: ConvertToLlm | None = None

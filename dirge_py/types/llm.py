@@ -65,9 +65,9 @@ class ResponseSchema:
 
 
 class SystemText(str):
-    """A system prompt; its first `stable_chars` are the same on another day, in another folder.
+    """A system prompt whose first `stable_chars` are the same on other days and in other folders.
 
-    Where a service is told what to cache, it is told of these. Any other string has none.
+    A service that has to be told what to cache gets that part. Any other string has none.
     """
 
     stable_chars: int
@@ -291,4 +291,4 @@ class Models(Protocol):
         """Whether the model's service holds an answer to a JSON Schema when asked."""
 
     def sees_pictures(self, model: str) -> bool | None:
-        """Whether the model can look at pictures; None where nobody knows."""
+        """Whether the model accepts pictures; None if that is unknown."""

@@ -1,4 +1,4 @@
-"""Questions the program asks a person, and the Protocols of whoever answers."""
+"""Questions that the program asks a person, and the Protocols of those who answer."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
@@ -20,12 +20,12 @@ class AskedClaim:
     policy: str
     """The name of the policy that says so."""
     reason: str
-    """Why, in words."""
+    """The reason, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What rules would allow once they are stored, tried with the calls of this session."""
+    """The effect that rules would have if they were stored, tried with this session's calls."""
 
     words: str
     """What they would allow, in words."""
@@ -131,10 +131,10 @@ class QuestionAnswer:
 
 @runtime_checkable
 class SupportsForms(Protocol):
-    """An asker behind whom a person sits: only with such a one is the tool `question` offered."""
+    """An asker that reaches a person; the tool `question` is offered only with such an asker."""
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        """One answer per question, in order; None if the person would rather not say."""
+        """One answer per question, in order; None if the person cancels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class ActingFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustOffer:
-    """The files that are loaded from a project if it is trusted."""
+    """A project and the files that are loaded from it if it is trusted."""
 
     project: str
     """The physical path of the project."""
@@ -167,7 +167,7 @@ class TrustOffer:
 
 @runtime_checkable
 class SupportsTrust(Protocol):
-    """Somebody who can be asked whether a project may bring its own things along."""
+    """An asker who can decide whether to trust a project."""
 
     async def trust(self, offer: TrustOffer) -> bool:
         """Whether exactly these files are trusted. False leaves the project restricted."""

@@ -1,9 +1,4 @@
-"""Tools as the loop sees them: a call, its result, and what can run it.
-
-What a tool call would do: the only thing the permission engine judges.
-
-Whether a call would change something, as far as its tool says.
-"""
+"""Tools as the loop sees them: a call, what it would do (its claims), and its result."""
 
 import os.path
 import shlex
@@ -57,10 +52,10 @@ class Claim:
 
 
 def command_in_folder(command: str, folder: str, cwd: str) -> str:
-    """The command line that does in `cwd` what `command` does when it is started in `folder`.
+    """The command line that does in `cwd` what `command` does in `folder`; both are absolute.
 
-    Both are absolute. A command that is started elsewhere is judged, shown and kept by this text,
-    so whoever follows a `cd` follows it, too.
+    A command that starts in another folder is judged, shown and stored by this text, so that
+    everything that understands `cd` understands it, too.
     """
     if folder in (cwd, os.path.normpath(cwd)):
         return command
@@ -81,7 +76,7 @@ ToolOutcome = Literal[
     "suppressed",
     "aborted",
 ]
-"""`details["outcome"]` of every result; whoever counts failures reads this and nothing else."""
+"""`details["outcome"]` of every result; everything that counts failures reads only this."""
 CallProblem = Literal["unknown_tool", "invalid_arguments", "truncated"]
 
 
@@ -122,7 +117,7 @@ class LoopTool(Protocol):
     def execution_mode(self) -> ToolExecutionMode | None: ...
 
     def prepare_arguments(self, arguments: Any) -> Any:
-        """Old or odd shapes turned into the one the schema asks for; runs before validation."""
+        """The arguments with old or odd forms made to fit the schema; called before validation."""
 
     def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
         """What a call with these valid arguments would do."""
@@ -134,14 +129,14 @@ class LoopTool(Protocol):
         signal: AbortSignal,
         on_update: OnUpdate,
     ) -> LoopToolResult:
-        """Do it. Any exception becomes an error result with its text."""
+        """Run the call. Any exception becomes an error result with its text."""
 
 
 @runtime_checkable
 class Previews(Protocol):
-    """A tool that can show what a call would change, before it does.
+    """A tool that can show what a call would change before it runs.
 
-    `preview` raises a DirgeError with words for the model where the call could only fail.
+    `preview` raises a DirgeError with words for the model if the call can only fail.
     """
 
     def preview(self, arguments: Mapping[str, Any]) -> "Preview | None": ...
@@ -149,8 +144,7 @@ class Previews(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """What a call makes of one file. Texts are the file's own, line ends and byte-order mark
-    included."""
+    """The change of one file by a call. Texts include line ends and byte-order mark."""
 
     path: str
     """The absolute path, as asked for."""
@@ -202,7 +196,7 @@ class InvalidArguments(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One tool call on its way through dispatch."""
+    """One tool call during dispatch."""
 
     id: str
     """The id of the call."""
@@ -221,7 +215,7 @@ class ToolCall:
     repairs: tuple[str, ...] = ()
     """The kinds of repair that made `arguments` of `written`."""
     notes: tuple[str, ...] = ()
-    """What the model is told of the repairs."""
+    """Notes about the repairs, for the model."""
 
 
 ToolValidator: TypeAlias = Callable[[LoopTool, Any], Mapping[str, Any]]
@@ -244,7 +238,7 @@ _HARMLESS = frozenset(("read", "meta"))
 
 
 def changes_something(call: ToolCall) -> bool:
-    """Whether the call claims more than reading. A tool that cannot say so counts as changing."""
+    """Whether the call claims more than reading; True if its tool can't tell."""
     if call.tool is None:
         return True
     try:
@@ -256,7 +250,7 @@ def changes_something(call: ToolCall) -> bool:
 def claims_only(
     tool: LoopTool, arguments: Mapping[str, Any], operations: Collection[Operation]
 ) -> bool:
-    """Whether it claims nothing but these operations. A tool marked as read-only only reads."""
+    """Whether the call claims only these operations, or the tool is marked as read-only."""
     if getattr(getattr(tool, "hints", None), "read_only", None) is True:
         return True
     try:
