@@ -41,7 +41,7 @@ class CachePrefixMonitor:
 
         return stream
 
-    def take(self) -> tuple[str, ...] | None:
+    def pop_changes(self) -> tuple[str, ...] | None:
         """The changes since the last call; None if there was nothing to compare with."""
         changes, self._changes = self._changes, None
         return None if changes is None else tuple(changes)

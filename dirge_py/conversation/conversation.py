@@ -11,19 +11,9 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
 from dirge_py.agent_loop.history import check_resumable
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    ForkOptions,
-    Pictures,
-    SentView,
-    SessionDeps,
-    WorkEnvironment,
-)
+from dirge_py.conversation.deps import ConversationDeps, ForkOptions, Pictures, SentView, SessionDeps, WorkEnvironment
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts
 from dirge_py.conversation.run import Queues, Run, RunExecutor, RunRequest
@@ -34,21 +24,15 @@ from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import (
-    OF_TURNS,
-    AgentEnd,
-    ContextCompacted,
-    LoopEvent,
-    MessageEnd,
-    Sink,
-    SystemNotice,
-    UsageReported,
-)
+from dirge_py.types.events import AgentEnd, ContextCompacted, LoopEvent, MessageEnd, OF_TURNS, Sink, SystemNotice, UsageReported
 from dirge_py.types.extensions import Extension
 from dirge_py.types.hooks import CallDecision, Hooks
 from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Outcome
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Protocol, TYPE_CHECKING, TypeVar
+
 
 if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
@@ -448,7 +432,7 @@ class Conversation:
         if isinstance(event, UsageReported) and event.cost_usd is None:
             event = replace(event, cost_usd=self._deps.models.cost_usd(event.model, event.usage))
         if isinstance(event, UsageReported) and event.role in OF_TURNS and self._deps.run.watch:
-            event = replace(event, changed=self._deps.run.watch.take())
+            event = replace(event, changed=self._deps.run.watch.pop_changes())
         if isinstance(event, AgentEnd):
             self._tell_notices(run)  # those of a run come before its end
         is_asked = (

@@ -1,19 +1,20 @@
-"""A change of a text taken apart into hunks, and put together again from some of them.
+"""The difference of two texts as hunks, any of which can be applied.
 
-Lines keep their ends, whatever they are, and a byte-order mark belongs to the first line: what is
-put together is always made of bytes of one side or the other.
+Lines keep their ends, whatever they are, and a byte-order mark belongs to the first line, so a
+result always consists of bytes of one side or the other.
 """
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import TypeVar
 
 from dirge_py.lib.lean_dataclass import dataclass
 
 JOINED_ACROSS = 2
-"""Changes with no more unchanged lines between them are one hunk: they seldom make sense apart."""
+"""Changes with at most so many unchanged lines between them are one hunk."""
 
 _MAX_PAIRS = 250_000
 """Pairs of lines that are compared, which is quadratic: a larger stretch is cut at unique lines."""
@@ -24,7 +25,7 @@ L = TypeVar("L", str, bytes)
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Lines `before_at` to `before_end` of one side become `after_at` to `after_end` of the other.
+    """Lines `before_at` to `before_end` of one side replaced by `after_at` to `after_end`.
 
     Counted from 0, the end not included; one of the two may be empty.
     """
@@ -37,7 +38,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Stretches that are taken or left together, with the few unchanged lines between them."""
+    """Stretches that are applied together, with the few unchanged lines between them."""
 
     stretches: Sequence[Stretch]
 
@@ -66,8 +67,8 @@ class Change:
     after: Sequence[str]
     hunks: Sequence[Hunk]
 
-    def take(self, accepted: Collection[int]) -> str:
-        """The text with only these hunks (their positions) applied: all give `after`."""
+    def apply(self, accepted: Collection[int]) -> str:
+        """The text with only these hunks (their positions) applied."""
         parts: list[str] = []
         at = 0
         for number, hunk in enumerate(self.hunks):
@@ -185,10 +186,6 @@ def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, 
 
 
 def common_start(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many of the first are the same."""
-    count = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
+    """How many of the first items are the same."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

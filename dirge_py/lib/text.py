@@ -1,9 +1,9 @@
-"""Text for people: untrusted text made safe to show, long text cut, numbers written out.
+"""Text for people: untrusted text made safe to show, long text cut, numbers formatted.
 
-`clean` is for output, `visible` for what a person must judge, `clean_json` for JSON. Whatever a
-tool, a file or a model says may hold terminal commands (move the cursor, set the title, write the
-clipboard) and characters that reorder or hide their neighbours. Nothing of that may reach the
-terminal. They take time linear in the text.
+`clean` is for output, `visible` for what a person has to judge, `clean_json` for JSON. Texts of
+tools, files and models may contain terminal commands (move the cursor, set the title, write the
+clipboard) and characters that reorder or hide their neighbours. None of them may reach the
+terminal. All three take time linear in the text.
 """
 
 import json
@@ -62,11 +62,11 @@ _DEEPEST_INDENT = 40
 
 
 def clean(text: str, *, keep_sgr: bool = False) -> str:
-    """`text` without anything a terminal would obey; the only controls left are newline and tab.
+    """`text` without anything a terminal obeys; the only controls left are newline and tab.
 
-    Escape sequences and control characters are dropped, a carriage return is a newline, characters
-    that hide or reorder show as `<U+202E>`, lone surrogates as `\\ufffd`. With `keep_sgr` colours
-    and styles survive, re-encoded from their numbers and closed at the end.
+    Escape sequences and control characters are dropped, a carriage return becomes a newline,
+    characters that hide or reorder show as `<U+202E>`, lone surrogates as `\\ufffd`. With
+    `keep_sgr` colours and styles stay, re-encoded from their numbers and closed at the end.
     """
     if not _SUSPECT.search(text):
         return text
@@ -134,7 +134,7 @@ def _safe_style(csi: str) -> str | None:
     while numbers:
         taken = _colour_length(numbers) if numbers[0] in (38, 48) else 1
         if taken == 0:
-            break  # a colour that makes no sense: nobody knows where it ends
+            break  # an invalid colour: its end is unknown
         if taken > 1 or _is_plain_style(numbers[0]):
             kept += numbers[:taken]
         numbers = numbers[taken:]
@@ -228,5 +228,5 @@ def format_usd(price: float | None, least: float = 0.0) -> str:
 
 def format_cost(price: float | None, least: float = 0.0) -> str:
     """The same where no heading says that it is the cost."""
-    told = format_usd(price, least)
-    return "cost unknown" if told == "unknown" else told
+    cost = format_usd(price, least)
+    return "cost unknown" if cost == "unknown" else cost

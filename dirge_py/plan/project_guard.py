@@ -10,9 +10,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from pathlib import Path
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import TreeState
 from dirge_py.files.walk import is_build_artifact
@@ -22,6 +19,9 @@ from dirge_py.session.snapshots.base import Snapshot
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
+from itertools import takewhile
+from pathlib import Path
+
 
 _COMMANDS = "bash"
 _MAX_PATHS_SHOWN = 8
@@ -67,7 +67,7 @@ class ProjectGuard:
         self._own: dict[str, str | None] = {}
         self._is_mixed = False
 
-    async def look(self, *, needs_way_back: bool) -> None:
+    async def begin(self, *, needs_way_back: bool) -> None:
         """Read the files to compare with; also take a snapshot if the fork may be unconfined."""
         self._before = await read_tree(self._conversation)
         snapshots = self._conversation.snapshots
@@ -93,28 +93,28 @@ class ProjectGuard:
         )
 
     async def compare(self) -> ProjectChanges:
-        """The changes since `look`, after the fork's own are undone."""
+        """The changes since `begin`, after the fork's own are undone."""
         after = await read_tree(self._conversation)
         if self._before is None or after is None:
             return ProjectChanges(tree=after.sha256 if after else "")
         paths = _changed_paths(self._before, after)
         own = tuple(p for p in paths if p in self._own and after.files.get(p) == self._own[p])
         others = tuple(path for path in paths if path not in own)
-        tree, is_left, told = after.sha256, bool(paths), ""
+        tree, is_left, words = after.sha256, bool(paths), ""
         if own:
-            is_undone, told = await self._undo(own)
+            is_undone, words = await self._undo(own)
             left = await read_tree(self._conversation)
             tree = left.sha256 if left and is_undone else ""
             is_left = self._is_mixed or not is_undone
         elif self._own or self._is_mixed:
-            told = "A command of this phase changed the project, which it must not."
+            words = "A command of this phase changed the project, which it must not."
         if others:
-            told += f" Files were changed meanwhile, and are left alone: {_list_paths(others)}."
+            words += f" Files were changed meanwhile, and are left alone: {_list_paths(others)}."
         is_its_own = bool(self._own) or self._is_mixed
         return ProjectChanges(
             tree=tree,
             paths=paths,
-            words=told.strip(),
+            words=words.strip(),
             is_its_own=is_its_own,
             is_left=is_left and is_its_own,
         )

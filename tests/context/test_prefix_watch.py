@@ -44,9 +44,9 @@ class Watched:
 
     def between(self, before: LlmContext, now: LlmContext) -> tuple[str, ...] | None:
         self.send(before)
-        self.watch.take()
+        self.watch.pop_changes()
         self.send(now)
-        return self.watch.take()
+        return self.watch.pop_changes()
 
 
 HISTORY = asked("one", "two", "three")
@@ -92,18 +92,18 @@ def test_the_sections_of_the_prompt_that_changed_are_named() -> None:
 def test_model_and_thinking_are_part_of_it_and_changes_add_up_until_they_are_taken() -> None:
     watched = Watched()
     watched.send(HISTORY)
-    assert watched.watch.take() is None
+    assert watched.watch.pop_changes() is None
 
     watched.send(HISTORY, model="b/n")
     watched.send(HISTORY, model="b/n", thinking_level="high")
 
-    assert watched.watch.take() == ("another model, b/n", "thinking went from off to high")
-    assert watched.watch.take() is None
+    assert watched.watch.pop_changes() == ("another model, b/n", "thinking went from off to high")
+    assert watched.watch.pop_changes() is None
 
     schema = ResponseSchema(name="answer", schema={})
     watched.send(HISTORY, model="b/n", thinking_level="high", tool_choice="none")
     watched.send(HISTORY, model="b/n", thinking_level="high", response_schema=schema)
-    assert watched.watch.take() == (
+    assert watched.watch.pop_changes() == (
         "which tool must be called changed",
         "what the answer must be like changed",
     )

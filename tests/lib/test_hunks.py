@@ -21,9 +21,9 @@ def test_all_hunks_give_the_new_text_none_the_old_and_some_only_whole_lines(
     before: str, after: str, some: set[int]
 ):
     change = diff_hunks(before, after)
-    assert change.take(range(len(change.hunks))) == after
-    assert change.take(()) == before
-    taken = lines_of(change.take(some))
+    assert change.apply(range(len(change.hunks))) == after
+    assert change.apply(()) == before
+    taken = lines_of(change.apply(some))
     assert set(taken) <= {*lines_of(before), *lines_of(after)}
 
 
@@ -43,7 +43,7 @@ def test_edits_far_apart_in_a_large_file_are_hunks_of_their_own(places: list[int
     change = diff_hunks("".join(lines), "".join(after))
     near = sum(b - a <= JOINED_ACROSS + 1 for a, b in pairwise(sorted(places)))
     assert len(change.hunks) == len(places) - near
-    assert change.take(range(len(places))) == "".join(after)
+    assert change.apply(range(len(places))) == "".join(after)
 
 
 @pytest.mark.parametrize("shape", ["{}\n", "same\n", "x{}\n\n"])
@@ -51,12 +51,12 @@ def test_what_has_nothing_in_common_is_compared_quickly(shape: str):
     before = "".join(shape.format(n) for n in range(20_000))
     after = "".join(shape.format(-n) for n in range(20_001))
     change = diff_hunks(before, after)
-    assert change.take(range(len(change.hunks))) == after
+    assert change.apply(range(len(change.hunks))) == after
 
 
 def test_a_line_without_its_end_is_another_line():
     change = diff_hunks("a\nb", "a\nb\nc")
-    assert [change.take(()), change.take((0,))] == ["a\nb", "a\nb\nc"]
+    assert [change.apply(()), change.apply((0,))] == ["a\nb", "a\nb\nc"]
 
 
 def test_only_a_line_feed_ends_a_line():

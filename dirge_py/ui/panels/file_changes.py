@@ -47,7 +47,7 @@ class FileSelection:
         """The file as it would be, with what is accepted."""
         if self.is_new:
             return self._proposed or ""
-        return self.change.take(self.accepted)
+        return self.change.apply(self.accepted)
 
     def edit(self, text: str) -> None:
         """The person wrote this text for the file: all of it is accepted."""
