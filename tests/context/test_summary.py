@@ -1,10 +1,37 @@
-"""What the summarising model is shown, and what of its answer is taken."""
+"""What the summarising model is shown, and what of its answer is taken.
+
+Files that were worked on are shown again behind a summary.
+
+Summaries written ahead.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from dirge_py.context.compaction import CompactionJob
 from dirge_py.context.shape import ViewShape, user_words
-from dirge_py.context.summary import Summariser, accept_summary, budget_tokens, prompt_for
-from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
-from tests.context.kit import GOOD, Summaries, job, said, single_prompt_run, step
+from dirge_py.context.summary import (
+    Checkpoints,
+    Summariser,
+    accept_summary,
+    budget_tokens,
+    checkpoint_marks,
+    files_of,
+    prompt_for,
+    restore_files,
+)
+from dirge_py.context.view import ContextView
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolResultMessage,
+    user_text,
+)
+from tests.context.kit import GOOD, Summaries, at, job, said, single_prompt_run, step, view
 
 HEADINGS = [
     "Active task",
@@ -111,3 +138,146 @@ def test_of_many_words_the_first_and_the_newest_are_kept():
     assert "41 messages left out" in words[1] or "left out" in words[1]
     assert "message 49 " in words[-1]
     assert sum(map(len, words)) < 1_300
+
+
+def opened(path: str, *, tool: str = "read", **more: Any) -> ToolResultMessage:
+    return ToolResultMessage(
+        tool_call_id=path, tool_name=tool, content=(TextBlock("…"),), details={"path": path}, **more
+    )
+
+
+async def text_of(path: str) -> str | None:
+    if "gone" in path:
+        raise OSError(path)
+    return None if "large" in path else f"content of {path}"
+
+
+async def paths(folded: Sequence[Message], kept: Sequence[Message] = (), most: int = 5) -> Any:
+    files = await restore_files(folded, kept, read=text_of, most=most, room=10_000)
+    return [file.path for file in files]
+
+
+def test_files_are_those_that_tools_opened_newest_first():
+    messages = [
+        opened("/a"),
+        opened("/b", tool="edit"),
+        opened("/c", is_error=True),
+        opened("/d", tool="bash"),
+        opened("/a"),
+    ]
+    assert files_of(messages) == ["/a", "/b"]
+
+
+async def test_unreadable_and_large_files_and_those_still_shown_are_passed_over():
+    folded = [opened(path) for path in ("/1", "/2", "/3", "/gone", "/large", "/shown")]
+    assert await paths(folded, [opened("/shown")], most=2) == ["/3", "/2"]
+
+
+async def test_a_long_file_keeps_both_ends():
+    async def long(path: str) -> str:
+        return "begin" + "x" * 90_000 + "end"
+
+    (file,) = await restore_files([opened("/a")], [], read=long, most=5, room=50_000)
+    assert len(file.text) <= 20_000
+    assert file.text.startswith("begin")
+    assert file.text.endswith("end")
+
+
+async def test_restored_files_stand_behind_the_summary_and_in_the_record():
+    messages = (user_text("go"), *step(0)[:1], opened("c0"), *single_prompt_run(200)[1:])
+    one = view(
+        Summaries(),
+        read_file=text_of,
+        redact=lambda text: text.replace("content", "[redacted]"),
+        set={"strategies": ["summarize"]},
+    )
+    prepared = await at(one, messages, 0.79, window_tokens=40_000)
+
+    summary, files = prepared.messages[:2]
+    assert summary.text.startswith("[Summary")
+    assert '<file path="c0">\n[redacted] of c0\n</file>' in files.text
+    assert prepared.compaction.record["restored"] == [{"path": "c0", "text": "[redacted] of c0"}]
+
+
+WINDOW = 30_000
+
+
+def ahead(summaries: Summaries) -> ContextView:
+    return view(summaries, set={"checkpoints": True, "strategies": ["summarize"]})
+
+
+async def shares(one: ContextView, messages: tuple[Message, ...], *given: float) -> None:
+    for share in given:
+        await at(one, messages, share, window_tokens=WINDOW)
+        await one.settled()
+
+
+@pytest.mark.parametrize(
+    ("window", "marks"), [(8_000, 0), (128_000, 4), (200_000, 4), (400_000, 9), (1_000_000, 18)]
+)
+def test_case_117_the_schedule_by_window(window: int, marks: int):
+    assert len(checkpoint_marks(window)) == marks
+    assert all(0 < mark <= 0.9 for mark in checkpoint_marks(window))
+
+
+def test_case_117_each_mark_counts_once_and_several_at_once_as_one():
+    marks = Checkpoints()
+    passed = [marks.is_due(int(share * 128_000), 128_000) for share in (0.1, 0.2, 0.3, 0.65, 0.7)]
+    assert passed == [False, True, False, True, False]
+    marks.reset()
+    assert marks.is_due(64_000, 128_000)
+
+
+async def test_case_116_a_fresh_checkpoint_is_used_without_asking_again():
+    summaries = Summaries(answers=[GOOD.format(n="the checkpoint")])
+    one = ahead(summaries)
+    messages = single_prompt_run(80)
+    await shares(one, messages, 0.65)
+    assert len(summaries.prompts) == 1
+
+    prepared = await at(one, (*messages, *step(500)), 0.76, window_tokens=WINDOW)
+
+    assert prepared.compaction.kind == "summary"
+    assert "the checkpoint" in prepared.messages[0].text
+    assert len(summaries.prompts) == 1
+
+
+async def test_case_116_a_checkpoint_from_before_a_fold_is_not_used():
+    summaries = Summaries()
+    one = ahead(summaries)
+    messages = single_prompt_run(80)
+    await shares(one, messages, 0.65, 0.76)
+    assert one.compactions == 1
+
+    more = (*messages, *(m for n in range(80) for m in step(1_000 + n)))
+    prepared = await at(one, more, 0.76, window_tokens=WINDOW)
+
+    assert prepared.compaction.kind == "summary"
+    assert "Go on with 2." in prepared.messages[0].text
+
+
+async def test_a_checkpoint_that_fails_leaves_no_trace():
+    summaries = Summaries(answers=["bad"])
+    one = ahead(summaries)
+    await shares(one, single_prompt_run(80), 0.65, 0.76)
+    assert one.compactions == 1
+    assert len(summaries.prompts) == 2
+
+
+async def test_case_116_a_checkpoint_that_hangs_holds_up_nothing_and_ends_with_the_view():
+    stopped = asyncio.Event()
+
+    async def hang(prompt: str, budget_tokens: int) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return ""
+
+    one = view(hang, set={"checkpoints": True})  # type: ignore[arg-type]
+    prepared = await at(one, single_prompt_run(80), 0.65, window_tokens=WINDOW)
+    assert prepared.compaction is None
+    await asyncio.sleep(0)
+
+    await one.close()
+    assert stopped.is_set()
