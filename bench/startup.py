@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-READY = b"What shall be done?"
+READY = b"What do you want to do?"
 DIRGE = str(Path(sys.executable).parent / "dirge")
 
 

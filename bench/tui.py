@@ -128,7 +128,7 @@ def resume() -> None:
         limits = SegmentLimits(records=10**9, size=10**12)
         write(sessions / "long.jsonl", turns=1250, result_chars=12_000, limits=limits)
         program = Program(folder, config, "-r", "long")
-        first_s = program.read_until("hat shall be done", 20)
+        first_s = program.read_until("hat do you want to do", 20)
         whole_s = first_s + program.read_until("Back in this session", 60)
         print(f"5,000 messages: input on screen {first_s:.2f} s, all of it {whole_s:.2f} s,")
         program.read_for(1.0)
@@ -176,7 +176,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = Program(folder, configure(folder, kind))
-        first_s = program.read_until("hat shall be done", 20)
+        first_s = program.read_until("hat do you want to do", 20)
         ready_s = first_s + program.read_until("ready", 20)
         print(
             f"input on screen {first_s:.2f} s, ready {ready_s:.2f} s, {program.cpu_s():.2f} s CPU"

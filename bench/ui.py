@@ -242,7 +242,7 @@ def of_dirge(folder: Path, size: int, first: float, empty: dict[str, tuple[float
     firsts = []
     for _ in range(3):
         screen = Screen(folder, arguments)
-        screen.until("hat shall be done")
+        screen.until("hat do you want to do")
         firsts.append(screen.last_s - screen.began)
         if len(firsts) < 3:
             screen.close()

@@ -16,7 +16,7 @@ from dirge_py.slash.base import Choice
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.extensions import Command
 from dirge_py.ui.app import Action, DirgeApp
-from dirge_py.ui.key_names import spell
+from dirge_py.ui.keymap import spell
 from dirge_py.ui.terminal.clipboard import read_clipboard
 from dirge_py.ui.terminal.editor import edit_in_editor, read_in_pager
 from dirge_py.ui.transcript.positions import whole_text

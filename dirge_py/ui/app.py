@@ -7,42 +7,22 @@ ask of this front end. What the keys of the screen do is in `actions`.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.message import Message
-from textual.theme import Theme
-from textual.timer import Timer
-from textual.widgets import Input, Static, TextArea
-
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import UsageError
-from dirge_py.types.events import (
-    ForkEvent,
-    HistoryMoved,
-    LoopEvent,
-    MessageEnd,
-    MessageUpdate,
-    ToolExecutionUpdate,
-)
+from dirge_py.types.events import ForkEvent, HistoryMoved, LoopEvent, MessageEnd, MessageUpdate, ToolExecutionUpdate
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
-from dirge_py.ui.key_names import spell
-from dirge_py.ui.keymap import TOGETHER, Keymap
+from dirge_py.ui.keymap import Keymap, TOGETHER, spell
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.above_input import QueuePanel, key_hint
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import GUARD_S, Dialog
+from dirge_py.ui.panels.dialog import Dialog, PAUSE_S
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer
@@ -58,6 +38,18 @@ from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 from dirge_py.ui.user_shell import UserShell
+from functools import partial
+from pathlib import Path
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.theme import Theme
+from textual.timer import Timer
+from textual.widgets import Input, Static, TextArea
+from typing import TYPE_CHECKING, TypeAlias
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -98,7 +90,7 @@ class DirgeApp(TerminalApp):
         start: UiOptions,
         actions: "Mapping[str, Action]",
         *,
-        guard_s: float = GUARD_S,
+        guard_s: float = PAUSE_S,
         no_color: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -132,7 +124,7 @@ class DirgeApp(TerminalApp):
             self.panel_styles, self.keymap, guard_s=self._guard_s, clock=self.clock
         )
         self.line_question = LineQuestion(self.panel_styles, self.keymap)
-        self.composer = Composer(self.keymap, "What shall be done?  /help")
+        self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
         self.status = StatusBar(styles)
         self.shell = UserShell(self)
         self.pictures = PromptImages(self.composer.pastes)

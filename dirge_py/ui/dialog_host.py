@@ -5,7 +5,7 @@ The focus goes to a dialog and back.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textual import events
 from textual.content import Content
@@ -27,7 +27,7 @@ from dirge_py.types.questions import (
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.above_input import QueuePanel
 from dirge_py.ui.panels.choices import LineQuestion, Picker
-from dirge_py.ui.panels.dialog import Answer, Dialog
+from dirge_py.ui.panels.dialog import Answer, Dialog, DialogOptions
 from dirge_py.ui.panels.trust import TrustDialog
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
@@ -50,13 +50,6 @@ _ROWS_KEPT = 3
 _LEAST_ROWS = 3
 _SOON_S = 0.01
 _PLACEHOLDER = "A question is open above; text you type goes here."
-
-
-class _Look(TypedDict):
-    styles: Styles
-    keymap: Keymap
-    guard_s: float
-    clock: Callable[[], float]
 
 
 class DialogApp(Protocol):
@@ -109,16 +102,16 @@ class DialogHost:
         self._placeholder: str | Content = ""
 
     def permission_dialog(self, requests: Sequence[PermissionRequest]) -> "PermissionDialog":
-        return PermissionDialog(requests, self._edit_file, **self._look)
+        return PermissionDialog(requests, self._edit_file, **self._options)
 
     def question_form(self, questions: Sequence[Question]) -> "QuestionForm":
-        return QuestionForm(questions, **self._look)
+        return QuestionForm(questions, **self._options)
 
     def trust_dialog(self, offer: TrustOffer) -> TrustDialog:
-        return TrustDialog(offer, **self._look)
+        return TrustDialog(offer, **self._options)
 
     @property
-    def _look(self) -> "_Look":
+    def _options(self) -> DialogOptions:
         app = self._app
         return {
             "styles": app.panel_styles,

@@ -31,7 +31,7 @@ from dirge_py.types.questions import (
 )
 from dirge_py.types.tools import FileChange, Preview, text_result
 from dirge_py.ui.panels.dialog import ScrollingLines
-from dirge_py.ui.panels.permission_request import PermissionChoice, paint_request
+from dirge_py.ui.panels.permission import PermissionChoice, paint_request
 from dirge_py.ui.status import StatusModel, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer

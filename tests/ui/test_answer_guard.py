@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.ui.panels.answer_guard import PAUSE_S, AnswerGuard, Role
+from dirge_py.ui.panels.dialog import PAUSE_S, AnswerGuard, Role
 from tests.security.sizes import count, size
 
 LETTERS = "yapnch1234"

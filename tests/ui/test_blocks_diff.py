@@ -6,16 +6,18 @@ from hypothesis import strategies as st
 
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.diff import (
+    LONGEST_LINE,
     DiffBlock,
     diff_blocks,
     is_split,
+    mark_words,
     paint_diff,
     paint_rows,
+    pair_lines,
     read_diff,
 )
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from dirge_py.ui.transcript.word_diff import LONGEST_LINE, mark_words, pair_lines
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))

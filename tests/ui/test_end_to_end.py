@@ -266,7 +266,7 @@ def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
         tmux.answer("p")
         tmux.sees("2 of 3")
         tmux.answer("c", shows="Enter: write a comment and deny")
-        tmux.sees("why not, for the model")
+        tmux.sees("Tell the model why")
         tmux.enter("it is built already")
         tmux.sees("3 of 3")
         tmux.resize(60, 20)

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dirge_py.ui.transcript.blocks import NoticeBlock, UserBlock
-from dirge_py.ui.transcript.flow import MarkdownPiece
 from dirge_py.ui.transcript.layout import TranscriptLayout
-from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.search import TranscriptSearch
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room

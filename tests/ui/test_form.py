@@ -87,7 +87,7 @@ async def test_the_form_shows_question_options_and_keys(room: Room):
             "     one file, no server",
             "   2 Postgres",
             "   3 in your own words",
-            " Enter: answer · Esc: rather not say · type: answer in your own words",
+            " Enter: answer · Esc: cancel · type: answer in your own words",
         ]
 
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from dirge_py.types.extensions import KeyBinding
 from dirge_py.ui.actions import ACTIONS
-from dirge_py.ui.key_names import plain, spell
-from dirge_py.ui.keymap import DEFAULTS, TOGETHER, Keymap, listen_together
+from dirge_py.ui.keymap import DEFAULTS, TOGETHER, Keymap, listen_together, plain, spell
 
 
 def test_no_default_key_means_two_things_where_it_is_heard():

@@ -9,7 +9,7 @@ from textual import events
 
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import Preview
-from dirge_py.ui.panels.permission_request import paint_request
+from dirge_py.ui.panels.permission import paint_request
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from tests.conversation.room import Room
 from tests.ui.desk import desk
@@ -243,7 +243,7 @@ async def test_writing_a_comment_hides_nothing_of_the_question(room: Room):
         d.ask(request())
         await d.asked()
         await d.pilot.press("c", "enter")
-        await d.until(lambda: "why not, for the model" in d.screen)
+        await d.until(lambda: "Tell the model why" in d.screen)
         for shown in (" Allow bash?", "│ git push", "y Allow once"):
             assert shown in d.screen
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.questions import PermissionAnswer, Reach
 from dirge_py.types.tools import Preview
-from dirge_py.ui.panels.dialog import fitted, paint_key_hints
+from dirge_py.ui.panels.dialog import fit_hints, paint_key_hints
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 from tests.ui.test_permission import STYLES, request
@@ -225,7 +225,7 @@ def test_no_key_is_named_by_half(width: int):
 def test_a_line_of_keys_is_cut_between_two_of_them():
     text = "Esc interrupts · Enter steers · Tab queues"
 
-    assert [fitted(text, width) for width in (42, 41, 20, 9)] == [
+    assert [fit_hints(text, width) for width in (42, 41, 20, 9)] == [
         text,
         "Esc interrupts · Enter steers",
         "Esc interrupts",

@@ -13,7 +13,7 @@ from dirge_py.types.questions import (
     SupportsForms,
     SupportsTrust,
 )
-from dirge_py.ui.panels.answer_guard import PAUSE_S
+from dirge_py.ui.panels.dialog import PAUSE_S
 from dirge_py.ui.panels.form import QuestionForm
 from tests.conversation.room import Room
 from tests.security.sizes import count, size

@@ -10,9 +10,8 @@ from dirge_py.slash.base import Choice
 from dirge_py.types.events import MessageUpdate
 from dirge_py.ui.terminal.input import TerminalInput
 from dirge_py.ui.transcript.blocks import NoticeBlock
-from dirge_py.ui.transcript.flow import MarkdownPiece
 from dirge_py.ui.transcript.positions import whole_text
-from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from dirge_py.ui.transcript.view import TranscriptWidget
 from tests.conversation.room import Room

@@ -11,11 +11,10 @@ from textual.strip import Strip
 
 from dirge_py.ui.theme.styles import Styles, load_theme, styles_for
 from dirge_py.ui.transcript.blocks import BlockBase, NoticeBlock, UserBlock
-from dirge_py.ui.transcript.flow import MarkdownPiece
 from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.lines import LogicalText, fold, wrap
 from dirge_py.ui.transcript.positions import TextPosition, line_of, position_at, texts_between
-from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.selection import TextSelection
 from dirge_py.ui.transcript.tool_block import ToolBlock
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.ui.prompt.vim.machine import Vim, VimResult
+from dirge_py.ui.prompt.vim.modes import Vim, VimResult
 
 
 class Field:

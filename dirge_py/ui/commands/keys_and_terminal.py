@@ -24,8 +24,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui.app import TuiFrontEnd
-from dirge_py.ui.key_names import spell
-from dirge_py.ui.keymap import Key, key_problems
+from dirge_py.ui.keymap import Key, key_problems, spell
 from dirge_py.ui.terminal.clipboard import last_copy_file
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean
 from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.dialog import fitted
+from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.panels.side_panels import MOST_TODOS, todo_lines
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
@@ -107,7 +107,7 @@ class QueuePanel(Widget, can_focus=False):
         hidden = len(self._waiting) - rows
         if lines and hidden > 0:
             lines[-1] = [(f"… and {hidden + 1} more queued", self._styles.dim)]
-        return [*lines, [(fitted(self._hint, width), self._styles.dim)]] if has_hint else lines
+        return [*lines, [(fit_hints(self._hint, width), self._styles.dim)]] if has_hint else lines
 
     def _line(self, waiting: QueuedPrompt, width: int) -> Line:
         mark = _MARKS.get(waiting.kind, "⧗ when done: ")

@@ -17,8 +17,7 @@ from textual.widgets import Input
 from dirge_py.lib.text import clean
 from dirge_py.slash.base import Choice
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.answer_guard import FASTEST
-from dirge_py.ui.panels.dialog import ScrollingLines
+from dirge_py.ui.panels.dialog import FASTEST, ScrollingLines
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, strip
 

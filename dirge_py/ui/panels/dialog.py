@@ -1,19 +1,20 @@
 """The base of all dialogs above the input, with its scrolling text and its line of key hints.
 
 Keys come to `takes` straight from the app, and what is typed goes to the input in the same step:
-a queue between them could put letters in another order. Which key is an answer is decided by
-`answer_guard`. Cancelling the task that waits for `answer` does not remove the panel: the asker
-takes it down. Of the key hints none is ever shown by half.
+a queue between them could put letters in another order. `AnswerGuard` decides which key is an
+answer. Cancelling the task that waits for `answer` does not remove the panel: the asker takes it
+down.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from rich.cells import cell_len
 from textual import events
+from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.message import Message
@@ -21,9 +22,103 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.answer_guard import PAUSE_S, AnswerGuard, GuardedKey, Role
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import chop, clip, strip
+
+Role = Literal["text", "select", "use", "confirm", "act", "none"]
+"""What a key would do at this question now.
+
+text: nothing but write; select: highlight a choice; use: a blank that scrolls or ticks;
+confirm: Enter; act: an arrow, Esc and the like, which no text contains; none: nothing at all.
+"""
+
+Meaning = Literal["type", "select", "use", "confirm", "act", "deselect", "nothing"]
+
+PAUSE_S = 0.3
+"""How long nothing may be typed before a key counts."""
+
+FASTEST = 1 / 6
+"""The part of the pause within which no hand presses a second key and means it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedKey:
+    """What a key means while a question is open."""
+
+    meaning: Meaning
+    text: str = ""
+    """What was typed, in order, with the keys that had selected something."""
+    undone: int = 0
+    """How many keys with the role `use` are part of that text, and are taken back."""
+    was_open: bool = True
+    """The pause was over when the key came."""
+
+
+class AnswerGuard:
+    """Tells an answer to a question from text that was typed for the input.
+
+    It sees every key that reaches a question, with the time at which it was pressed:
+
+    * A key counts only after a pause in the typing (`pause_s`). Text that comes before is typing,
+      and starts the pause again.
+    * A printable key answers nothing by itself: one that stands for a choice selects it, Enter
+      confirms.
+    * Any other printable key is typing, and so is a second one that would select: the keys that had
+      selected something become part of the text, and nothing stays selected.
+    * Enter right behind another key, faster than a hand, comes from a paste and confirms nothing.
+    """
+
+    def __init__(self, *, pause_s: float, now: float) -> None:
+        self._pause_s = pause_s
+        self._last_at = now
+        self._held = ""
+        self._used = 0
+        self.opens_at = now + pause_s
+        """When keys count, unless another one comes before."""
+
+    def close(self, now: float) -> None:
+        """Wait for a pause from now on; what was selected is forgotten."""
+        self._last_at = now
+        self._held, self._used = "", 0
+        self.opens_at = now + self._pause_s
+
+    def is_open(self, now: float) -> bool:
+        """Whether a key would count now."""
+        return now >= self.opens_at
+
+    @property
+    def held(self) -> str:
+        """Keys that selected or used something, and may still turn out to be text."""
+        return self._held
+
+    def press(self, role: Role, text: str, now: float) -> GuardedKey:
+        """Judge a key. `text` is what it would write, empty for keys that write nothing."""
+        since_last_s = now - self._last_at
+        self._last_at = now
+        if not self.is_open(now):
+            return self._typed(text, now, was_open=False)
+        if self._held.isspace() and since_last_s >= self._pause_s:
+            self._held, self._used = "", 0  # They scrolled or ticked, and that was all.
+        if role == "text" or (role == "select" and self._held):
+            return self._typed(text, now)
+        if role in ("select", "use"):
+            self._held += text
+            self._used += role == "use"
+            return GuardedKey(role)
+        if role == "confirm" and since_last_s < self._pause_s * FASTEST:
+            return self._typed("", now)
+        meant: Meaning = "deselect" if role == "none" else role
+        if role == "none" and not self._held:
+            meant = "nothing"
+        self._held, self._used = "", 0
+        return GuardedKey(meant)
+
+    def _typed(self, text: str, now: float, *, was_open: bool = True) -> GuardedKey:
+        text, undone = self._held + text, self._used
+        self.close(now)
+        meaning: Meaning = "type" if text else "nothing"
+        return GuardedKey(meaning, text, undone=undone, was_open=was_open)
+
 
 KeyHint: TypeAlias = tuple[str, str]
 """A key and what it does, and the same in as few words as will do where there is no room."""
@@ -33,34 +128,34 @@ _JOINT = " · "
 def paint_key_hints(
     hints: Sequence[KeyHint], width: int, styles: Styles, *, most: int = 2, indent: str = ""
 ) -> list[Strip]:
-    """The keys in at most `most` lines. Where they do not fit in full, in short; then the last
-    ones, which matter least, are left out.
+    """The keys in at most `most` lines, in short where they don't fit; none is cut.
+
+    Where even the short ones don't fit the last ones, which matter least, are left out.
     """
-    room = max(1, width - len(indent))
-    kept = len(hints)
-    rows = _packed([long for long, _ in hints], room)
-    while not _fits(rows, room, most) and kept:
-        rows = _packed([short for _, short in hints[:kept]], room)
-        kept -= 1
-    shown = rows if _fits(rows, room, most) else [chop(rows[0], room)[0]]
+    width = max(1, width - len(indent))
+
+    def fits(rows: Sequence[str]) -> bool:
+        return len(rows) <= most and all(cell_len(row) <= width for row in rows)
+
+    rows, count = _packed([long for long, _ in hints], width), len(hints)
+    while not fits(rows) and count:
+        rows = _packed([short for _, short in hints[:count]], width)
+        count -= 1
+    shown = rows if fits(rows) else [chop(rows[0], width)[0]]
     return [strip([(indent + row, styles.dim)]) for row in shown]
 
 
-def fitted(text: str, width: int) -> str:
+def fit_hints(text: str, width: int) -> str:
     """As many of the keys in `text` as fit into a line; a text of another kind is clipped."""
     rows = _packed(text.split(_JOINT), width)
     return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
 
 
-def _fits(rows: Sequence[str], room: int, most: int) -> bool:
-    return len(rows) <= most and all(cell_len(row) <= room for row in rows)
-
-
-def _packed(parts: Sequence[str], room: int) -> list[str]:
+def _packed(parts: Sequence[str], width: int) -> list[str]:
     """As many on a line as fit."""
     rows: list[str] = []
     for part in parts:
-        if rows and cell_len(rows[-1] + _JOINT + part) <= room:
+        if rows and cell_len(rows[-1] + _JOINT + part) <= width:
             rows[-1] += _JOINT + part
         else:
             rows.append(part)
@@ -68,14 +163,24 @@ def _packed(parts: Sequence[str], room: int) -> list[str]:
 
 
 Answer = TypeVar("Answer")
-GUARD_S = PAUSE_S
 _OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
-"""What is no answer at any moment, and heard by the app even while a question is open."""
+"""Keys that never answer: the app handles them even while a question is open."""
 _LOOKING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
-"""What is no answer either: what the question is about may stand above it."""
+"""Keys that scroll the transcript: what the question is about may be shown there."""
 _OF_TEXT: dict[Role, Role] = {"act": "use", "confirm": "text", "none": "text"}
-"""What a printable key has for a role instead: it may be part of a sentence."""
+"""The role of a printable key instead: it may be part of a sentence."""
 _OF_OTHERS: dict[Role, Role] = {"use": "act", "text": "none"}
+
+
+class DialogOptions(TypedDict):
+    """What every dialog is made with."""
+
+    styles: Styles
+    keymap: Keymap
+    guard_s: float
+    """How long nothing may be typed before a key counts."""
+    clock: Callable[[], float]
+    """Seconds; `time.monotonic` but in tests."""
 
 
 class Dialog(Vertical, Generic[Answer], can_focus=True):
@@ -100,14 +205,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
         action: str
 
-    def __init__(
-        self,
-        *,
-        styles: Styles,
-        keymap: Keymap,
-        guard_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, **options: Unpack[DialogOptions]) -> None:
         super().__init__(id="question")
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.wants_stop = False
@@ -117,14 +215,21 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         """Set by `DialogHost`: put this text into the input, which has the keyboard from now on."""
         self.takes_keyboard = True
         """False: somebody is writing in the input when the question appears, and goes on."""
-        self._styles = styles
-        self._keymap = keymap
-        self._clock = clock
-        self._guard = AnswerGuard(pause_s=guard_s, now=clock())
+        self._styles, self._keymap = options["styles"], options["keymap"]
+        self._clock = options["clock"]
+        self._guard = AnswerGuard(pause_s=options["guard_s"], now=self._clock())
+        self._body = ScrollingLines(self._paint_body, self._styles, on_end=self._on_read)
+        self._body.add_class("body")
+        self._menu = ScrollingLines(self._paint_menu, self._styles)
+        self._menu.add_class("menu")
         self.has_keyboard = False
         """False while the input has it."""
         self.pressed = ""
         """The key that is being acted on, as the keymap names it."""
+
+    def compose(self) -> ComposeResult:
+        yield self._body
+        yield self._menu
 
     def on_mount(self) -> None:
         if self.takes_keyboard:
@@ -136,7 +241,24 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self.screen.set_focus(self)
         self.guard_again()
 
+    @property
+    def may_approve(self) -> bool:
+        """Whether all of the question was in view."""
+        return self._body.seen_end
+
+    def _on_read(self) -> None:
+        """Handle that the end of the question came into view."""
+        self.repaint_menu()
+
     # -- what each question is
+
+    def _paint_body(self, width: int) -> Sequence[Strip]:
+        """Paint the question, which scrolls."""
+        raise NotImplementedError
+
+    def _paint_menu(self, width: int) -> Sequence[Strip]:
+        """Paint the answers and the keys, all of which are seen."""
+        raise NotImplementedError
 
     @property
     def scope(self) -> Scope:
@@ -149,7 +271,15 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     def role_of(self, action: str, *, is_text: bool) -> Role:
         """What a key would do that the keymap has for `action`; `is_text`: it is printable."""
-        raise NotImplementedError
+        body = self._body
+        match action:
+            case "deny":
+                return "select" if is_text else "act"
+            case "page_down" | "line_down" if is_text:
+                return "use" if body.scroll_offset.y < body.max_scroll_y else "none"
+            case "choose":
+                return "confirm"
+        return "act"
 
     def select(self, action: str) -> None:
         """Highlight what Enter is to do."""
@@ -167,6 +297,20 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         """Do what a key asks for, by its name in the keymap."""
         raise NotImplementedError
 
+    def move_choice(self, step: int) -> None:
+        """Highlight the next answer, or with -1 the one before."""
+
+    def scroll_body(self, action: str) -> None:
+        """Scroll the question, or move the choice where there is nothing left to read."""
+        if action not in ("line_up", "line_down"):
+            self._body.scroll_page(action)
+            return
+        step = -1 if action == "line_up" else 1
+        if self._body.max_scroll_y > 0 and not self.may_approve:
+            self._body.move(step)
+        else:
+            self.move_choice(step)
+
     def use_styles(self, styles: Styles) -> None:
         """The theme has changed while the question waits."""
         self._styles = styles
@@ -175,7 +319,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     def repaint_menu(self) -> None:
         """Keys count from now on, or what they do has changed."""
-        raise NotImplementedError
+        self._menu.repaint()
 
     def write(self, outcome: GuardedKey) -> None:
         """Somebody has typed: let it stand in the input."""
@@ -210,7 +354,8 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     def guard_again(self) -> None:
         """Another question has appeared: keys that were meant for the last one do not answer it."""
-        self._close_guard()
+        self._guard.close(self._clock())
+        self._repaint_when_open()
         self.repaint_menu()
 
     def on_focus(self) -> None:
@@ -223,15 +368,10 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         # None: the terminal has lost the focus, and gives it back to us.
         self.has_keyboard = self.has_keyboard and self.app.focused in (None, self)
         self.deselect()
-        self._close_guard()
-        self.repaint_menu()
-
-    def _close_guard(self) -> None:
-        self._guard.close(self._clock())
-        self._repaint_when_open()
+        self.guard_again()
 
     def _repaint_when_open(self) -> None:
-        """That keys count is seen, so the menu is painted again at the moment they do."""
+        """Paint the menu again when keys begin to count, which it shows."""
         wait_s = self._guard.opens_at - self._clock()
         if wait_s > 0 and self.is_running:
             self.set_timer(wait_s + 0.01, self.repaint_menu)
@@ -265,7 +405,9 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             return
         role = self.role_of(action, is_text=bool(text)) if action else "none"
         role = (_OF_TEXT if text else _OF_OTHERS).get(role, role)
-        outcome = self._guard.press(role, text, self._time_of(event))
+        # When the key came, not when it is handled: the screen may have been busy in between.
+        now = event.time if self._clock is time.monotonic else self._clock()
+        outcome = self._guard.press(role, text, now)
         match outcome.meaning:
             case "type":
                 self.deselect(outcome.undone)
@@ -286,10 +428,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self.has_keyboard = False
         self._guard.close(self._clock())
         self.give_to_input(text)
-
-    def _time_of(self, event: events.Key) -> float:
-        """When the key came, not when it is looked at: the screen may have been busy between."""
-        return event.time if self._clock is time.monotonic else self._clock()
 
     async def _on_key(self, event: events.Key) -> None:
         if self.is_writing:
@@ -372,7 +510,7 @@ class ScrollingLines(ScrollView, can_focus=False):
 
     def note_end(self) -> None:
         if self._unsettled:
-            return  # The room for these lines is not known yet.
+            return  # The height for these lines is not known yet.
         height = self.size.height
         is_end = height > 0 and self.scroll_offset.y + height >= len(self._strips)
         if is_end and not self.seen_end:
@@ -381,6 +519,11 @@ class ScrollingLines(ScrollView, can_focus=False):
 
     def move(self, lines: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
+
+    def scroll_page(self, action: str) -> None:
+        """Do what the keymap calls `page_up`, `page_down` or `end`."""
+        page = max(1, self.size.height - 1)
+        self.move({"page_up": -page, "page_down": page}.get(action, 1_000_000))
 
     def render_line(self, y: int) -> Strip:
         at = self.scroll_offset.y + y

@@ -10,8 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.transcript.layout import LinePosition
-from dirge_py.ui.transcript.rows import BlockRow
+from dirge_py.ui.transcript.layout import BlockRow, LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 
 _AROUND = 3

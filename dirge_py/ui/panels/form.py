@@ -1,13 +1,12 @@
-"""Questions of the model, one after the other: options to pick, and words of one's own.
+"""Questions of the model, one after the other: options to pick, or an answer in own words.
 
 Nothing is selected at first, so that Enter alone answers nothing. Text that is typed is the answer
-in own words where there may be one, and goes to the input where not.
+in own words where one is allowed, and goes to the input where not.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from textual import events
 from textual.app import ComposeResult
@@ -16,22 +15,25 @@ from textual.widgets import Input
 
 from dirge_py.lib.text import clean
 from dirge_py.types.questions import Question, QuestionAnswer
-from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.answer_guard import GuardedKey, Role
-from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
-from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import (
+    Dialog,
+    DialogOptions,
+    GuardedKey,
+    KeyHint,
+    Role,
+    paint_key_hints,
+)
 from dirge_py.ui.transcript.lines import Line, wrap
 
 
 @dataclass(slots=True)
 class _Answering:
-    """One question on its way to its answer.
-
-    `cursor` is on an option or, after them, own words; None: nothing is selected.
-    """
+    """One question on its way to its answer."""
 
     question: Question
     cursor: int | None = None
+    """The option, or behind them the own words, that is selected; None: nothing is."""
     ticked: set[int] = field(default_factory=set)
     text: str = ""
 
@@ -57,27 +59,16 @@ class _Answering:
 
 
 class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
-    """Asks one question at a time. `answer` is None if the person would rather not say."""
+    """Asks one question at a time. `answer` is None if the person cancels."""
 
     SCOPE: ClassVar[Scope] = "form"
 
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        *,
-        styles: Styles,
-        keymap: Keymap,
-        guard_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(styles=styles, keymap=keymap, guard_s=guard_s, clock=clock)
+    def __init__(self, questions: Sequence[Question], **options: Unpack[DialogOptions]) -> None:
+        super().__init__(**options)
         self._all = [_Answering(question) for question in questions]
         self._at = self._reached = 0
         self._is_tight = False
         self._lines: list[tuple[int, int]] = []
-        self._body = ScrollingLines(self._paint_body, styles)
-        self._menu = ScrollingLines(self._paint_menu, styles)
-        self._menu.add_class("menu")
         self._words = Input(placeholder="in your own words", select_on_focus=False)
 
     def compose(self) -> ComposeResult:
@@ -92,17 +83,17 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
 
     def fit(self, rows: int) -> int:
         width = self.app.size.width - 3
-        is_flat = rows < len(self._paint_menu(width)) + 5
-        self.set_class(is_flat, "flat")
         menu = len(self._paint_menu(width))
+        is_flat = rows < menu + 5
+        self.set_class(is_flat, "flat")
         self._menu.styles.height = menu
         rest = menu + (not is_flat) + self.has_class("writing")
         self._is_tight = False
         self._is_tight = len(self._paint_body(width)) + rest > rows // 2
-        taken = min(len(self._paint_body(width)) + rest, rows)
-        self.styles.height = taken
+        height = min(len(self._paint_body(width)) + rest, rows)
+        self.styles.height = height
         self._repaint()
-        return taken
+        return height
 
     @property
     def _now(self) -> _Answering:
@@ -162,7 +153,10 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             hints = [(f"select, then {choose}",) * 2]
         if self._now.question.is_multiple and self._now.question.options:
             hints.insert(0, (f"{key('toggle')}: tick",) * 2)
-        hints.append((f"{close}: {self._what_esc_does()}", f"{close}: back"))
+        is_detour = self.has_class("writing") and self._now.question.options
+        hints.append(
+            (f"{close}: {'back to the options' if is_detour else 'cancel'}", f"{close}: back")
+        )
         if self._at > 0:
             hints.append((f"{key('previous_question')}: back",) * 2)
         if not self.has_class("writing"):
@@ -176,22 +170,18 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         return super().hints_of_typing
 
     def _what_enter_answers(self) -> str:
-        if not self._now.question.options:
-            return "answer"
-        if self._now.is_on_own_words:
+        if self._now.question.options and self._now.is_on_own_words:
             return "answer in your own words"
-        if not self._now.question.is_multiple:
-            return "answer"
-        count = len(self._now.ticked)
-        return f"answer with {count}" if count else "answer with none"
-
-    def _what_esc_does(self) -> str:
-        is_detour = self.has_class("writing") and self._now.question.options
-        return "back to the options" if is_detour else "rather not say"
+        if self._now.question.options and self._now.question.is_multiple:
+            return f"answer with {len(self._now.ticked) or 'none'}"
+        return "answer"
 
     def _repaint(self) -> None:
         self._body.repaint()
         self._menu.repaint()
+
+    def _on_read(self) -> None:
+        pass  # An answer does not need the whole question to have been in view.
 
     def repaint_menu(self) -> None:
         self._repaint()
@@ -200,22 +190,18 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     # -- keys
 
     def role_of(self, action: str, *, is_text: bool) -> Role:
-        now = self._now
         match action:
             case "pick":
-                is_there = self.pressed.isdigit() and int(self.pressed) <= now.rows
+                is_there = self.pressed.isdigit() and int(self.pressed) <= self._now.rows
                 return "select" if is_there else "none"
             case "toggle":
                 return "use" if self._can_tick else "none"
-            case "choose":
-                return "confirm"
-        return "act" if action else "none"
+        return "confirm" if action == "choose" else "act"
 
     @property
     def _can_tick(self) -> bool:
-        now = self._now
-        is_on_option = now.cursor is not None and not now.is_on_own_words
-        return now.question.is_multiple and is_on_option
+        is_on_option = self._now.cursor is not None and not self._now.is_on_own_words
+        return self._now.question.is_multiple and is_on_option
 
     def select(self, action: str) -> None:
         self._now.cursor = int(self.pressed) - 1
@@ -296,12 +282,10 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
 
     def _page(self, action: str) -> None:
         """Scroll the question, or where all of it is seen, what stands above it."""
-        height = self._body.size.height
-        if self._body.virtual_size.height <= height:
+        if self._body.virtual_size.height <= self._body.size.height:
             self.post_message(self.KeyPassedThrough(action))
         else:
-            page = max(1, height - 1)
-            self._body.move(-page if action == "page_up" else page)
+            self._body.scroll_page(action)
 
     def _toggle(self) -> None:
         now = self._now
@@ -340,7 +324,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._words.value = self._now.text
         self._words.cursor_position = len(self._now.text)
         self.add_class("writing")
-        # At once: the next key belongs to it.
+        # `focus` would come after keys that are waiting already.
         self.screen.set_focus(self._words)
         self.refit()
 
@@ -363,12 +347,9 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     def _finish_writing(self) -> None:
         now = self._now
         now.text = self._words.value.strip()
-        if not now.text and now.question.options:
+        if now.text or now.question.options:
             self._stop_writing()
-            return
-        if not now.text:
-            return
-        if not now.question.is_multiple:
-            now.ticked = set()
-        self._stop_writing()
-        self._go_on()
+        if now.text:
+            if not now.question.is_multiple:
+                now.ticked = set()
+            self._go_on()

@@ -4,7 +4,7 @@ No hunk is at the cursor at first: until an arrow has put it there, Enter takes 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -13,20 +13,13 @@ from textual.strip import Strip
 from dirge_py.lib.text import visible
 from dirge_py.types.errors import DirgeError
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.answer_guard import Role
-from dirge_py.ui.panels.dialog import KeyHint, ScrollingLines, paint_key_hints
+from dirge_py.ui.panels.dialog import KeyHint, Role, ScrollingLines, paint_key_hints
 from dirge_py.ui.panels.file_changes import ChangeSelection, paint_hunk, paint_title
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
 
 EditFile = Callable[[str, str], Awaitable[str | None]]
-"""Gives a text to the person's editor, with the path it is of; None if it was left as it was."""
-
-
-class OnDone(Protocol):
-    """Called when the choice is made (`is_taken`), or given up."""
-
-    def __call__(self, *, is_taken: bool) -> None: ...
+"""Opens a text in the person's editor, with its path; returns None if it was not changed."""
 
 
 class HunkView(Vertical, can_focus=False):
@@ -43,13 +36,14 @@ class HunkView(Vertical, can_focus=False):
     def __init__(
         self,
         selection: ChangeSelection,
-        on_done: OnDone,
+        on_done: Callable[[bool], None],
         edit_file: EditFile,
         *,
         styles: Styles,
         keymap: Keymap,
         was_read: bool,
     ) -> None:
+        """`on_done` receives whether hunks were taken; `was_read`: all of it was in view before."""
         super().__init__()
         self._selection = selection
         self._on_done = on_done
@@ -89,42 +83,29 @@ class HunkView(Vertical, can_focus=False):
     # -- what it shows
 
     def _paint(self, width: int) -> Sequence[Strip]:
+        styles = self._styles
         strips: list[Strip] = []
         self._rows = []
         place, total = self._selection.place, len(self._selection.places)
         for number, file in enumerate(self._selection.files):
-            strips += paint_title(file, width, self._styles)
+            strips += paint_title(file, width, styles)
             for hunk in range(file.count):
                 first = len(strips)
                 is_accepted = hunk in file.accepted
+                is_at = self._has_cursor and place == (number, hunk)
+                line: Line = [("▸ " if is_at else "  ", styles.accent)]
+                line.append(("[✓] ", styles.good) if is_accepted else ("[ ] ", styles.warning))
                 words = f"{len(self._rows) + 1} of {total}"
-                strips += self._head(
-                    words,
-                    is_accepted=is_accepted,
-                    is_at=self._has_cursor and place == (number, hunk),
-                    width=width,
-                )
-                strips += self._lines(number, hunk, is_accepted=is_accepted, width=width)
+                line.append((words, styles.accent + styles.strong if is_at else styles.text))
+                if not is_accepted:
+                    line.append(("  refused", styles.warning))
+                strips += wrap(line, width)
+                key = (number, hunk, is_accepted, width)
+                if key not in self._painted:
+                    self._painted[key] = paint_hunk(file, hunk, width, styles)
+                strips += self._painted[key]
                 self._rows.append((first, len(strips) - 1))
         return strips
-
-    def _head(self, words: str, *, is_accepted: bool, is_at: bool, width: int) -> list[Strip]:
-        styles = self._styles
-        line: Line = [("▸ " if is_at else "  ", styles.accent)]
-        line.append(
-            ("[✓] " if is_accepted else "[ ] ", styles.good if is_accepted else styles.warning)
-        )
-        line.append((words, styles.accent + styles.strong if is_at else styles.text))
-        if not is_accepted:
-            line.append(("  refused", styles.warning))
-        return wrap(line, width)
-
-    def _lines(self, number: int, hunk: int, *, is_accepted: bool, width: int) -> list[Strip]:
-        key = (number, hunk, is_accepted, width)
-        if key not in self._painted:
-            file = self._selection.files[number]
-            self._painted[key] = paint_hunk(file, hunk, width, self._styles)
-        return self._painted[key]
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         if self._problem:
@@ -178,9 +159,7 @@ class HunkView(Vertical, can_focus=False):
                 return "select" if self._has_cursor else "none"
             case "toggle":
                 return "use" if self._has_cursor else "none"
-            case "choose":
-                return "confirm"
-        return "act" if action else "none"
+        return "confirm" if action == "choose" else "act"
 
     def forget_cursor(self, undone: int) -> None:
         """Somebody writes: no hunk is at the cursor, and the last `undone` marks are taken back."""
@@ -197,10 +176,10 @@ class HunkView(Vertical, can_focus=False):
         match action:
             case "choose":
                 if self.may_take and self._has_cursor:
-                    self._on_done(is_taken=True)
+                    self._on_done(True)
                 return
             case "close" | "stop":
-                self._on_done(is_taken=False)
+                self._on_done(False)
                 return
             case "edit":
                 self.run_worker(self._edit(), exclusive=True)
@@ -214,12 +193,8 @@ class HunkView(Vertical, can_focus=False):
             case "accept" | "refuse":
                 selection.mark(accepted=action == "accept")
                 selection.move(1)
-            case "page_up" | "page_down":
-                page = max(1, self._sheet.size.height - 1)
-                self._sheet.move(-page if action == "page_up" else page)
-                return
-            case "end":
-                self._sheet.move(1_000_000)
+            case "page_up" | "page_down" | "end":
+                self._sheet.scroll_page(action)
                 return
         self._repaint()
         if self._rows:

@@ -6,8 +6,10 @@ Nothing is selected at first, so that Enter alone answers nothing. Below the cal
 its rules and the other questions.
 """
 
-import time
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Unpack
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -17,21 +19,227 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.lib.text import visible, visible_name
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels import permission as below
-from dirge_py.ui.panels.answer_guard import Role
-from dirge_py.ui.panels.dialog import Dialog, KeyHint, ScrollingLines, paint_key_hints
-from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.permission_request import (
-    WORDS,
-    Option,
-    PermissionChoice,
-    paint_reach,
-    paint_request,
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.tools import FileChange
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import (
+    Dialog,
+    DialogOptions,
+    KeyHint,
+    Role,
+    ScrollingLines,
+    paint_key_hints,
 )
+from dirge_py.ui.panels.file_changes import ChangeSelection, FileSelection, paint_files
+from dirge_py.ui.panels.hunk_view import EditFile, HunkView
 from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
+
+_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+"""Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""
+_SHORTEST_NAME = 24
+"""Cells of an earlier call that are shown at least."""
+
+
+def paint_request(
+    request: PermissionRequest,
+    place: str,
+    width: int,
+    styles: Styles,
+    *,
+    files: Sequence[FileSelection] = (),
+) -> list[Strip]:
+    """The question as lines. Nothing is cut, and what would not be seen is spelled out.
+
+    `files` are the preview's changes; they are shown instead of its text, which may be shortened.
+    """
+    title: Line = [
+        ("Allow ", styles.text),
+        (visible_name(request.tool_name), styles.tool),
+        ("?", styles.text),
+    ]
+    if place:
+        title.append((f"  {place}", styles.text))
+    runs = any(claim.op == "execute" for claim in request.claims)
+    places = [f"in {visible_name(request.cwd)}"] if request.cwd and runs else []
+    if request.preview is not None and request.preview.note:
+        places.append(request.preview.note)
+    where: Line = [(f"  {', '.join(places)}", styles.dim)] if places else []
+    # On a narrow screen what is asked comes first, the folder last.
+    is_wide = strip([*title, *where]).cell_length <= width
+    return [
+        *wrap([*title, *where] if is_wide else title, width),
+        *_paint_warning(request.warning, width, styles),
+        *_paint_call(request, width, styles, files),
+        *_paint_reasons(request, width, styles),
+        *([] if is_wide else wrap(where, width)),
+    ]
+
+
+def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
+    """What the rules that would be stored let pass. Earlier calls are named by their beginning."""
+    indent: Line = [("  ", styles.text)]
+    lines = [f"would match: {visible_name(reach.words)}"]
+    if reach.also:
+        lines.append(f"  also, of this session: {_named(reach.also, width)}")
+    if reach.still:
+        lines.append(f"  but not: {_named(reach.still, width)}")
+    rows = [[(line, styles.dim)] for line in lines]
+    return [part for row in rows for part in wrap(row, width, first=indent, rest=indent)]
+
+
+def _named(calls: Sequence[str], width: int) -> str:
+    room = max(_SHORTEST_NAME, (width - len("    also, of this session: ")) // len(calls) - 3)
+    return " · ".join(clip(visible(call), room) for call in calls)
+
+
+def _paint_warning(warning: str, width: int, styles: Styles) -> list[Strip]:
+    if not warning:
+        return []
+    mark: Line = [("! ", styles.error + styles.strong)]
+    rest: Line = [("  ", styles.text)]
+    return wrap([(visible(warning), styles.error + styles.strong)], width, first=mark, rest=rest)
+
+
+def _paint_call(
+    request: PermissionRequest, width: int, styles: Styles, files: Sequence[FileSelection]
+) -> list[Strip]:
+    preview = request.preview
+    if preview is None:
+        return []
+    if files:
+        return paint_files(files, width, styles)
+    if preview.kind == "diff":
+        path = wrap([(visible_name(preview.path), styles.strong + styles.text)], width)
+        return [
+            *path,
+            *paint_diff(visible(preview.text), width, styles, is_whole=True, layout="auto"),
+        ]
+    side: Line = [("│ ", styles.warning)]
+    shown = visible(_TRAILING.sub(_counted, preview.text))
+    return wrap([(shown, styles.text)], width, first=side, rest=side)
+
+
+def _counted(blanks: re.Match[str]) -> str:
+    return f"<{len(blanks[0])} blank{'s' * (len(blanks[0]) != 1)}>"
+
+
+def _paint_reasons(request: PermissionRequest, width: int, styles: Styles) -> list[Strip]:
+    """One line for each part that asks. The parts that do not are seen in the whole."""
+    indent: Line = [("  ", styles.text)]
+    strips: list[Strip] = []
+    for claim in _asking(request):
+        line: Line = []
+        if not _is_shown(claim, request):
+            part = claim.resource if claim.op == "execute" else f"{claim.op} {claim.resource}"
+            line += [(visible(part), styles.text), (" — ", styles.dim)]
+        line.append((visible(claim.reason), styles.dim))
+        strips += wrap(line, width, first=indent, rest=indent)
+    return strips
+
+
+def _asking(request: PermissionRequest) -> Sequence[AskedClaim]:
+    asking = [claim for claim in request.claims if claim.effect != "allow"]
+    return asking or request.claims if request.preview is not None else request.claims
+
+
+def _is_shown(claim: AskedClaim, request: PermissionRequest) -> bool:
+    preview = request.preview
+    if preview is None:
+        return False
+    return claim.resource.strip() in (preview.text.strip(), preview.path)
+
+
+Option = Literal["once", "session", "always", "deny"]
+WORDS: dict[Option, str] = {
+    "once": "Allow once",
+    "session": "Allow for this session",
+    "always": "Allow always, in your settings",
+    "deny": "Deny",
+}
+
+
+_STORING: Sequence[Option] = ("session", "always")
+_DETOURS = {
+    "comment": "write a comment and deny",
+    "choose_hunks": "choose hunks",
+    "accept": "accept this hunk",
+    "refuse": "refuse this hunk",
+    "edit": "edit the file",
+}
+
+
+@dataclass(slots=True)
+class PermissionChoice:
+    """One request on its way to its answer."""
+
+    request: PermissionRequest
+    chosen: Option | None = None
+    """What Enter does; None until the person has selected something."""
+    is_wide: bool = False
+    """The wider family of rules would be stored."""
+    is_read: bool = False
+    """The end of the request was in view."""
+    was_shown: bool = False
+    answer: PermissionAnswer | None = None
+    selection: ChangeSelection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_wide = not self.request.grant and bool(self.request.wider)
+        preview = self.request.preview
+        self.selection = ChangeSelection(preview.changes if preview is not None else ())
+
+    @property
+    def options(self) -> Sequence[Option]:
+        found: list[Option] = ["once"]
+        if self.rules:
+            found += ["session", "always"] if self.request.can_keep else ["session"]
+        return [*found, "deny"]
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """What "for this session" and "always" would store, exactly."""
+        return self.request.wider if self.is_wide else self.request.grant
+
+    @property
+    def rules_shown(self) -> str:
+        return ", ".join(visible_name(rule) for rule in self.rules)
+
+    @property
+    def reach(self) -> Reach | None:
+        """What those rules would let pass."""
+        return self.request.wider_reach if self.is_wide else self.request.grant_reach
+
+    @property
+    def has_two_widths(self) -> bool:
+        """Is there a choice between the exact rules and wider ones?"""
+        return bool(self.request.grant and self.request.wider)
+
+    def move(self, step: int) -> None:
+        options = self.options
+        at = options.index(self.chosen) + step if self.chosen else min(step, 0)
+        self.chosen = options[at % len(options)]
+
+    def allow(
+        self, option: Option, changes: tuple[FileChange, ...] | None = None
+    ) -> PermissionAnswer:
+        """The answer that this option is; with changes it is for this once."""
+        if option == "session" or option == "always":
+            return PermissionAnswer(effect="allow", remember=option, is_wide=self.is_wide)
+        return PermissionAnswer(effect="allow", changes=changes)
+
+    @property
+    def subject(self) -> str:
+        """What it is about, in one line."""
+        preview = self.request.preview
+        if preview is not None and preview.kind != "diff":
+            return preview.text
+        paths = [file.path for file in self.selection.files] or [preview.path if preview else ""]
+        if paths[0]:
+            return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+        return next((claim.resource for claim in self.request.claims), "")
+
 
 _MOST_OTHERS = 5
 """Rows for the other questions; the list moves with the one that is shown."""
@@ -55,28 +263,21 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self,
         requests: Sequence[PermissionRequest],
         edit_file: EditFile,
-        *,
-        styles: Styles,
-        keymap: Keymap,
-        guard_s: float,
-        clock: Callable[[], float] = time.monotonic,
+        **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(styles=styles, keymap=keymap, guard_s=guard_s, clock=clock)
+        super().__init__(**options)
         self._all = [PermissionChoice(request) for request in requests]
-        self._detour = ""
-        self._edit_file = edit_file
         self._at = 0
+        self._edit_file = edit_file
+        self._detour = ""
+        """What Enter does once a key has selected it that is no answer itself: see `_DETOURS`."""
         self._is_flat = False
-        self._has_room_for_reach = True
-        self._body = ScrollingLines(self._paint_body, styles, on_end=self._note_read)
-        self._body.add_class("body")
-        self._others = ScrollingLines(self._paint_others, styles)
+        self._shows_reach = True
+        self._others = ScrollingLines(self._paint_others, self._styles)
         self._others.add_class("others")
-        self._menu = ScrollingLines(self._paint_menu, styles)
-        self._menu.add_class("menu")
         self._hunks: HunkView | None = None
         self._comment = Input(
-            placeholder="why not, for the model; Enter denies", select_on_focus=False
+            placeholder="Tell the model why (Enter to deny)", select_on_focus=False
         )
 
     @property
@@ -84,17 +285,11 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return self._all[self._at]
 
     @property
-    def may_approve(self) -> bool:
-        """Was everything in view?"""
-        return self._body.seen_end
-
-    @property
     def is_writing(self) -> bool:
         return self.app.focused is self._comment
 
     def compose(self) -> ComposeResult:
-        yield self._body
-        yield self._menu
+        yield from super().compose()
         yield self._others
         yield self._comment
 
@@ -111,26 +306,23 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     def fit(self, rows: int) -> int:
         width = self.app.size.width - 3
         self._is_flat = rows < len(self._asked.options) + 5
-        self._has_room_for_reach = rows >= len(self._asked.options) + _ROWS_WITH_REACH
+        self._shows_reach = rows >= len(self._asked.options) + _ROWS_WITH_REACH
         self.set_class(self._is_flat, "flat")
         border = 0 if self._is_flat else 1
         if self._hunks is not None:
-            taken = min(self._hunks.fit(rows - border) + border, rows)
+            needed = self._hunks.fit(rows - border)
         else:
-            taken = self._fit_question(rows, border, width)
-        self.styles.height = taken
-        return taken
-
-    def _fit_question(self, rows: int, border: int, width: int) -> int:
-        menu = len(self._paint_menu(width))
-        others = 0 if self._is_flat else min(len(self._all) - 1, _MOST_OTHERS, rows // 4)
-        self._menu.styles.height = menu
-        self._others.styles.height = others
-        self._body.repaint()
-        self._others.repaint()
-        self.repaint_menu()
-        comment = int(self.has_class("writing"))
-        return min(len(self._paint_body(width)) + menu + others + comment + border, rows)
+            menu = len(self._paint_menu(width))
+            others = 0 if self._is_flat else min(len(self._all) - 1, _MOST_OTHERS, rows // 4)
+            self._menu.styles.height, self._others.styles.height = menu, others
+            self._body.repaint()
+            self._others.repaint()
+            self.repaint_menu()
+            comment = self.has_class("writing")
+            needed = len(self._paint_body(width)) + menu + others + comment
+        height = min(needed + border, rows)
+        self.styles.height = height
+        return height
 
     # -- what it shows
 
@@ -140,50 +332,92 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         strips = paint_request(
             asked.request, place, width, self._styles, files=asked.selection.files
         )
-        if asked.rules and not self._has_room_for_rules(width):
+        if asked.rules and not self._shows_rules(width):
             strips += wrap([(f"Would be stored: {asked.rules_shown}", self._styles.dim)], width)
-            if not self._is_flat and not self._has_room_for_reach and asked.reach:
+            if not self._is_flat and not self._shows_reach and asked.reach:
                 words = Reach(words=asked.reach.words)
                 strips += paint_reach(words, width, self._styles)
         return strips
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
-        if self._is_flat:
-            return below.flat_menu(
-                self._asked.options, self._keymap, self._style_of, width, self._styles
-            )
-        lines = [strip(self._option_line(option, width)) for option in self._asked.options]
+        asked, name = self._asked, self._keymap.name_of
+        if self._is_flat:  # The options side by side, for a screen with few rows.
+            flat: Line = []
+            for option in asked.options:
+                key = name("dialog", option)
+                flat += [
+                    (f"{key}\u00a0{option}", self._style_of(option)),
+                    ("  ", self._styles.text),
+                ]
+            return wrap(flat[:-1], width)
+        shows_rules = self._shows_rules(width)
+        lines = [strip(self._option_line(option, shows_rules)) for option in asked.options]
         most = 1 if width < _NARROW else 2
-        hints, usual = (
+        usual = self._usual_hints()
+        shown, wanted = (
             paint_key_hints(hints, width, self._styles, most=most, indent="  ")
-            for hints in (self._hints, self._usual_hints)
+            for hints in (self._hints(usual), usual)
         )
         # As many lines at any time: a line more would push the end of the call out of view.
-        blank = [Strip.blank(width)] * (len(usual) - len(hints))
-        if self._has_room_for_reach:
-            lines += below.about_rules(self._asked, self._keymap, width, self._styles)
-        return [*lines, *hints[: len(usual)], *blank]
+        blank = [Strip.blank(width)] * (len(wanted) - len(shown))
+        if self._shows_reach:
+            lines += self._paint_rules(width)
+        return [*lines, *shown[: len(wanted)], *blank]
+
+    def _paint_rules(self, width: int) -> list[Strip]:
+        """What the rules that would be stored would match, and whether wider ones are worth it."""
+        asked, styles = self._asked, self._styles
+        strips = paint_reach(asked.reach, width, styles) if asked.reach else []
+        if asked.request.alike and asked.has_two_widths and not asked.is_wide:
+            key = self._keymap.name_of("dialog", "wider")
+            words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
+            indent: Line = [("  ", styles.text)]
+            strips += wrap([(words, styles.warning)], width, first=indent, rest=indent)
+        return strips
 
     def _paint_others(self, width: int) -> Sequence[Strip]:
-        room = (max(1, self._others.size.height), width)
-        return below.paint_others(self._all, self._at, room, self._styles)
+        """The questions that are not shown, a line each."""
+        styles, rows = self._styles, max(1, self._others.size.height)
+        marks = {"allow": ("✓", styles.good), "deny": ("⊘", styles.warning)}
+        others = [number for number in range(len(self._all)) if number != self._at]
+        first = max(0, min(self._at - rows // 2, len(others) - rows))
+        strips: list[Strip] = []
+        for number in others[first : first + rows]:
+            asked = self._all[number]
+            mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", styles.dim))
+            tool = visible_name(asked.request.tool_name)
+            words = clip(f"{number + 1} {tool} {visible(asked.subject)}", max(1, width - 2))
+            strips.append(strip([(f"{mark} ", style), (words, styles.dim)]))
+        return strips
 
-    @property
     def _usual_hints(self) -> Sequence[KeyHint]:
-        hints = below.usual_hints(self._asked, self._keymap, has_others=bool(self._open_others()))
+        """The keys of the question as it stands."""
+        asked, name = self._asked, self._keymap.name_of
+        enter, comment = name("dialog", "choose"), name("dialog", "comment")
+        words = f"{enter}: answer" if asked.chosen else f"select, then {enter}"
+        hints = [(words, words), (f"{comment}: deny with a comment", f"{comment}: comment")]
+        if asked.has_two_widths:
+            width = "the exact" if asked.is_wide else "a wider"
+            key = name("dialog", "wider")
+            hints.append((f"{key}: {width} rule", f"{key}: {width.split()[1]}"))
+        if asked.selection.places:
+            key = name("dialog", "choose_hunks")
+            hints.append((f"{key}: choose hunks", f"{key}: hunks"))
+        if self._open_others():
+            keys = "/".join(name("dialog", f"{way}_question") for way in ("previous", "next"))
+            hints.append((f"{keys}: the others", f"{keys}: others"))
         return [*hints, *self.hints_of_typing]
 
-    @property
-    def _hints(self) -> Sequence[KeyHint]:
+    def _hints(self, usual: Sequence[KeyHint]) -> Sequence[KeyHint]:
         if not self.is_open:
             return self.hints_of_typing
         if self._detour:
             enter = self._keymap.name_of("dialog", "choose")
-            return [(f"{enter}: {below.DETOURS[self._detour]}",) * 2, *self.hints_of_typing]
+            return [(f"{enter}: {_DETOURS[self._detour]}",) * 2, *self.hints_of_typing]
         if not self.may_approve:
             hint = ("read on to the end to approve: Space", "Space: read to the end")
             return [hint, *self.hints_of_typing]
-        return self._usual_hints
+        return usual
 
     def _style_of(self, option: Option) -> Style:
         if not self.is_open or (option != "deny" and not self.may_approve):
@@ -191,24 +425,27 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         is_chosen = option == self._asked.chosen
         return self._styles.accent + self._styles.strong if is_chosen else self._styles.text
 
-    def _option_line(self, option: Option, width: int) -> Line:
+    def _option_line(self, option: Option, shows_rules: bool) -> Line:
         mark = "▸ " if option == self._asked.chosen and self.is_open else "  "
-        key = self._keymap.name_of("dialog", option)
-        words = below.words_of(option, self._asked, key, has_rules=self._has_room_for_rules(width))
+        words = f"{self._keymap.name_of('dialog', option)} {WORDS[option]}"
+        if shows_rules and option in _STORING:
+            words += f": {self._asked.rules_shown}"
         return [(mark, self._styles.accent), (words, self._style_of(option))]
 
-    def _has_room_for_rules(self, width: int) -> bool:
-        """What would be stored is never cut: it goes above where it is too long."""
-        return not self._is_flat and below.width_with_rules(self._asked) <= width
+    def _shows_rules(self, width: int) -> bool:
+        """Whether the rules fit behind the options; they are never cut, but shown above if not."""
+        storing = [len(WORDS[option]) for option in self._asked.options if option in _STORING]
+        needed = len("▸ x : ") + max(storing, default=0) + cell_len(self._asked.rules_shown)
+        return not self._is_flat and needed <= width
 
     def repaint_menu(self) -> None:
         if self._hunks is not None:
-            enter = [(f"Enter: {below.DETOURS[self._detour]}",) * 2] if self._detour else []
+            enter = [(f"Enter: {_DETOURS[self._detour]}",) * 2] if self._detour else []
             away = [] if self.has_keyboard else self.hints_of_typing
             self._hunks.repaint_menu(enter or away)
         self._menu.repaint()
 
-    def _note_read(self) -> None:
+    def _on_read(self) -> None:
         self._asked.is_read = True
         if self._hunks is None:
             self.refit()  # Other keys are named now, and may take another line.
@@ -223,7 +460,14 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     def role_of(self, action: str, *, is_text: bool) -> Role:
         if self._hunks is not None:
             return self._hunks.role_of(action)
-        return below.role_of(action, self._asked, self._body, is_text=is_text)
+        match action:
+            case "once" | "session" | "always":
+                return "select" if action in self._asked.options and self.may_approve else "none"
+            case "comment":
+                return "select"
+            case "choose_hunks":
+                return "select" if self._asked.selection.places else "none"
+        return super().role_of(action, is_text=is_text)
 
     def select(self, action: str) -> None:
         match action:
@@ -240,23 +484,28 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             self._asked.chosen = None
 
     def confirm(self) -> None:
+        chosen = self._asked.chosen
         detour, self._detour = self._detour, ""
         if self._hunks is not None:
             self._hunks.act(detour or "choose")
         elif detour:
             self.act(detour)
-        elif self._asked.chosen:
-            self._choose(self._asked.chosen)
+        elif chosen == "deny":
+            self._settle_one(PermissionAnswer(effect="deny"))
+        elif chosen and chosen in self._asked.options and self.may_approve:
+            self._settle_one(self._asked.allow(chosen))
+
+    def move_choice(self, step: int) -> None:
+        self._asked.move(step)
 
     def act(self, action: str) -> None:
+        self._detour = ""
         if self._hunks is not None and action != "deny_and_stop":
-            self._detour = ""
             self._hunks.act(action)
             return
-        self._detour = ""
         match action:
             case "deny":
-                self._choose("deny")
+                self._settle_one(PermissionAnswer(effect="deny"))
             case "deny_and_stop":
                 self._deny_all()
             case "previous" | "next":
@@ -271,23 +520,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
                 self.add_class("writing")
                 self.refit()
                 self.screen.set_focus(self._comment)
-            case _:
-                self._scroll(action)
-
-    def _scroll(self, action: str) -> None:
-        page = max(1, self._body.size.height - 1)
-        match action:
-            case "line_up" | "line_down":
-                step = -1 if action == "line_up" else 1
-                # Up and down scroll while there is something to read, else they move the choice.
-                if self._body.max_scroll_y > 0 and not self.may_approve:
-                    self._body.move(step)
-                else:
-                    self._asked.move(step)
-            case "page_up" | "page_down":
-                self._body.move(-page if action == "page_up" else page)
-            case "end":
-                self._body.move(1_000_000)
+            case "line_up" | "line_down" | "page_up" | "page_down" | "end":
+                self.scroll_body(action)
 
     def key_while_writing(self, event: events.Key) -> None:
         found = self._keymap.action(event.key, "dialog")
@@ -316,8 +550,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         if not asked.has_two_widths:
             return
         asked.is_wide = not asked.is_wide
-        if not self._has_room_for_rules(self._body.size.width - 1):
-            # It stands at the end, which is another one now.
+        if not self._shows_rules(self._body.size.width - 1):
+            # They are shown at the end, which is another one now.
             asked.is_read = self._body.seen_end = False
         self.refit()
 
@@ -364,7 +598,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.mount(self._hunks)
         self.refit()
 
-    def _finish_hunks(self, *, is_taken: bool) -> None:
+    def _finish_hunks(self, is_taken: bool) -> None:
         """The hunk view is done: back to the question, or with its outcome as the answer."""
         if self._hunks is None:
             return
@@ -383,12 +617,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     # -- answers
 
-    def _choose(self, option: Option) -> None:
-        if option == "deny":
-            self._settle_one(PermissionAnswer(effect="deny"))
-        elif option in self._asked.options and self.may_approve:
-            self._settle_one(self._asked.allow(option))
-
     def _settle_one(self, answer: PermissionAnswer) -> None:
         self._asked.answer = answer
         others = self._open_others()
@@ -404,110 +632,3 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self._asked.answer = PermissionAnswer(effect="deny", comment=comment)
         denied = PermissionAnswer(effect="deny")
         self.settle([asked.answer or denied for asked in self._all])
-
-
-_STORING: Sequence[Option] = ("session", "always")
-DETOURS = {
-    "comment": "write a comment and deny",
-    "choose_hunks": "choose hunks",
-    "accept": "accept this hunk",
-    "refuse": "refuse this hunk",
-    "edit": "edit the file",
-}
-"""What Enter does once a key has selected it that is no answer itself."""
-
-
-def usual_hints(asked: PermissionChoice, keymap: Keymap, *, has_others: bool) -> list[KeyHint]:
-    """The keys of the question as it stands. `has_others`: more than this one are open."""
-    name = keymap.name_of
-    enter, comment = name("dialog", "choose"), name("dialog", "comment")
-    words = f"{enter}: answer" if asked.chosen else f"select, then {enter}"
-    hints = [(words, words), (f"{comment}: deny with a comment", f"{comment}: comment")]
-    if asked.has_two_widths:
-        width = "exact rule" if asked.is_wide else "wider rule"
-        article = "the" if asked.is_wide else "a"
-        key = name("dialog", "wider")
-        hints.append((f"{key}: {article} {width}", f"{key}: {width.split()[0]}"))
-    if asked.selection.places:
-        key = name("dialog", "choose_hunks")
-        hints.append((f"{key}: choose hunks", f"{key}: hunks"))
-    if has_others:
-        keys = "/".join(name("dialog", f"{way}_question") for way in ("previous", "next"))
-        hints.append((f"{keys}: the others", f"{keys}: others"))
-    return hints
-
-
-def about_rules(asked: PermissionChoice, keymap: Keymap, width: int, styles: Styles) -> list[Strip]:
-    """What the rules that would be stored would match, and whether wider ones are worth it."""
-    strips = paint_reach(asked.reach, width, styles) if asked.reach else []
-    if asked.request.alike and asked.has_two_widths and not asked.is_wide:
-        key = keymap.name_of("dialog", "wider")
-        words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
-        indent: Line = [("  ", styles.text)]
-        strips += wrap([(words, styles.warning)], width, first=indent, rest=indent)
-    return strips
-
-
-def paint_others(
-    questions: Sequence[PermissionChoice], at: int, room: tuple[int, int], styles: Styles
-) -> Sequence[Strip]:
-    """The questions that are not shown, a line each; `room` is rows and columns."""
-    rows, width = room
-    others = [number for number in range(len(questions)) if number != at]
-    first = max(0, min(at - rows // 2, len(others) - rows))
-    return [
-        strip(_other(number, questions[number], width, styles))
-        for number in others[first : first + rows]
-    ]
-
-
-def _other(number: int, asked: PermissionChoice, width: int, styles: Styles) -> Line:
-    marks = {"allow": ("✓", styles.good), "deny": ("⊘", styles.warning)}
-    mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", styles.dim))
-    words = f"{number + 1} {visible_name(asked.request.tool_name)} {visible(asked.subject)}"
-    return [(f"{mark} ", style), (clip(words, max(1, width - 2)), styles.dim)]
-
-
-def flat_menu(
-    options: Sequence[Option],
-    keymap: Keymap,
-    style_of: Callable[[Option], Style],
-    width: int,
-    styles: Styles,
-) -> list[Strip]:
-    """The options side by side, for a screen with few rows."""
-    flat: Line = []
-    for option in options:
-        key = keymap.name_of("dialog", option)
-        flat += [(f"{key}\u00a0{option}", style_of(option)), ("  ", styles.text)]
-    return wrap(flat[:-1], width)
-
-
-def words_of(option: Option, asked: PermissionChoice, key: str, *, has_rules: bool) -> str:
-    """An option with its key; `has_rules`: with the rules that it would store."""
-    words = f"{key} {WORDS[option]}"
-    return f"{words}: {asked.rules_shown}" if has_rules and option in _STORING else words
-
-
-def width_with_rules(asked: PermissionChoice) -> int:
-    """Cells that the options take with the rules that they would store."""
-    storing = [len(WORDS[option]) for option in asked.options if option in _STORING]
-    return len("▸ x : ") + max(storing, default=0) + cell_len(asked.rules_shown)
-
-
-def role_of(action: str, asked: PermissionChoice, body: ScrollingLines, *, is_text: bool) -> Role:
-    """What a key does at this question, as `Dialog.role_of`; `body` shows the call."""
-    match action:
-        case "once" | "session" | "always":
-            return "select" if action in asked.options and body.seen_end else "none"
-        case "deny":
-            return "select" if is_text else "act"
-        case "comment":
-            return "select"
-        case "choose_hunks":
-            return "select" if asked.selection.places else "none"
-        case "page_down" | "line_down" if is_text:
-            return "use" if body.scroll_offset.y < body.max_scroll_y else "none"
-        case "choose":
-            return "confirm"
-    return "act" if action else "none"

@@ -1,19 +1,19 @@
 """The box above the input in which a `!` command runs, and its keys as the bytes of an xterm."""
 
-from typing import TYPE_CHECKING, ClassVar
-
+from dirge_py.lib.lazy import late
+from dirge_py.lib.text import clean
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.dialog import fit_hints
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, strip
 from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
+from typing import ClassVar, TYPE_CHECKING
 
-from dirge_py.lib.lazy import late
-from dirge_py.lib.text import clean
-from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.dialog import fitted
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
+
 
 if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand
@@ -175,7 +175,7 @@ class ShellBox(Widget, can_focus=True):
         return [
             (title, self._styles.accent),
             (" · ", self._styles.dim),
-            (fitted(hint, width), self._styles.dim),
+            (fit_hints(hint, width), self._styles.dim),
         ]
 
 

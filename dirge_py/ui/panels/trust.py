@@ -1,18 +1,14 @@
-"""The question whether a project may bring along what acts: each file with its size and hash."""
+"""The question whether a project is trusted: each file that would take effect, with its hash."""
 
-import time
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Unpack
 
-from textual.app import ComposeResult
 from textual.strip import Strip
 
 from dirge_py.lib.text import visible_name
 from dirge_py.types.questions import ActingFile, TrustOffer
-from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.answer_guard import Role
-from dirge_py.ui.panels.dialog import Dialog, ScrollingLines, paint_key_hints
-from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, Role, paint_key_hints
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 _HASH_SHOWN = 12
@@ -24,30 +20,10 @@ class TrustDialog(Dialog[bool]):
 
     SCOPE: ClassVar[Scope] = "trust"
 
-    def __init__(
-        self,
-        offer: TrustOffer,
-        *,
-        styles: Styles,
-        keymap: Keymap,
-        guard_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(styles=styles, keymap=keymap, guard_s=guard_s, clock=clock)
+    def __init__(self, offer: TrustOffer, **options: Unpack[DialogOptions]) -> None:
+        super().__init__(**options)
         self._offer = offer
         self._chosen: Literal["deny", "trust", ""] = ""
-        self._body = ScrollingLines(self._paint_body, styles, on_end=self.repaint_menu)
-        self._menu = ScrollingLines(self._paint_menu, styles)
-        self._menu.add_class("menu")
-
-    @property
-    def may_approve(self) -> bool:
-        """Was everything in view?"""
-        return self._body.seen_end
-
-    def compose(self) -> ComposeResult:
-        yield self._body
-        yield self._menu
 
     def fit(self, rows: int) -> int:
         width = self.app.size.width - 3
@@ -66,7 +42,7 @@ class TrustDialog(Dialog[bool]):
         strips = wrap([("Trust this project?", styles.strong + styles.text)], width)
         strips += wrap([(visible_name(self._offer.project), styles.tool)], width)
         count = f"{len(files)} file{'s' * (len(files) != 1)}"
-        why = f"{count} of it would act: be read as settings or instructions, or run as code."
+        why = f"{count} in it would be read as settings or instructions, or run as code."
         strips += wrap([(why, styles.text)], width)
         for file in files:
             strips += self._file(file, width)
@@ -106,20 +82,10 @@ class TrustDialog(Dialog[bool]):
         key = self._keymap.name_of("trust", action)
         return [(mark, styles.accent), (f"{key} {words}", style if is_possible else styles.dim)]
 
-    def repaint_menu(self) -> None:
-        self._menu.repaint()
-
     def role_of(self, action: str, *, is_text: bool) -> Role:
-        match action:
-            case "trust":
-                return "select" if self.may_approve else "none"
-            case "deny":
-                return "select" if is_text else "act"
-            case "page_down" | "line_down" if is_text:
-                return "use" if self._body.scroll_offset.y < self._body.max_scroll_y else "none"
-            case "choose":
-                return "confirm"
-        return "act" if action else "none"
+        if action == "trust":
+            return "select" if self.may_approve else "none"
+        return super().role_of(action, is_text=is_text)
 
     def select(self, action: str) -> None:
         self._chosen = "trust" if action == "trust" else "deny"
@@ -136,20 +102,10 @@ class TrustDialog(Dialog[bool]):
             case "deny":
                 self.settle(False)
             case "previous" | "next":
-                self._move(1 if action == "next" else -1)
-            case "line_up" | "line_down":
-                step = -1 if action == "line_up" else 1
-                if self._body.max_scroll_y > 0 and not self.may_approve:
-                    self._body.move(step)
-                else:
-                    self._move(step)
-            case "page_up" | "page_down":
-                page = max(1, self._body.size.height - 1)
-                self._body.move(-page if action == "page_up" else page)
-            case "end":
-                self._body.move(1_000_000)
+                self.move_choice(1 if action == "next" else -1)
+            case "line_up" | "line_down" | "page_up" | "page_down" | "end":
+                self.scroll_body(action)
 
-    def _move(self, step: int) -> None:
-        """To the other answer; from none of them to the first, or back to the last."""
+    def move_choice(self, step: int) -> None:
         is_yes = self._chosen == "deny" or (not self._chosen and step < 0)
         self._chosen = "trust" if is_yes else "deny"

@@ -11,7 +11,7 @@ from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.prompt.history import InputHistory, ReverseSearch
 from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
 from dirge_py.ui.prompt.text_editor import TextEditor
-from dirge_py.ui.prompt.vim.machine import Vim, VimResult
+from dirge_py.ui.prompt.vim.modes import Vim, VimResult
 from dirge_py.ui.prompt.vim.motions import line_end, line_start
 
 _MOVES = ("left", "right", "word_left", "word_right", "line_start", "line_end")

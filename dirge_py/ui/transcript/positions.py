@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.transcript.blocks import TranscriptBlock, UserBlock
-from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
-from dirge_py.ui.transcript.rows import BlockRow
+from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 
 _MOST_PAINTED = 1_000
 """Rows painted for their text; about half a second."""

@@ -1,6 +1,6 @@
 """Reading with the keyboard: a cursor that goes by lines, blocks and landmarks."""
 
-from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import (
     TextPosition,
     after_insertion,
@@ -9,7 +9,6 @@ from dirge_py.ui.transcript.positions import (
     position_at,
     position_of,
 )
-from dirge_py.ui.transcript.rows import BlockRow
 from dirge_py.ui.transcript.selection import TranscriptView
 
 

@@ -7,9 +7,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.ui.transcript.layout import TranscriptLayout
+from dirge_py.ui.transcript.layout import BlockRow, TranscriptLayout
 from dirge_py.ui.transcript.positions import WIDTH, TextPosition, own_text, position_at
-from dirge_py.ui.transcript.rows import BlockRow
 
 _SLICE_S = 0.02
 """How long is searched before everything else gets its turn."""

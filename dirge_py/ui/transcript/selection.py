@@ -10,7 +10,7 @@ from textual import events
 from textual.geometry import Region, Size, Spacing
 from textual.timer import Timer
 
-from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import (
     TextPosition,
     after_insertion,
@@ -19,7 +19,6 @@ from dirge_py.ui.transcript.positions import (
     position_of,
     texts_between,
 )
-from dirge_py.ui.transcript.rows import BlockRow
 
 Unit = Literal["character", "word", "line"]
 

@@ -22,10 +22,9 @@ from textual.widget import Widget
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import TranscriptBlock
-from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import ScrollAnchor, TextPosition, line_of
 from dirge_py.ui.transcript.reading_cursor import ReadingCursor
-from dirge_py.ui.transcript.rows import BlockRow
 from dirge_py.ui.transcript.search import TranscriptSearch
 from dirge_py.ui.transcript.selection import BlockToggle, MouseSelection, TextSelection
 
