@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from typing import Any, Literal
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.conversation.run import Run
@@ -14,7 +16,15 @@ from dirge_py.extensions.todo.extension import Todo
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.plan import phases
-from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanApprover, Reject, ReplacePlan, Revise
+from dirge_py.plan.approval import (
+    Accept,
+    AutoApprove,
+    DeferPlan,
+    PlanApprover,
+    Reject,
+    ReplacePlan,
+    Revise,
+)
 from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
 from dirge_py.plan.document import PlanDocument, read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
@@ -28,9 +38,14 @@ from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd, PhaseName, PlanPhase, SystemNotice
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, Usage, UserBlock, UserMessage, user_text
-from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified, Outcome
-from typing import Any, Literal
-
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    NotVerified,
+    Outcome,
+)
 
 _PHASE_LABELS: dict[PhaseName, str] = {
     "explore": "the plan's exploration is running",

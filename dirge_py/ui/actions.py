@@ -5,7 +5,7 @@ An action takes the app and is awaited. `ACTIONS` is the only table of them.
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -14,7 +14,6 @@ from textual.app import SuspendNotSupported
 from dirge_py.files.assets import PICTURE_LIMIT
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.extensions import Command
 from dirge_py.ui.app import Action, DirgeApp
 from dirge_py.ui.keymap import spell
 from dirge_py.ui.terminal.clipboard import read_clipboard
@@ -47,7 +46,7 @@ _NOT_FROM_A_LIST = frozenset(("palette",))
 
 
 async def interrupt(app: DirgeApp) -> None:
-    """Interrupt; where nothing goes on and nothing is typed, the second press goes back."""
+    """Interrupt; with nothing running and nothing typed, the second press goes back."""
     if app.controller.interrupt() or app.composer.text or app.controller.state != "ready":
         app.last_pressed.pop("interrupt", None)
         return
@@ -79,10 +78,6 @@ async def stop(app: DirgeApp) -> None:
             app.hint(f"{app.keymap.name_of('screen', 'stop')} again quits.")
 
 
-async def quit_program(app: DirgeApp) -> None:
-    app.leave(0)
-
-
 async def suspend(app: DirgeApp) -> None:
     try:
         app.action_suspend_process()
@@ -91,14 +86,14 @@ async def suspend(app: DirgeApp) -> None:
 
 
 async def background(app: DirgeApp) -> None:
-    """Let the running command go on by itself; without one the key moves the cursor."""
+    """Move the running command to the background; without one the key moves the cursor."""
     conversation = app.controller.conversation
     shells = conversation.environment.shells if conversation is not None else None
     shell_id = shells.to_background() if shells is not None else None
     if shell_id is None:
         app.composer.action_cursor_left()
         return
-    app.notify_user(f"The command goes on in the background as {shell_id}; /tasks lists it.")
+    app.notify_user(f"The command continues in the background as {shell_id}; /tasks lists it.")
     app.refresh_status()
 
 
@@ -119,12 +114,8 @@ async def up_on_empty(app: DirgeApp) -> None:
         app.composer.key_action_history_older()
 
 
-async def take_queue_back(app: DirgeApp) -> None:
-    app.controller.take_queue_back()
-
-
 async def drop_queue(app: DirgeApp) -> None:
-    """Forget what is queued; it stays among the earlier prompts, and the run goes on."""
+    """Forget what is queued; it stays among the earlier prompts, and the run continues."""
     dropped = app.controller.drop_queue()
     for text in dropped:
         app.composer.prompts.add(text)
@@ -142,35 +133,28 @@ async def edit_outside(app: DirgeApp) -> None:
     try:
         edited = await edit_in_editor(app, composer.pastes.expand(draft))
     except DirgeError as error:
-        app.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
-        return
-    if edited is not None:
-        composer.put(edited)
+        _show_error(app, error)
+    else:
+        if edited is not None:
+            composer.put(edited)
 
 
 async def paste(app: DirgeApp) -> None:
     """Put the picture on the desktop's clipboard into the input, or its text if there is none."""
     clip = await asyncio.to_thread(read_clipboard)
+    conversation = app.controller.conversation
     if clip.problem:
         app.hint(clip.problem)
     elif not clip.image:
         app.composer.paste(clip.text)
     elif len(clip.image) > PICTURE_LIMIT:
         app.notify_user("The picture is larger than 5 MiB. Scale it down first.", tone="warning")
-    elif problem := _why_not_seen(app):
-        app.notify_user(problem, tone="warning")
+    elif conversation is not None and conversation.settings.sees_pictures is False:
+        model = conversation.settings.model
+        words = f"{model} cannot look at pictures; /model switches to another model."
+        app.notify_user(words, tone="warning")
     else:
         app.composer.write(app.pictures.take(clip.image) + " ")
-
-
-def _why_not_seen(app: DirgeApp) -> str:
-    """Why the model cannot look at a picture; empty if it can, or where nobody knows."""
-    conversation = app.controller.conversation
-    if conversation is None or conversation.settings.sees_pictures in (None, True):
-        return ""
-    return (
-        f"{conversation.settings.model} cannot look at pictures; /model switches to another model."
-    )
 
 
 async def cycle_mode(app: DirgeApp) -> None:
@@ -187,29 +171,9 @@ async def cycle_mode(app: DirgeApp) -> None:
 # -- the screen: scrolling, folding, reading, finding, drawing anew
 
 
-async def toggle_all(app: DirgeApp) -> None:
-    app.transcript.toggle_all()
-
-
-async def page_up(app: DirgeApp) -> None:
-    app.transcript.scroll_lines(-app.transcript.page_lines)
-
-
-async def page_down(app: DirgeApp) -> None:
-    app.transcript.scroll_lines(app.transcript.page_lines)
-
-
-async def go_to_start(app: DirgeApp) -> None:
-    app.transcript.go_to_start()
-
-
-async def go_to_end(app: DirgeApp) -> None:
-    app.transcript.go_to_end()
-
-
 async def read(app: DirgeApp) -> None:
     """Give the keyboard to the transcript."""
-    # First of all: the hint takes a line, and the view would follow its end.
+    # First: the hint needs a line, and the view would follow its end.
     app.transcript.hold()
     app.transcript.focus()
     named = ((app.keymap.name_of("reading", action), words) for action, words in _READING)
@@ -222,37 +186,12 @@ async def copy_read(app: DirgeApp) -> None:
     app.hint(app.copy_text(text) if text.strip() else "Nothing to copy here.")
 
 
-async def find(app: DirgeApp) -> None:
-    app.find_bar.open(app.focused or app.composer)
-
-
-async def find_next(app: DirgeApp) -> None:
-    app.find_bar.step(1)
-
-
-async def find_previous(app: DirgeApp) -> None:
-    app.find_bar.step(-1)
-
-
-async def redraw(app: DirgeApp) -> None:
-    app.draw_anew()
-
-
-async def todos(app: DirgeApp) -> None:
-    """Show the todo list above the input, or hide it."""
-    app.chrome.todos.toggle()
-
-
-async def toggle_reasoning(app: DirgeApp) -> None:
-    show_thinking(app, not app.session_opener.ui_settings.show_thinking)
-
-
 def show_thinking(app: DirgeApp, is_shown: bool) -> None:
     """Show thinking from the next answer on, in this and later sessions; or no longer.
 
     What is on the screen already stays as it is; Ctrl+O opens all of it.
     """
-    app.session_opener.ui_settings = replace(app.session_opener.ui_settings, show_thinking=is_shown)
+    app.ui_settings = replace(app.ui_settings, show_thinking=is_shown)
     app.renderer.show_thinking(is_shown)
     app.notify_user(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
 
@@ -264,7 +203,11 @@ async def pager(app: DirgeApp) -> None:
     try:
         await read_in_pager(app, whole_text(app.transcript.layout_of_blocks))
     except DirgeError as error:
-        app.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
+        _show_error(app, error)
+
+
+def _show_error(app: DirgeApp, error: DirgeError) -> None:
+    app.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
 
 
 async def release_mouse(app: DirgeApp) -> None:
@@ -283,9 +226,10 @@ async def palette(app: DirgeApp) -> None:
     if chosen is None:
         return
     app.composer.focus()
-    command = app.front.commands.find(chosen[1:]) if chosen.startswith("/") else None
-    if command is not None and needs_arguments(command):
-        # The draft is not lost: it comes back with the earlier prompts.
+    command = app.commands.find(chosen[1:]) if chosen.startswith("/") else None
+    if command is not None and command.usage and not command.usage.startswith("["):
+        # Arguments in brackets are optional, others have to be typed. The draft is not lost: it
+        # comes back with the earlier prompts.
         app.composer.prompts.add(app.composer.text)
         app.composer.put(f"{chosen} ")
     elif command is not None:
@@ -303,7 +247,7 @@ def palette_choices(app: DirgeApp) -> list[Choice]:
             label=f"/{command.name} {command.usage}".rstrip(),
             detail=" · ".join(filter(None, (command.summary, keys.get(f"/{command.name}")))),
         )
-        for command in app.front.commands
+        for command in app.commands
     ]
     actions = [
         Choice(id=row.action, label=row.words, detail=", ".join(map(spell, row.keys)))
@@ -316,9 +260,13 @@ def palette_choices(app: DirgeApp) -> list[Choice]:
     return [*commands, *actions]
 
 
-def needs_arguments(command: Command) -> bool:
-    """Whether a command does nothing without arguments; those in brackets are optional."""
-    return bool(command.usage) and not command.usage.startswith("[")
+def _call(do: Callable[[DirgeApp], object]) -> Action:
+    """Return an action that only calls a method of the app or of one of its parts."""
+
+    async def action(app: DirgeApp) -> None:
+        do(app)
+
+    return action
 
 
 ACTIONS: Mapping[str, Action] = {
@@ -327,27 +275,27 @@ ACTIONS: Mapping[str, Action] = {
     "cycle_mode": cycle_mode,
     "drop_queue": drop_queue,
     "edit_outside": edit_outside,
-    "find": find,
-    "find_next": find_next,
-    "find_previous": find_previous,
-    "go_to_end": go_to_end,
-    "go_to_start": go_to_start,
+    "find": _call(lambda app: app.find_bar.open(app.focused or app.composer)),
+    "find_next": _call(lambda app: app.find_bar.step(1)),
+    "find_previous": _call(lambda app: app.find_bar.step(-1)),
+    "go_to_end": _call(lambda app: app.transcript.go_to_end()),
+    "go_to_start": _call(lambda app: app.transcript.go_to_start()),
     "interrupt": interrupt,
-    "page_down": page_down,
-    "page_up": page_up,
+    "page_down": _call(lambda app: app.transcript.scroll_lines(app.transcript.page_lines)),
+    "page_up": _call(lambda app: app.transcript.scroll_lines(-app.transcript.page_lines)),
     "pager": pager,
     "palette": palette,
     "paste": paste,
-    "quit": quit_program,
+    "quit": _call(lambda app: app.leave(0)),
     "read": read,
-    "redraw": redraw,
+    "redraw": _call(lambda app: app.draw_anew()),
     "release_mouse": release_mouse,
     "stop": stop,
     "suspend": suspend,
-    "take_queue_back": take_queue_back,
-    "todos": todos,
-    "toggle_all": toggle_all,
-    "toggle_reasoning": toggle_reasoning,
+    "take_queue_back": _call(lambda app: app.controller.take_queue_back()),
+    "todos": _call(lambda app: app.chrome.todos.toggle_class("shown")),
+    "toggle_all": _call(lambda app: app.transcript.toggle_all()),
+    "toggle_reasoning": _call(lambda app: show_thinking(app, not app.ui_settings.show_thinking)),
     "up_on_empty": up_on_empty,
 }
 """Every action of the screen by the name the keymap gives it."""

@@ -1,4 +1,4 @@
-"""The agent's activity as a conversation's events tell it: state, todos, changed files, a face.
+"""The agent's activity, from the events of a conversation: state, todos, changed files, a face.
 
 The face is five cells of the status line that show the state.
 """
@@ -6,6 +6,7 @@ The face is five cells of the status line that show the state.
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -25,7 +26,7 @@ from dirge_py.types.events import (
     TurnStart,
 )
 from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
-from dirge_py.types.outcomes import Cancelled, Done, Outcome
+from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.ui.transcript.blocks import main_argument
 
 Mood = Literal[
@@ -63,7 +64,7 @@ def face(mood: Mood, beat: int = 0) -> str:
 
 
 Stage = Literal["", "preparing", "waiting", "retrying", "compacting"]
-"""What a run waits for; "": something goes on that is seen."""
+"""What a run waits for; "" while it shows progress."""
 MOST_RECENT = 12
 MOST_FILES = 256
 _READING = frozenset(
@@ -71,23 +72,23 @@ _READING = frozenset(
 )
 _WRITING = frozenset(("edit", "write", "apply_patch"))
 _COMMANDS = frozenset(("bash", "bash_output", "kill_shell"))
+_SHOWN_OF_FORKS = (TurnStart, RetryNotice, MessageUpdate, ToolExecutionStart)
 _NO_FOLDING = frozenset(("shown_again", "undone"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodoEntry:
-    """`status` is one of pending, in_progress and done."""
+    """One item of the todo list."""
 
     text: str
     status: str
+    """One of pending, in_progress and done."""
 
 
 class RunActivity:
-    """`recent` are the last calls, the newest last, each a tool and its main argument.
+    """What the agent does now, and what it did, as the events of a conversation report it.
 
-    `changed` are the files that tools changed, the newest last; `since` is when the stage began, on
-    the clock (seconds), `until` when a retry comes. `plan` is the phase of a plan that goes on, or
-    went on last, and its cycle; None before there was one.
+    `since` is when the stage began, on the clock (seconds), `until` when a retry comes.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -98,12 +99,16 @@ class RunActivity:
         self.forget()
 
     def forget(self) -> None:
-        """Another history takes the place of this one."""
+        """Start again: another history takes the place of this one."""
         self.recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)
+        """The last calls, the newest last, each a tool and its main argument."""
         self.changed: dict[str, int] = {}
+        """The files that tools changed, the newest last, each with its first changed line."""
         self.todos: Sequence[TodoEntry] = ()
         self.foldings = 0
+        """How often the conversation was compacted."""
         self.plan: tuple[PhaseName, int] | None = None
+        """The phase of the running or last plan, and its cycle; None before there was one."""
 
     def load_history(self, messages: Sequence[Message], foldings: int = 0) -> None:
         """Learn what came of a history that is there already."""
@@ -128,7 +133,7 @@ class RunActivity:
                 self.until = self._clock() + delay_ms / 1000
                 self._enter("retrying", "waiting")
             case CompactionStarted():
-                # One that was broken off has told of no end.
+                # One that was cancelled has reported no end.
                 self.stage = ""
                 self._enter("compacting", "thinking")
             case ContextCompacted(kind=kind):
@@ -141,14 +146,14 @@ class RunActivity:
             case ToolExecutionStart(tool_name=name, args=args):
                 self._enter("", _mood_of(name))
                 self._add_call(name, args)
+            case AgentEnd(outcome=Cancelled()):
+                self._enter("", "idle")
             case AgentEnd(outcome=outcome):
-                self._enter("", _mood_at_end(outcome))
+                self._enter("", "done" if isinstance(outcome, Done) else "error")
             case PlanPhase(phase=phase, step=step, state="started"):
                 self.plan = (phase, step)
                 self._enter("", "thinking")
-            case ForkEvent(event=TurnStart() | RetryNotice() | MessageUpdate() as inner):
-                self.on_event(inner)
-            case ForkEvent(event=ToolExecutionStart() as inner):
+            case ForkEvent(event=inner) if isinstance(inner, _SHOWN_OF_FORKS):
                 self.on_event(inner)
 
     def _enter(self, stage: Stage, mood: Mood) -> None:
@@ -186,16 +191,13 @@ def _mood_of(tool: str) -> Mood:
     return "bash" if tool in _COMMANDS else "thinking"
 
 
-def _mood_at_end(outcome: Outcome) -> Mood:
-    if isinstance(outcome, Cancelled):
-        return "idle"
-    return "done" if isinstance(outcome, Done) else "error"
-
-
 def _todos(items: Any) -> Sequence[TodoEntry]:
-    """The items as the todo tool tells them; what is none is left out."""
-    found = [item for item in items if isinstance(item, Mapping)] if items else []
-    return [TodoEntry(text=str(item.get("text")), status=str(item.get("status"))) for item in found]
+    """The items that the todo tool reports; anything else is left out."""
+    return [
+        TodoEntry(text=str(item.get("text")), status=str(item.get("status")))
+        for item in items or ()
+        if isinstance(item, Mapping)
+    ]
 
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -203,10 +205,12 @@ _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """`path` as the tool wrote it; `line` is the first that changed, 0 where the file is gone."""
+    """A file of a diff."""
 
     path: str
+    """As the tool wrote it."""
     line: int
+    """The first that changed; 0 where the file is gone."""
 
 
 def changed_files(diff: str) -> Iterator[ChangedFile]:
@@ -222,12 +226,5 @@ def changed_files(diff: str) -> Iterator[ChangedFile]:
         if new == "+++ /dev/null":
             yield ChangedFile(old[4:], 0)
         else:
-            yield ChangedFile(new[4:], int(begins[1]) + _unchanged(lines, at + 3))
-
-
-def _unchanged(lines: list[str], at: int) -> int:
-    """How many lines that stayed the same a hunk begins with."""
-    end = at
-    while end < len(lines) and lines[end].startswith(" "):
-        end += 1
-    return end - at
+            unchanged = takewhile(lambda line: line.startswith(" "), islice(lines, at + 3, None))
+            yield ChangedFile(new[4:], int(begins[1]) + sum(1 for _ in unchanged))

@@ -1,45 +1,16 @@
-"""The terminal UI as one app: its widgets, how they are joined, and the events that reach them.
+"""The terminal UI as one app: its widgets, how they are connected, and the events they get.
 
-With it: the bridge that gathers loop events, key chords, the ticker, and what slash commands may
-ask of this front end. What the keys of the screen do is in `actions`.
+Also the bridge that collects loop events, key chords, the ticker, and the front end that slash
+commands use. What the keys of the screen do is in `actions`.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dirge_py.frontend.controller import ChatController
-from dirge_py.frontend.replay import plan_events
-from dirge_py.lib.lazy import late
-from dirge_py.slash.base import Choice, Tone
-from dirge_py.slash.registry import Registry
-from dirge_py.types.errors import UsageError
-from dirge_py.types.events import ForkEvent, HistoryMoved, LoopEvent, MessageEnd, MessageUpdate, ToolExecutionUpdate
-from dirge_py.types.messages import UserMessage
-from dirge_py.types.questions import Question, QuestionAnswer
-from dirge_py.ui.chrome import ChromePresenter
-from dirge_py.ui.dialog_host import DialogHost
-from dirge_py.ui.keymap import Keymap, TOGETHER, spell
-from dirge_py.ui.options import UiOptions, UiSettings
-from dirge_py.ui.panels.above_input import QueuePanel, key_hint
-from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import Dialog, PAUSE_S
-from dirge_py.ui.panels.find_bar import FindBar
-from dirge_py.ui.prompt.completion import Completer
-from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.prompt.drafts import PromptDrafts
-from dirge_py.ui.prompt.placeholders import PromptImages
-from dirge_py.ui.session_opener import TuiSessionOpener
-from dirge_py.ui.status import StatusBar, running_shells
-from dirge_py.ui.terminal.app_base import TerminalApp
-from dirge_py.ui.terminal.clipboard import Clipboard
-from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor, read_in_pager
-from dirge_py.ui.theme.styles import DEFAULT_THEME, Styles, theme_names, theme_or_default
-from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
-from dirge_py.ui.transcript.layout import LinePosition
-from dirge_py.ui.transcript.view import TranscriptWidget
-from dirge_py.ui.user_shell import UserShell
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
 from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -47,33 +18,59 @@ from textual.message import Message
 from textual.theme import Theme
 from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
-from typing import TYPE_CHECKING, TypeAlias
 
-
+from dirge_py.frontend.controller import ChatController
+from dirge_py.frontend.replay import plan_events
+from dirge_py.slash.base import Choice, Tone
+from dirge_py.slash.registry import Registry
+from dirge_py.types.errors import UsageError
+from dirge_py.types.events import (
+    ForkEvent,
+    HistoryMoved,
+    LoopEvent,
+    MessageUpdate,
+    ToolExecutionUpdate,
+)
+from dirge_py.types.questions import Question, QuestionAnswer
+from dirge_py.ui.chrome import ChromePresenter
+from dirge_py.ui.dialog_host import DialogHost
+from dirge_py.ui.keymap import TOGETHER, Keymap, spell
+from dirge_py.ui.options import UiOptions, UiSettings
+from dirge_py.ui.panels.above_input import QueuePanel, key_hint
+from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
+from dirge_py.ui.panels.dialog import PAUSE_S, Dialog
+from dirge_py.ui.panels.find_bar import FindBar
+from dirge_py.ui.prompt.completion import Completer
+from dirge_py.ui.prompt.composer import Composer, PromptDrafts
+from dirge_py.ui.prompt.placeholders import PromptImages
+from dirge_py.ui.screen_app import ScreenApp
+from dirge_py.ui.session_opener import TuiSessionOpener
+from dirge_py.ui.status import StatusBar, running_shells
+from dirge_py.ui.terminal.clipboard import Clipboard
+from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor, read_in_pager
+from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_names, theme_or_default
+from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
+from dirge_py.ui.transcript.layout import LinePosition
+from dirge_py.ui.transcript.view import TranscriptWidget
+from dirge_py.ui.user_shell import UserShell
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.session.history import PlanRecordEvent
-    from dirge_py.ui.transcript.plan_blocks import PhaseBlock
-    from dirge_py.ui.transcript.renderer import TranscriptRenderer
-else:
-    TranscriptRenderer = late("dirge_py.ui.transcript.renderer", "TranscriptRenderer")
+
+
+
 
 
 Action: TypeAlias = Callable[["DirgeApp"], Awaitable[None]]
 """What a key of the screen does."""
 
 _MOST_INPUT_ROWS = 8
-"""Rows that a long draft takes; never more than half of the screen."""
+"""Rows of a long draft; never more than half of the screen."""
 
 
-class DirgeApp(TerminalApp):
-    """One screen: the transcript, and below it what waits, the input and the status line.
-
-    `actions`: what keys of the screen do, by the names of the keymap. `last_pressed`: when a key
-    that does more at a second press was pressed last, by the name of its action.
-    """
+class DirgeApp(ScreenApp):
+    """One screen: the transcript, and below it what waits, the input and the status line."""
 
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
@@ -96,10 +93,11 @@ class DirgeApp(TerminalApp):
     ) -> None:
         super().__init__(no_color=no_color)
         self.clock = clock
-        self._guard_s = guard_s
         self.keymap = Keymap()
-        self.front = TuiFrontEnd(self, Registry())
-        self.controller = ChatController(self, self.front.commands, self.front)
+        self.commands = Registry()
+        self.ui_settings = UiSettings()
+        self.front = TuiFrontEnd(self)
+        self.controller = ChatController(self, self.commands, self.front)
         self.dialogs = DialogHost(self, guard_s, partial(edit_file_text, self))
         self.session_opener = TuiSessionOpener(self, self.dialogs, start)
         self.ticker = Ticker(self)
@@ -107,32 +105,25 @@ class DirgeApp(TerminalApp):
         self._bridge = EventBridge(self.post_message)
         self._actions = actions
         self.last_pressed: dict[str, float] = {}
-        self._renderer: TranscriptRenderer | None = None
+        """When a key that does more at a second press was pressed last, by its action."""
         self._hint = ""
         self.theme_switcher = ThemeSwitcher(self, start.theme)
         self.chrome = ChromePresenter(self, self.session_opener.settings)
-        self._make_widgets()
-        self.theme_switcher.show(self.theme_switcher.theme)
-
-    def _make_widgets(self) -> None:
-        styles = self.theme_switcher.styles
+        styles, panel_styles = self.theme_styles, self.panel_styles
         self.transcript = TranscriptWidget(styles, self.keymap)
         self.find_bar = FindBar(self.keymap, self.transcript)
         self.queue = QueuePanel(styles)
-        self.proposals = ChoiceList(self.panel_styles, "proposals")
-        self.picker = Picker(
-            self.panel_styles, self.keymap, guard_s=self._guard_s, clock=self.clock
-        )
-        self.line_question = LineQuestion(self.panel_styles, self.keymap)
+        self.proposals = ChoiceList(panel_styles, "proposals")
+        self.picker = Picker(panel_styles, self.keymap, guard_s=guard_s, clock=clock)
+        self.line_question = LineQuestion(panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
         self.status = StatusBar(styles)
         self.shell = UserShell(self)
         self.pictures = PromptImages(self.composer.pastes)
         self.controller.pictures_in = self.pictures.in_text
-        self.drafts = PromptDrafts(self.composer, lambda: self.controller.conversation)
-        self.proposer = Completer(
-            self.composer, self.proposals, self.front.commands, lambda: self.controller.conversation
-        )
+        self.drafts = PromptDrafts(self.composer, self.controller)
+        self.proposer = Completer(self.composer, self.proposals, self.commands, self.controller)
+        self.theme_switcher.show(self.theme_switcher.theme)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return css_variables(theme_or_default(DEFAULT_THEME)[0])
@@ -155,7 +146,7 @@ class DirgeApp(TerminalApp):
         yield self.status
 
     def on_mount(self) -> None:
-        # At once: keys may have come already, and `focus` puts itself behind them.
+        # `focus` would come after keys that are waiting already.
         self.set_focus(self.composer)
         self.refresh_status()
         self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
@@ -163,73 +154,28 @@ class DirgeApp(TerminalApp):
 
     # -- the conversation
 
-    @property
-    def renderer(self) -> "TranscriptRenderer":
-        """What draws the events of this conversation; made when it is first used."""
-        if self._renderer is None:
-            settings = self.session_opener.ui_settings
-            self._renderer = TranscriptRenderer(
-                self.transcript,
-                show_thinking=settings.show_thinking,
-                diff=settings.diff,
-                clock=self.clock,
-                assets=self.controller.conversation.environment.asset_dir
-                if self.controller.conversation
-                else None,
-            )
-        return self._renderer
-
-    @property
-    def has_calls_running(self) -> bool:
-        return self._renderer is not None and self._renderer.has_calls_running
-
-    @property
-    def commands(self) -> Registry:
-        return self.front.commands
-
-    def replay(
-        self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
-    ) -> None:
-        """Draw what is stored of a conversation; `besides`: see `TranscriptRenderer`."""
-        self.renderer.replay(conversation.messages, besides)
-
-    def show_message(self, message: UserMessage) -> None:
-        """Draw a message that is told outside of a run, behind what has happened before it."""
-        self._show_events()
-        self.renderer.on_event(MessageEnd(message))
-        self.transcript.redraw()
-
-    def end_plan(self) -> None:
-        """Whoever worked through a plan is gone: no phase of it goes on."""
-        self._show_events()
-        self.renderer.phases.rest()
-        self.transcript.redraw()
-
-    @property
-    def plan_to_read(self) -> "PhaseBlock | None":
-        """The heading of a plan that nobody has decided on yet."""
-        return self.renderer.phases.to_read
-
     def adopt(self, conversation: "Conversation") -> None:
-        """Go on with this conversation, on an empty page; its messages are not written there."""
         self.drafts.leave()
         self._clear()
         self.controller.adopt(conversation, self._on_conversation_event)
         self.chrome.begin(conversation.messages)
         self.drafts.restore(conversation)
 
+    @property
+    def has_calls_running(self) -> bool:
+        return self._renderer is not None and self._renderer.has_calls_running
+
     def _clear(self) -> None:
-        self._bridge.take()
+        self._bridge.take_events()
         self.transcript.clear()
         self._renderer = None
 
     def _on_conversation_event(self, event: LoopEvent) -> None:
-        """Events of the conversation; another history takes the place of the one that is shown."""
+        """Collect an event; show another history at once, as what follows belongs behind it."""
         if not isinstance(event, HistoryMoved):
             if not self.shell.has_shown(event):
                 self._bridge.sink(event)
             return
-        # At once: what is said next belongs behind it.
         self._clear()
         conversation = self.controller.conversation
         self.renderer.replay(event.messages, plan_events(conversation) if conversation else ())
@@ -238,10 +184,10 @@ class DirgeApp(TerminalApp):
         self.refresh_status()
 
     def on_loop_events(self) -> None:
-        self._show_events()
+        self.flush_events()
 
-    def _show_events(self) -> None:
-        for event in self._bridge.take():
+    def flush_events(self) -> None:
+        for event in self._bridge.take_events():
             self.renderer.on_event(event)
             self.chrome.on_event(event)
         self.renderer.settle()
@@ -250,47 +196,23 @@ class DirgeApp(TerminalApp):
 
     # -- controller.View
 
-    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        """Write a line of our own into the transcript, behind what has happened before it."""
-        self._show_events()
-        self.renderer.notice(text, tone=tone)
-        self.transcript.redraw()
-
-    def show_sign(self, sign: str) -> None:
-        """Show this sign before the input."""
-        # None is left where the program ends with a text in the input.
-        for shown in self.query("#sign").results(Static):
-            shown.update(sign)
-
     def focus_input(self) -> None:
-        self.shell.focus_input()
-
-    def close_proposals(self) -> None:
-        self.proposer.close()
-
-    @property
-    def has_screen(self) -> bool:
-        """False while the program ends."""
-        return bool(self.screen_stack)
+        if self.is_running:
+            # `focus` would leave what is typed meanwhile to whatever Textual chooses.
+            self.set_focus(self.shell.box if self.shell.box.is_open else self.composer)
 
     def give_back(self, text: str) -> None:
         self.composer.put_before(text)
 
-    def flush_events(self) -> None:
-        """A run is over: show the rest of it."""
-        self._show_events()
-
     def refresh_status(self) -> None:
-        """Show the state of things in the status line and above the input."""
         self.queue.show_queue(
             self.controller.waiting,
             self._hint or key_hint(self.composer, self.controller, self.keymap),
         )
         self.chrome.show()
-        self.ticker.look()
+        self.ticker.update()
 
     def hint(self, text: str) -> None:
-        """Show `text` above the input until the next key."""
         self._hint = text
         self.refresh_status()
 
@@ -302,20 +224,16 @@ class DirgeApp(TerminalApp):
         if self.controller.conversation is None and not await self.session_opener.finished():
             self.give_back(message.text)
             return
-        if (
-            self.dialogs.is_asking
-            and self.controller.conversation is not None
-            and not self.controller.is_busy
-        ):
+        has_conversation = self.controller.conversation is not None
+        if self.dialogs.is_asking and has_conversation and not self.controller.is_busy:
             # A run that began now would change what the question is about.
             self.give_back(message.text)
             return
         text = self.drafts.sent(message.text)
-        await (
-            self.shell.run(text)
-            if self.shell.takes(text)
-            else self.controller.submit(text, message.how)
-        )
+        if text.startswith("!"):
+            await self.shell.run(text)
+        else:
+            await self.controller.submit(text, message.how)
 
     @work
     async def on_composer_action_requested(self, message: Composer.ActionRequested) -> None:
@@ -356,22 +274,22 @@ class DirgeApp(TerminalApp):
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         self.dialogs.input_changed()
         self.drafts.changed()
-        self.drafts.let_propose(self.proposer)
+        self.proposer.look()
         self.hint(self.shell.look())
 
     def on_text_area_selection_changed(self, message: TextArea.SelectionChanged) -> None:
-        self.drafts.let_propose(self.proposer)
+        self.proposer.look()
 
     async def on_event(self, event: events.Event) -> None:
-        is_new = isinstance(event, events.InputEvent) and not event.is_forwarded
-        typed = event if isinstance(event, events.Key | events.Paste) else None
-        if typed is not None and not typed.is_forwarded and self.dialogs.takes(typed):
-            return
-        if not (is_new and isinstance(event, events.Key) and self.chords.takes(event.key)):
-            await super().on_event(event)
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            if self.dialogs.handle_input(event):
+                return
+            if isinstance(event, events.Key) and self.chords.handle_key(event.key):
+                return
+        await super().on_event(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Keys that no widget took. A line that is written in is an answer, not the screen."""
+        """Handle a key that no widget has handled, unless a line of text is being written."""
         found = self.keymap.action(event.key, "screen")
         if found and (found[1] == "suspend" or not isinstance(self.focused, Input)):
             await self.run_screen_action(found[1])
@@ -383,13 +301,13 @@ class DirgeApp(TerminalApp):
         self.chrome.fit(event.size.width)
 
     def on_app_focus(self) -> None:
-        self.chrome.got_focus()
+        self.chrome.refresh_checkout()
 
     async def on_unmount(self) -> None:
         await self.chrome.close()
 
     async def run_screen_action(self, name: str) -> None:
-        """Do what a key asks for; an action that is not one of the screen's is passed over."""
+        """Run a slash command or an action of the screen; any other name is ignored."""
         if name.startswith("/"):
             await self.controller.submit(name, "now")
         elif name in self._actions:
@@ -408,24 +326,15 @@ class DirgeApp(TerminalApp):
         self.composer.move_cursor(self.composer.cursor_location)
 
     def copy_text(self, text: str) -> str:
-        """Put `text` on the clipboard; returns what can truthfully be said of that."""
-        clipboard = Clipboard(self.to_terminal, wanted=self.session_opener.ui_settings.clipboard)
+        """Copy `text` to the clipboard; returns what is known of the result."""
+        clipboard = Clipboard(self.to_terminal, wanted=self.ui_settings.clipboard)
         conversation = self.controller.conversation
-        is_kept = conversation is None or conversation.session_id is not None
-        return clipboard.copy(text, keeps=is_kept)
+        is_stored = conversation is None or conversation.session_id is not None
+        return clipboard.copy(text, keeps=is_stored)
 
     # -- the rest
 
-    @property
-    def theme_styles(self) -> Styles:
-        return self.theme_switcher.styles
-
-    @property
-    def panel_styles(self) -> Styles:
-        return self.theme_switcher.panel_styles
-
     def draw_with(self, theme: Theme, *, before: str) -> None:
-        """Draw Textual's widgets with this theme in the place of `before`, ours with its styles."""
         self.register_theme(theme)
         self.theme = theme.name
         self.unregister_theme(before)
@@ -436,9 +345,9 @@ class DirgeApp(TerminalApp):
             panel.use_styles(self.panel_styles)
 
     def apply_settings(self, settings: UiSettings) -> Sequence[str]:
-        """Take over what the settings say of the screen; returns what is wrong with the theme."""
         self.chrome.apply_settings(settings)
-        return self.theme_switcher.settle()
+        self.theme_switcher.watch()
+        return [self.theme_switcher.problem] if self.theme_switcher.problem else []
 
     def set_colors(self, name: str) -> None:
         if problem := self.theme_switcher.use(name):
@@ -458,11 +367,11 @@ CALM_S = 1 / 10
 
 
 class LoopEvents(Message):
-    """Something has happened: the bridge has it."""
+    """The bridge has new events."""
 
 
 class EventBridge:
-    """A sink that posts `LoopEvents`, whereupon `take` gives them. Idle, it costs nothing."""
+    """A sink that collects events and posts `LoopEvents`, at most every `SOON_S` seconds."""
 
     def __init__(self, post: Callable[[LoopEvents], object]) -> None:
         self._post = post
@@ -474,10 +383,16 @@ class EventBridge:
         self._events.append(event)
         event = event.event if isinstance(event, ForkEvent) else event
         is_growth = isinstance(event, MessageUpdate | ToolExecutionUpdate)
-        self._deliver_within(CALM_S if is_growth else SOON_S)
+        loop = asyncio.get_running_loop()
+        due = max(loop.time(), self._delivered_at + (CALM_S if is_growth else SOON_S))
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._deliver)
 
-    def take(self) -> Sequence[LoopEvent]:
-        """What happened since the last time, in order. Nothing is left to deliver."""
+    def take_events(self) -> Sequence[LoopEvent]:
+        """Return the events since the last time, in order."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -490,37 +405,36 @@ class EventBridge:
         self._timer = None
         self._post(LoopEvents())
 
-    def _deliver_within(self, pause_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        due = max(loop.time(), self._delivered_at + pause_s)
-        if self._timer is not None:
-            if self._timer.when() <= due:
-                return
-            self._timer.cancel()
-        self._timer = loop.call_at(due, self._deliver)
-
 
 _CANCELS = ("escape", "ctrl+g", "ctrl+c")
 
 
 class KeyChords:
-    """Holds a first key until the second comes, or too late. Only while the input listens."""
+    """Holds the first key of a chord until the second comes or its time is up.
+
+    Chords work in the input and the transcript.
+    """
 
     def __init__(self, app: "DirgeApp") -> None:
         self._app = app
         self._first = ""
         self._timer: Timer | None = None
 
-    def takes(self, key: str) -> bool:
-        """Whether `key` belongs to a chord, and so to nobody else."""
+    def handle_key(self, key: str) -> bool:
+        """Handle `key` if it belongs to a chord; False if it does not."""
         app = self._app
         if app.focused not in (None, app.composer, app.transcript):
-            self.drop()
+            self.cancel()
+            return False
+        if not self._first and not app.keymap.begins_chord(key):
             return False
         if not self._first:
-            return self._begin(key)
+            self._first = key
+            self._timer = app.set_timer(app.ui_settings.chord_timeout_s, self.cancel)
+            app.hint(f"{spell(key)} … the second key; Esc cancels")
+            return True
         first = self._first
-        self.drop()
+        self.cancel()
         if key in _CANCELS:
             return True
         found = app.keymap.action(f"{first} {key}", *TOGETHER)
@@ -530,29 +444,20 @@ class KeyChords:
             app.composer.act(*found)
         return True
 
-    def drop(self) -> None:
-        """Forget a first key."""
+    def cancel(self) -> None:
+        """Forget the first key."""
         if self._timer is not None:
             self._timer.stop()
         if self._first:
             self._app.hint("")
         self._first, self._timer = "", None
 
-    def _begin(self, key: str) -> bool:
-        app = self._app
-        if not app.keymap.begins_chord(key):
-            return False
-        self._first = key
-        self._timer = app.set_timer(app.session_opener.ui_settings.chord_timeout_s, self.drop)
-        app.hint(f"{spell(key)} … the second key; Esc cancels")
-        return True
-
 
 _EVERY_S = 1.0
 
 
 class Ticker:
-    """A timer that is there only while it has something to do: an idle screen costs nothing."""
+    """A timer that runs only while something on the screen changes with time."""
 
     def __init__(self, app: "DirgeApp") -> None:
         self._app = app
@@ -562,11 +467,12 @@ class Ticker:
     def is_beating(self) -> bool:
         return self._timer is not None
 
-    def look(self) -> None:
-        """Begin or stop, as things are now."""
-        if self._has_work() and self._timer is None:
+    def update(self) -> None:
+        """Start or stop the timer, as things are now."""
+        has_work = self._has_work()
+        if has_work and self._timer is None:
             self._timer = self._app.set_interval(_EVERY_S, self.beat)
-        elif self._timer is not None and not self._has_work():
+        elif self._timer is not None and not has_work:
             self._timer.stop()
             self._timer = None
 
@@ -593,7 +499,7 @@ class Ticker:
 
 
 _TYPED = (
-    ("! COMMAND", "run it in your shell; of !! COMMAND the model is not told"),
+    ("! COMMAND", "run it in your shell; the model doesn't see !! COMMAND"),
     ("/keybindings", "every other key, and how to change them"),
 )
 
@@ -601,74 +507,69 @@ _TYPED = (
 class TuiFrontEnd:
     """The `slash.base.FrontEnd` of the terminal UI; everything is done by the app."""
 
-    def __init__(self, app: "DirgeApp", commands: Registry) -> None:
-        self._app = app
-        self._commands = commands
-
-    @property
-    def app(self) -> "DirgeApp":
+    def __init__(self, app: "DirgeApp") -> None:
+        self.app = app
         """For commands that only the terminal UI has."""
-        return self._app
 
     @property
     def commands(self) -> Registry:
-        return self._commands
+        return self.app.commands
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
-        return [*self._app.keymap.described(), *_TYPED]
+        return [*self.app.keymap.described(), *_TYPED]
 
     def show(self, text: str, *, tone: Tone = "plain") -> None:
-        app = self._app
+        app = self.app
         app.notify_user(text, tone=tone)
         page = app.transcript
-        said = page.layout_of_blocks.rows.last
-        if said is not None and said.lines > page.lines_in_view and not app.controller.is_busy:
+        row = page.layout_of_blocks.rows.last
+        if row is not None and row.lines > page.lines_in_view and not app.controller.is_busy:
             # It is longer than the screen, and is read from its beginning.
-            page.go_to(LinePosition(said, 0))
+            page.go_to(LinePosition(row, 0))
             app.hint(f"{app.keymap.name_of('screen', 'page_down')} reads on.")
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
-        return await self._app.dialogs.pick(title, choices, current)
+        return await self.app.dialogs.pick(title, choices, current)
 
     async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        return await self._app.session_opener.asker.question(questions)
+        return await self.app.dialogs.question(questions)
 
     async def edit_text(self, text: str) -> str | None:
-        return await edit_in_editor(self._app, text)
+        return await edit_in_editor(self.app, text)
 
     def set_input(self, text: str) -> None:
-        self._app.composer.put(text)
+        self.app.composer.put(text)
 
     async def open(self, session_id: str | None) -> "Conversation":
-        return await self._app.session_opener.switch_to(session_id)
+        return await self.app.session_opener.switch_to(session_id)
 
     async def open_in(self, folder: Path) -> "Conversation":
-        return await self._app.session_opener.switch_folder(folder)
+        return await self.app.session_opener.switch_folder(folder)
 
     @property
     def settings_file(self) -> Path | None:
-        return self._app.session_opener.settings_file
+        return self.app.session_opener.start.settings_file
 
     def settings(self) -> "Config | None":
-        return self._app.session_opener.settings()
+        return self.app.session_opener.settings()
 
     def quit(self) -> None:
-        self._app.leave(0)
+        self.app.leave(0)
 
     def theme(self, name: str) -> None:
         if name not in theme_names():
             raise UsageError(
                 f"There is no theme {name!r}.", hint=f"Themes: {', '.join(theme_names())}."
             )
-        self._app.set_colors(name)
+        self.app.set_colors(name)
 
     def copy(self, text: str) -> str:
-        return self._app.copy_text(text)
+        return self.app.copy_text(text)
 
     def show_diff(self, diff: str) -> None:
-        self._app.renderer.diff(diff)
-        self._app.transcript.redraw()
+        self.app.renderer.diff(diff)
+        self.app.transcript.redraw()
 
     async def show_in_pager(self, text: str) -> None:
-        await read_in_pager(self._app, text)
+        await read_in_pager(self.app, text)

@@ -1,48 +1,30 @@
-"""The presenter of what stands around the transcript: panels, todo list, status line and face.
+"""The presenter of the chrome around the transcript: panels, todo list, status line and face.
 
-It receives the events of the conversation and shows their outcome. A panel that is not shown costs
-nothing: nothing is gathered for it, and no program is started.
+It receives the events of the conversation. A panel that is not shown costs nothing: nothing is
+gathered for it, and no program is started.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
-
-from textual.geometry import Size
-from textual.worker import Worker
-
+from collections.abc import Callable, Sequence
 from dirge_py.extensions.plugins.registration import Plugins
-from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
-from dirge_py.slash.base import Tone
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
 from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
-from dirge_py.ui.panels.side_panels import (
-    MARGIN,
-    LeftPanelContent,
-    RightPanelContent,
-    SidePanel,
-    left_lines,
-    right_lines,
-)
+from dirge_py.ui.panels.side_panels import LeftPanelContent, MARGIN, RightPanelContent, SidePanel, left_lines, right_lines
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import (
-    LimitsShown,
-    StatusBar,
-    StatusModel,
-    folder_and_branch,
-    plan_words,
-    status_of,
-)
+from dirge_py.ui.screen_app import ScreenApp
+from dirge_py.ui.status import LimitsShown, StatusModel, folder_and_branch, plan_words, status_of
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.terminal.notifications import Notifier
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.view import TranscriptWidget
+from functools import partial
+from textual.worker import Worker
+from typing import Literal, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -53,46 +35,24 @@ else:
 
 
 WIDE = 152
-"""Columns from which on there are panels at the sides, if nobody says otherwise."""
+"""Columns from which on there are panels at the sides, unless the settings say otherwise."""
 
 LONG_RUN_S = 5.0
-"""How long a run must have taken for its end to be worth calling somebody."""
+"""How long a run must have taken for its end to be worth a notification."""
 
 _NARROWEST, _WIDEST = 24, 34
 _WIDEST_TEXT = 123
-"""Columns that the transcript takes at most, with its margins: the panels may have the others."""
+"""Columns of the transcript at most, with its margins; the panels may have the others."""
 _LEAST_CHAT = 40
-_SAID_FROM_S = 1.0
+_SHOWN_FROM_S = 1.0
 
 Side = Literal["left", "main", "right"]
 
 
-class ChromeApp(Protocol):
-    """What the panels and the status line use of the app."""
-
-    clock: Callable[[], float]
-    controller: ChatController
-    transcript: TranscriptWidget
-    status: StatusBar
-
-    @property
-    def theme_styles(self) -> Styles: ...
-    @property
-    def size(self) -> Size: ...
-    @property
-    def app_focus(self) -> bool: ...
-    def to_terminal(self, sequence: str) -> None: ...
-    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
-    def end_plan(self) -> None: ...
-    def run_worker(
-        self, work: Callable[[], Coroutine[None, None, None]], /, *, exit_on_error: bool
-    ) -> Worker[None]: ...
-
-
 class ChromePresenter:
-    """`place` is the folder and its branch, `beat` counts the seconds in which something ran."""
+    """Shows the state of the conversation around the transcript."""
 
-    def __init__(self, app: ChromeApp, settings: "Callable[[], Config | None]") -> None:
+    def __init__(self, app: ScreenApp, settings: "Callable[[], Config | None]") -> None:
         self._app = app
         self._settings = settings
         self.activity = RunActivity(app.clock)
@@ -102,17 +62,18 @@ class ChromePresenter:
         styles = app.theme_styles
         self.left, self.right = SidePanel(styles, "left"), SidePanel(styles, "right")
         self.todos = TodoPanel(styles)
-        self.bounds = LimitsShown()
+        self.limits = LimitsShown()
         self.panel: Literal["auto", "on", "off"] = "auto"
         self.display: Sequence[Side] = ("left", "main", "right")
         self.place = ""
+        """The folder and its branch."""
         self.beat = 0
-        self._ui_settings = UiSettings()
+        """Counts the seconds in which something ran."""
         self._git: GitStatus | None = None
         self._asking_git: Worker[None] | None = None
         self._run: Run | None = None
         self._was_asking = False
-        self._occupied_since: float | None = None
+        self._plan_since: float | None = None
 
     @property
     def widgets(self) -> "Sequence[SidePanel | TodoPanel]":
@@ -121,14 +82,13 @@ class ChromePresenter:
     # -- what the settings and the screen say
 
     def apply_settings(self, settings: UiSettings) -> None:
-        """Take over what the settings say of panels, face, calls and editor."""
-        self._ui_settings = settings
+        """Apply the settings of panels, notifications and the editor."""
         self.notifier.kind = settings.notify
         self.following.command = settings.editor_open_command
         self.panel = settings.panel
         self.display = [side for side in ("left", "main", "right") if side in settings.display]
         self.fit(self._app.size.width)
-        _: Worker[None] = self._app.run_worker(self._read_bounds, exit_on_error=False)
+        _: Worker[None] = self._app.run_worker(self._read_limits, exit_on_error=False)
 
     def show_panels(self, panel: Literal["auto", "on", "off"]) -> None:
         self.panel = panel
@@ -142,25 +102,23 @@ class ChromePresenter:
         """Give the panels their place on a screen of this width, or none."""
         sides = [side for side in ("left", "right") if side in self.display]
         is_wanted = self.panel == "on" or (self.panel == "auto" and width >= WIDE)
-        has_room = width >= _LEAST_CHAT + _NARROWEST * len(sides)
-        shown = sides if is_wanted and has_room else []
+        is_wide_enough = width >= _LEAST_CHAT + _NARROWEST * len(sides)
+        shown = sides if is_wanted and is_wide_enough else []
         has_main = "main" in self.display or not shown
-        each = (width - _WIDEST_TEXT) // max(1, len(shown))
-        columns = max(_NARROWEST, min(_WIDEST, each)) if has_main else width // len(shown)
-        app = self._app
-        app.transcript.display = has_main
+        share = (width - _WIDEST_TEXT) // max(1, len(shown))
+        columns = max(_NARROWEST, min(_WIDEST, share)) if has_main else width // len(shown)
+        self._app.transcript.display = has_main
         was_shown = self.is_shown
         for name, panel in (("left", self.left), ("right", self.right)):
             panel.styles.width = columns
             panel.display = name in shown
-        if self.is_shown:
-            self._fill()
-            if not was_shown:
-                self.look_at_git()
+        self._fill()
+        if self.is_shown and not was_shown:
+            self.refresh_git()
 
     @property
     def is_shown(self) -> bool:
-        """Is there a panel at a side?"""
+        """Whether there is a panel at a side."""
         return bool(self.left.display or self.right.display)
 
     # -- what happens
@@ -170,7 +128,7 @@ class ChromePresenter:
         self._run, self._git = None, None
         self.activity.mood = "idle"
         self.activity.load_history(messages)
-        self.got_focus()
+        self.refresh_checkout()
 
     def on_event(self, event: LoopEvent) -> None:
         self.activity.on_event(event)
@@ -187,30 +145,27 @@ class ChromePresenter:
                         self.following.open(path, file.line, cwd=conversation.cwd)
             case ToolExecutionEnd():
                 # A command may have checked out another branch.
-                self.look_at_place()
+                self.place = folder_and_branch(conversation.cwd)
             case TurnEnd(tool_results=results) if results:
-                self.look_at_git()
+                self.refresh_git()
             case AgentEnd():
-                self.look_at_place()
-                self.look_at_git()
+                self.place = folder_and_branch(conversation.cwd)
+                self.refresh_git()
                 took_s = self._app.clock() - self.activity.began
                 if took_s > LONG_RUN_S and conversation.exclusive_owner is None:
                     words = "it went wrong" if self.activity.mood == "error" else "it is done"
-                    self._call(f"{words}, after {took_s:.0f} s")
+                    self._notify(f"{words}, after {took_s:.0f} s")
 
-    def got_focus(self) -> None:
-        """Somebody is back, and may have used git meanwhile."""
-        self.look_at_place()
-        self.look_at_git()
-        self.show()
-
-    def look_at_place(self) -> None:
+    def refresh_checkout(self) -> None:
+        """Read the branch and the state of the checkout again: the person may have used git."""
         conversation = self._app.controller.conversation
         if conversation is not None:
             self.place = folder_and_branch(conversation.cwd)
+        self.refresh_git()
+        self.show()
 
-    def look_at_git(self) -> None:
-        """Ask git how the checkout is, if that is shown anywhere."""
+    def refresh_git(self) -> None:
+        """Ask git for the state of the checkout, if it is shown."""
         conversation = self._app.controller.conversation
         if conversation is None or not self.left.display:
             return
@@ -233,43 +188,44 @@ class ChromePresenter:
         app = self._app
         is_asking = app.controller.is_asking
         if is_asking and not self._was_asking:
-            decides = self._is_occupied and not app.controller.is_running
-            self._call("the plan waits for you" if decides else "a question waits")
+            is_of_plan = self._is_plan_running and not app.controller.is_running
+            self._notify("the plan waits for you" if is_of_plan else "a question waits")
         self._was_asking = is_asking
-        self._look_at_occupant()
-        app.status.show_status(self.standing)
+        self._note_end_of_plan()
+        app.status.show_status(self.status)
         self.todos.show_todos(self.activity.todos)
-        if self.is_shown:
-            self._fill()
+        self._fill()
 
     @property
-    def _is_occupied(self) -> bool:
+    def _is_plan_running(self) -> bool:
         conversation = self._app.controller.conversation
         return conversation is not None and conversation.exclusive_owner is not None
 
-    def _look_at_occupant(self) -> None:
-        """See to the end of a plan, of which no event tells when it is cut off."""
-        was_since, is_occupied = self._occupied_since, self._is_occupied
-        if is_occupied == (was_since is not None):
+    def _note_end_of_plan(self) -> None:
+        """Handle the end of a plan: when it is cut off, no event reports that."""
+        was_since, is_running = self._plan_since, self._is_plan_running
+        if is_running == (was_since is not None):
             return
-        self._occupied_since = self._app.clock() if is_occupied else None
+        self._plan_since = self._app.clock() if is_running else None
         if was_since is None:
             return
         self.activity.plan = None
-        self._app.end_plan()
+        self._app.flush_events()
+        self._app.renderer.phases.cut_off()
+        self._app.transcript.redraw()
         took_s = self._app.clock() - was_since
         if took_s > LONG_RUN_S:
-            self._call(f"the plan has ended, after {took_s:.0f} s")
+            self._notify(f"the plan has ended, after {took_s:.0f} s")
 
     @property
-    def standing(self) -> StatusModel:
-        shown = face(self._mood, 0 if self._ui_settings.reduced_motion else self.beat)
+    def status(self) -> StatusModel:
+        shown = face(self._mood, 0 if self._app.ui_settings.reduced_motion else self.beat)
         return status_of(
             self._app.controller,
             self.place,
-            bounds=self.bounds,
+            limits=self.limits,
             run=self._run,
-            face=shown if self._ui_settings.has_avatar else "",
+            face=shown if self._app.ui_settings.has_avatar else "",
             phase=self._phase(),
         )
 
@@ -285,9 +241,9 @@ class ChromePresenter:
         return "idle" if state == "ready" and not is_over else mood
 
     def _phase(self) -> str:
-        """What goes on, or is waited for, and for how long; "" where the state says it all."""
+        """What is done or waited for, and for how long; "" where the state says it all."""
         phase = self._waiting_for()
-        if self.activity.plan is None or not self._is_occupied:
+        if self.activity.plan is None or not self._is_plan_running:
             return phase
         words = plan_words(*self.activity.plan)
         if self._app.controller.state in ("asking", "interrupting"):
@@ -305,7 +261,7 @@ class ChromePresenter:
         if stage == "retrying":
             stage, since = "waiting", activity.until
         waited_s = now - since
-        if not stage or waited_s < _SAID_FROM_S:
+        if not stage or waited_s < _SHOWN_FROM_S:
             return ""
         what = {
             "preparing": "preparing",
@@ -315,14 +271,14 @@ class ChromePresenter:
         return f"{what}, {waited_s:.0f} s"
 
     def _fill(self) -> None:
-        """Tell the panels that are there what they show."""
+        """Update the panels that are shown."""
         conversation = self._app.controller.conversation
         if conversation is None:
             return
         styles, activity = self._app.theme_styles, self.activity
         if self.left.display:
             left = LeftPanelContent(
-                gauge=self.standing.gauge,
+                gauge=self.status.gauge,
                 foldings=activity.foldings,
                 recent=tuple(activity.recent),
                 git=self._git,
@@ -343,27 +299,27 @@ class ChromePresenter:
         width = panel.styles.width
         return max(1, int(width.value if width is not None else _NARROWEST) - MARGIN)
 
-    def _call(self, words: str) -> None:
-        """Call the person, unless they are there. A terminal that tells no focus counts as seen."""
+    def _notify(self, words: str) -> None:
+        """Notify the person, unless the terminal has the focus or does not report it."""
         app = self._app
         if not app.app_focus and app.controller.conversation is not None:
             title = f"dirge {app.controller.conversation.cwd.name}"
-            ringing = partial(self.notifier.call, title, words)
-            _: Worker[None] = app.run_worker(ringing, exit_on_error=False)
+            notify = partial(self.notifier.call, title, words)
+            _: Worker[None] = app.run_worker(notify, exit_on_error=False)
 
-    async def _read_bounds(self) -> None:
+    async def _read_limits(self) -> None:
         try:
             config = await asyncio.to_thread(self._settings)
         except ConfigError:
-            return  # Whoever opens the conversation says what is wrong.
+            return  # Opening the conversation reports what is wrong.
         if config is None:
             return
-        most, context = config.limits, config.context
-        self.bounds = LimitsShown(
-            cost_usd=most.cost_usd,
-            tokens=most.tokens,
-            input_tokens=most.input_tokens,
-            output_tokens=most.output_tokens,
+        limits, context = config.limits, config.context
+        self.limits = LimitsShown(
+            cost_usd=limits.cost_usd,
+            tokens=limits.tokens,
+            input_tokens=limits.input_tokens,
+            output_tokens=limits.output_tokens,
             target_tokens=context.target_tokens,
             fold_at=context.fold_at if context.compact else None,
         )

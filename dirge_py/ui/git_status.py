@@ -1,6 +1,6 @@
 """The state of the git checkout as the side panel shows it.
 
-Imported when a panel first asks: it brings along the reader of git's settings.
+Imported when a panel is first shown: it needs the reader of git's settings.
 """
 
 import asyncio
@@ -16,23 +16,21 @@ from dirge_py.ui.programs import ScreenPrograms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitStatus:
-    """`staged`, `unstaged` and `untracked` count files; `subject` is that of the last commit.
-
-    `is_withheld`: nothing is known but the branch, as the repository names programs that git would
-    start.
-    """
+    """The state of a checkout; `staged`, `unstaged` and `untracked` count files."""
 
     branch: str
     staged: int = 0
     unstaged: int = 0
     untracked: int = 0
     subject: str = ""
+    """The first line of the last commit's message."""
     is_withheld: bool = False
+    """Only the branch is known: git was not run, as the repository names programs for it."""
 
 
 async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | None:
-    """As git tells; None outside of a checkout, or where there is no git."""
-    # Nobody was asked whether the repository may run anything, and `git status` might.
+    """The state of the checkout; None outside of one, or where there is no git."""
+    # `git status` may start programs that the repository names, and the person did not allow that.
     if await asyncio.to_thread(git_hazard, os.path.realpath(cwd)):
         branch = branch_of(cwd)
         return GitStatus(branch=branch, is_withheld=True) if branch else None

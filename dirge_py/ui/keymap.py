@@ -97,14 +97,13 @@ def is_known(key: str) -> bool:
 
 def spell(key: str) -> str:
     """`shift+tab` as `Shift+Tab`, `ctrl+c` as `Ctrl+C`; a letter alone stays small."""
-    return " ".join(_spell_key(part) for part in key.split())
 
+    def spell_part(part: str) -> str:
+        return _SPELLED.get(part) or _sign_of(part) or part.capitalize()
 
-def _spell_key(key: str) -> str:
-    if len(key) == 1:
-        return key
-    return "+".join(
-        _SPELLED.get(part) or _sign_of(part) or part.capitalize() for part in key.split("+")
+    return " ".join(
+        name if len(name) == 1 else "+".join(map(spell_part, name.split("+")))
+        for name in key.split()
     )
 
 
@@ -312,18 +311,13 @@ class Keymap:
     """The keys in force: the defaults, and what a preset, plugins and the settings changed."""
 
     def __init__(self) -> None:
-        self._of_plugins: Sequence[KeyBinding] = ()
+        self._of_plugins: list[KeyBinding] = []
         self.change({})
-
-    @property
-    def keys(self) -> Sequence[Key]:
-        """Every action with the keys it has now."""
-        return self._keys
 
     @property
     def asked(self) -> Sequence[Key]:
         """The actions whose keys a person chose."""
-        return [row for row in self._keys if (row.scope, row.action) in self._asked]
+        return [row for row in self.keys if (row.scope, row.action) in self._asked]
 
     def change(
         self,
@@ -334,25 +328,23 @@ class Keymap:
 
         A name is an action, in every scope that has it, or `scope.action`, or a slash command with
         its arguments. What a person wants goes before a plugin's wish, then the preset's, then the
-        default; whoever loses a key to them is named in what is returned.
+        default; actions that lose a key to them are named in what is returned.
         """
         self._overrides, self._preset = overrides, preset or {}
         return self._settle()
 
     def use_plugins(self, bindings: Sequence[KeyBinding]) -> Sequence[str]:
         """Take the keys of these plugins, in the place of those taken before; returns problems."""
-        refused = [
-            f"{spell(key)} cannot be a plugin's: /{binding.command} has no such key."
-            for binding in bindings
-            for key in binding.keys
-            if plain(key) in _NEVER_OF_PLUGINS
-        ]
-        self._of_plugins = [
-            replace(
-                binding, keys=tuple(k for k in binding.keys if plain(k) not in _NEVER_OF_PLUGINS)
-            )
-            for binding in bindings
-        ]
+        refused: list[str] = []
+        self._of_plugins = []
+        for binding in bindings:
+            denied = [key for key in binding.keys if plain(key) in _NEVER_OF_PLUGINS]
+            refused += [
+                f"{spell(key)} cannot be a plugin's: /{binding.command} has no such key."
+                for key in denied
+            ]
+            allowed = tuple(key for key in binding.keys if key not in denied)
+            self._of_plugins.append(replace(binding, keys=allowed))
         return [*refused, *(problem for problem in self._settle() if "plugin" in problem)]
 
     def action(self, key: str, *scopes: Scope) -> tuple[Scope, str] | None:
@@ -368,14 +360,14 @@ class Keymap:
 
     def name_of(self, scope: Scope, action: str) -> str:
         """The first key of an action, as people write it; empty if it has none."""
-        names = next((k.keys for k in self._keys if (k.scope, k.action) == (scope, action)), ())
+        names = next((k.keys for k in self.keys if (k.scope, k.action) == (scope, action)), ())
         return spell(names[0]) if names else ""
 
     def described(self) -> Sequence[tuple[str, str]]:
         """Keys and words for `/help`."""
         return [
             (" ".join(spell(name) for name in key.keys), key.words)
-            for key in self._keys
+            for key in self.keys
             if key.words and key.keys
         ]
 
@@ -392,9 +384,10 @@ class Keymap:
         self._firsts = {
             name.split()[0] for row in rows for name in row.keys if len(name.split()) == 2
         }
-        self._keys = [self._without_firsts(row, problems) for row in rows]
+        self.keys: Sequence[Key] = [self._without_firsts(row, problems) for row in rows]
+        """Every action with the keys it has now."""
         self._by_key = {
-            (row.scope, name): row.action for row in reversed(self._keys) for name in row.keys
+            (row.scope, name): row.action for row in reversed(self.keys) for name in row.keys
         }
         return problems
 
@@ -427,22 +420,19 @@ def _rebound(
             scope, action = "screen", name
             done = [row for row in done if row.action != name]
             done.append(Key("screen", name, (), name))
-        at = [
-            index
-            for index, row in enumerate(done)
-            if row.action == action and scope in ("", row.scope)
-        ]
-        if not at:
+        is_action = False
+        for index, row in enumerate(done):
+            if row.action == action and scope in ("", row.scope):
+                is_action = True
+                done[index] = replace(row, keys=_read(row, wanted, problems))
+                changed.add((row.scope, row.action))
+        if not is_action:
             problems.append(_unknown(name, done))
-        for index in at:
-            row = done[index]
-            done[index] = replace(row, keys=_read(row, wanted, problems))
-            changed.add((row.scope, row.action))
     return done, changed
 
 
 def _read(row: Key, wanted: Iterable[str], problems: list[str]) -> tuple[str, ...]:
-    kept: list[str] = []
+    keys: list[str] = []
     for name in wanted:
         if name.strip().lower() in ("none", "noop", "unbind", ""):
             continue
@@ -457,8 +447,8 @@ def _read(row: Key, wanted: Iterable[str], problems: list[str]) -> tuple[str, ..
                 f"{name!r} for `{row.scope}.{row.action}`: chords are for the input and the screen."
             )
         else:
-            kept.append(key)
-    return tuple(dict.fromkeys(kept))
+            keys.append(key)
+    return tuple(dict.fromkeys(keys))
 
 
 def _give_way(
@@ -484,9 +474,8 @@ def _give_way(
 
 
 def _unknown(name: str, rows: Iterable[Key]) -> str:
-    meant = nearest(
-        name.replace("-", "_"), {n for r in rows for n in (r.action, f"{r.scope}.{r.action}")}
-    )
+    names = {n for row in rows for n in (row.action, f"{row.scope}.{row.action}")}
+    meant = nearest(name.replace("-", "_"), names)
     hint = f" Did you mean `{meant}`?" if meant else " /keybindings lists them."
     return f"there is no action {name!r}.{hint}"
 
@@ -511,8 +500,8 @@ _SPEAKS_KITTY = ("xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritt
 def key_problems(config: "Config", has_kitty: bool) -> Sequence[str]:
     """What is wrong with the keys of these settings, in sentences."""
     keymap = Keymap()
-    told = keymap.change(config.keys, preset_of(config.ui.keymap, config.ui.enter))
-    return [*told, *unsendable(keymap, has_kitty=has_kitty)]
+    problems = keymap.change(config.keys, preset_of(config.ui.keymap, config.ui.enter))
+    return [*problems, *unsendable(keymap, has_kitty=has_kitty)]
 
 
 def unsendable(keymap: Keymap, *, has_kitty: bool) -> list[str]:

@@ -1,33 +1,34 @@
-"""What the terminal UI is started with: callables and plain values, made by whoever wires."""
+"""What the terminal UI is started with: its settings, and callables that open conversations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
 from dirge_py.frontend.session_opener import OpenFirst, OpenOther
 from dirge_py.providers.settings import SetupService
 from dirge_py.ui.theme.styles import DEFAULT_THEME
+from pathlib import Path
+from typing import Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import TrustGate
 
 
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UiSettings:
-    """What the settings say about the screen, as `[ui]` has it in docs/config.md."""
+    """The settings `[ui]` of docs/config.md, and the keys and aliases of the person."""
 
     show_thinking: bool = False
     """Show what the model thinks."""
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Keys of the person's own, by action."""
+    """The person's own keys, by action."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """The person's own names of slash commands, with the command that each stands for."""
+    """The person's own names of slash commands, each with its command."""
     keymap: Literal["default", "emacs", "vim"] = "default"
     """The keys of the input."""
     enter: Literal["steer", "queue"] = "steer"
-    """What Enter does with a prompt while a run goes on."""
+    """What Enter does with a prompt during a run."""
     chord_timeout_s: float = 1.0
     """How long the second key of a chord may take."""
     has_mouse: bool = True
@@ -35,7 +36,7 @@ class UiSettings:
     clipboard: Literal["auto", "native", "tmux", "osc52"] = "auto"
     """How text gets to the clipboard."""
     notify: Literal["off", "bell", "desktop", "both"] = "bell"
-    """How the person is called while another window has the focus."""
+    """How the person is notified while another window has the focus."""
     reduced_motion: bool = False
     """The face does not move."""
     has_avatar: bool = True
@@ -52,27 +53,27 @@ class UiSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UiOptions:
-    """How one start of the terminal UI goes.
-
-    Only `theme` is needed for the first frame. After it `prepare` runs in a thread: it reads the
-    settings and imports what opening will need; then the person is asked about what `project`
-    offers, and `open_first` and later `open_other` are called, on the event loop. `pick_session`:
-    show the list of sessions first (`-r` without an id). `settings` reads the settings of this
-    start anew, from `settings_file`; without them there is nothing that a person could change.
-    `demo` is the start of the demo, for whoever would rather see that than set a provider up.
-    `is_kept`: what is said can be come back to. `close` is called when the program has ended.
-    """
+    """How the terminal UI is started; only `theme` is needed for the first frame."""
 
     open_first: OpenFirst
+    """Opens the first conversation, on the event loop, once `prepare` is done."""
     open_other: OpenOther
+    """Opens every later one."""
     prepare: Callable[[], UiSettings] = UiSettings
+    """Reads the settings and imports what opening needs; runs in a thread after the first frame."""
     project: "Callable[[], TrustGate] | None" = None
+    """What the project offers that needs trust."""
     setup: Callable[[], SetupService] | None = None
     demo: "Callable[[], UiOptions] | None" = None
+    """The start of the demo, offered where there is no provider yet."""
     settings: "Callable[[], Config] | None" = None
+    """Reads the settings of this start again; None: there are none that a person could change."""
     settings_file: Path | None = None
     first_prompt: str = ""
     pick_session: bool = False
+    """Show the list of sessions first (`-r` without an id)."""
     theme: str = DEFAULT_THEME
     is_kept: bool = True
+    """The conversation is stored and can be resumed."""
     close: Callable[[], None] | None = None
+    """Called when the program has ended."""

@@ -22,7 +22,7 @@ _TIMEOUT_S = 5.0
 
 
 class ScreenPrograms:
-    """Made when the first one is asked; `aclose` ends what still runs."""
+    """Runs programs and returns their output; `aclose` ends what still runs."""
 
     def __init__(self) -> None:
         self._runner: Runner | None = None
@@ -36,17 +36,17 @@ class ScreenPrograms:
     ) -> str | None:
         """What the program writes; None if it is not there, fails or takes too long.
 
-        One that lies in `cwd` is not started, nor one in the repository around it: it could be the
-        repository's. `variables` are put into its environment, which is that of every command and
-        not the person's.
+        One in `cwd` or in the repository around it is not started: it could be the repository's.
+        `variables` are added to its environment, which is that of every command, not the person's.
         """
-        outside = [str(cwd), *project_folders(str(cwd))]
-        found = find_program(program, outside=outside)
-        if not found:
+        path = find_program(program, outside=[str(cwd), *project_folders(str(cwd))])
+        if not path:
             return None
+        if self._runner is None:
+            self._runner = Runner(EnvironmentPolicy())
         try:
-            finished = await self._running().run(
-                [found, *arguments], cwd=str(cwd), timeout_s=_TIMEOUT_S, extra_env=variables
+            finished = await self._runner.run(
+                [path, *arguments], cwd=str(cwd), timeout_s=_TIMEOUT_S, extra_env=variables
             )
         except ProcessError:
             return None
@@ -57,8 +57,3 @@ class ScreenPrograms:
     async def aclose(self) -> None:
         if self._runner is not None:
             await self._runner.shutdown()
-
-    def _running(self) -> "Runner":
-        if self._runner is None:
-            self._runner = Runner(EnvironmentPolicy())
-        return self._runner

@@ -1,10 +1,11 @@
-"""Starting the terminal UI, and ending it in good order however it ends."""
+"""Runs the terminal UI, and restores the terminal however it ends."""
 
 import asyncio
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from dirge_py.frontend.session_opener import notice_sink
 from dirge_py.lib.text import clean
@@ -33,44 +34,41 @@ async def _run(start: UiOptions) -> int:
     no_color = bool(os.environ.get("NO_COLOR"))
     app = DirgeApp(start, ACTIONS, no_color=no_color)
     if no_color:
-        # Textual takes the variable out of the environment; our children want to see it too.
+        # Textual removes the variable from the environment; child processes need it, too.
         os.environ["NO_COLOR"] = "1"
     loop = asyncio.get_running_loop()
     for number in _ENDING_SIGNALS:
         loop.add_signal_handler(number, app.leave_by_signal, number)
-    watch_for_hangup(
-        sys.stdin.fileno(),
-        lambda: loop.call_soon_threadsafe(app.leave, _HUNG_UP),
-        _HUNG_UP,
-    )
+    leave = partial(loop.call_soon_threadsafe, app.leave, _HUNG_UP)
+    watch_for_hangup(sys.stdin.fileno(), leave, _HUNG_UP)
     try:
         code = await app.run_async()
-        way_back = _way_back(app) if app.session_opener.is_kept else ""
+        way_back = _resume_hint(app) if app.session_opener.start.is_kept else ""
     finally:
-        last_words = await _close(app)
-        app.session_opener.close()
+        notices = await _close(app)
+        if app.session_opener.start.close is not None:
+            app.session_opener.start.close()
         for number in _ENDING_SIGNALS:
             loop.remove_signal_handler(number)
     if app.failure is not None:
         raise app.failure
     code = code if code is not None else app.return_code or 0
     if code != _HUNG_UP:
-        sys.stdout.writelines(f"{line}\n" for line in [*last_words, way_back] if line)
+        sys.stdout.writelines(f"{line}\n" for line in [*notices, way_back] if line)
     return code
 
 
 async def _close(app: DirgeApp) -> Sequence[str]:
-    """Close the conversation; returns what it had to tell when no screen was left to tell it on."""
+    """Close the conversation; returns the notices that come when there is no screen any more."""
     notices: list[str] = []
-
     if app.controller.conversation is not None:
         app.controller.conversation.subscribe(notice_sink(lambda text: notices.append(clean(text))))
     await app.controller.close()
     return notices
 
 
-def _way_back(app: DirgeApp) -> str:
-    """How to come back to this session, if there is anything to come back to."""
+def _resume_hint(app: DirgeApp) -> str:
+    """How to resume this session; "" if there is nothing to resume."""
     conversation = app.controller.conversation
     if conversation is None or conversation.session_id is None or not conversation.messages:
         return ""

@@ -2,79 +2,47 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-from textual.worker import Worker
-
+from collections.abc import Callable, Coroutine, Sequence
 from dirge_py import slash
 from dirge_py.files.git import branch_of
-from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
-from dirge_py.lib.lazy import late
+from dirge_py.frontend.setup_wizard import set_up
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, NoProvider
-from dirge_py.types.questions import SupportsTrust
 from dirge_py.ui import commands
-from dirge_py.ui.dialog_host import DialogAsker, DialogHost
-from dirge_py.ui.keymap import Keymap, preset_of, speaks_kitty, unsendable
+from dirge_py.ui.dialog_host import DialogHost
+from dirge_py.ui.keymap import preset_of, speaks_kitty, unsendable
 from dirge_py.ui.options import UiOptions, UiSettings
-from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names
 from dirge_py.ui.transcript.blocks import GreetingBlock
-from dirge_py.ui.transcript.view import TranscriptWidget
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.frontend.setup_wizard import set_up
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
-else:
-    set_up = late("dirge_py.frontend.setup_wizard", "set_up")
 
 
-class OpenerApp(Protocol):
-    """What opening a session uses of the app."""
-
-    keymap: Keymap
-    controller: ChatController
-    composer: Composer
-    transcript: TranscriptWidget
-
-    @property
-    def commands(self) -> Registry: ...
-    def adopt(self, conversation: "Conversation") -> None: ...
-    def replay(
-        self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
-    ) -> None: ...
-    def apply_settings(self, settings: UiSettings) -> Sequence[str]: ...
-    def use_mouse(self, *, is_ours: bool) -> None: ...
-    def set_colors(self, name: str) -> None: ...
-    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
-    def hint(self, text: str) -> None: ...
-    def fail(self, error: Exception) -> None: ...
-    def call_after_refresh(self, callback: Callable[[], None]) -> bool: ...
-    def run_worker(self, work: Awaitable[None], /) -> Worker[None]: ...
 
 
 class TuiSessionOpener:
     """Opens the conversation of an app, and every later one. Implements `SessionView`."""
 
-    def __init__(self, app: OpenerApp, dialogs: DialogHost, start: UiOptions) -> None:
+    def __init__(self, app: ScreenApp, dialogs: DialogHost, start: UiOptions) -> None:
         self._app = app
         self._dialogs = dialogs
-        self._start = start
-        self.asker = DialogAsker(dialogs)
-        self._sessions = SessionOpener(self, app.controller, self.asker)
+        self.start = start
+        self._sessions = SessionOpener(self, app.controller, dialogs)
         self._is_over = asyncio.Event()
-        self.ui_settings = UiSettings()
-        self._is_told = False
-        self._good_news: list[str] = []
+        self._has_explained = False
+        self._setup_results: list[str] = []
 
     def begin(self) -> None:
         """Open the first conversation; nothing waits for it."""
@@ -82,7 +50,7 @@ class TuiSessionOpener:
         self._app.run_worker(self._begin())
 
     async def finished(self) -> bool:
-        """Wait for the opening that goes on; begin another one if it was given up.
+        """Wait for the running opening; begin another one if it was given up.
 
         False if there is no conversation even then. What was typed in between waits here.
         """
@@ -94,20 +62,17 @@ class TuiSessionOpener:
     async def switch_to(self, session_id: str | None) -> "Conversation":
         """Go on in another session, or a new one: see `SessionOpener.switch_to`."""
         if session_id is not None:
-            await self._say_first("Opening the session.")
+            # Drawn before the session is read: a long one takes a while, in one go.
+            shown = asyncio.Event()
+            self._app.hint("Opening the session.")
+            self._app.call_after_refresh(shown.set)
+            await shown.wait()
         return await self._sessions.switch_to(session_id)
 
-    async def _say_first(self, words: str) -> None:
-        """Have it on the screen before what takes long: a long session is read in one go."""
-        shown = asyncio.Event()
-        self._app.hint(words)
-        self._app.call_after_refresh(shown.set)
-        await shown.wait()
-
     async def switch_folder(self, folder: Path) -> "Conversation":
-        """Begin a new session in another folder, once it was asked what that may bring along.
+        """Begin a new session in another folder, once it was asked whether that is trusted.
 
-        Where that fails, the one before goes on where it is. Raises as `switch_to`.
+        Where that fails, the session before stays as it is. Raises as `switch_to`.
         """
         before = Path.cwd()
         os.chdir(folder)
@@ -121,23 +86,9 @@ class TuiSessionOpener:
             self._app.notify_user(warning, tone="warning")
         return conversation
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether what is said can be come back to."""
-        return self._start.is_kept
-
-    def close(self) -> None:
-        """Let go of what the last start holds; the conversation is closed before."""
-        if self._start.close is not None:
-            self._start.close()
-
-    @property
-    def settings_file(self) -> Path | None:
-        return self._start.settings_file
-
     def settings(self) -> "Config | None":
         """The settings as they are now; None: this was started without. Raises ConfigError."""
-        return self._start.settings() if self._start.settings is not None else None
+        return self.start.settings() if self.start.settings is not None else None
 
     async def _begin(self) -> None:
         try:
@@ -152,76 +103,72 @@ class TuiSessionOpener:
             try:
                 warnings = self._apply_settings(*await asyncio.to_thread(self._prepare))
                 warnings += await self._ask_for_trust()
-                conversation = await self._open_first()
+                open_first = partial(self.start.open_first, self._dialogs)
+                conversation = await self._sessions.open_first(open_first)
                 break
             except NoProvider as error:
                 if not await self._set_up(error):
                     return
         self._sessions.adopt(conversation)
-        if self._good_news:  # The page that it was told on is gone.
-            self._app.notify_user("\n".join(self._good_news), tone="good")
-            self._good_news.clear()
+        if self._setup_results:  # The page that they were shown on is gone.
+            self._app.notify_user("\n".join(self._setup_results), tone="good")
+            self._setup_results.clear()
         for warning in warnings:
             self._app.notify_user(warning, tone="warning")
         self._is_over.set()
-        if self._start.first_prompt:
-            await self._app.controller.submit(self._start.first_prompt, "now")
-        elif self._start.pick_session:
+        if self.start.first_prompt:
+            await self._app.controller.submit(self.start.first_prompt, "now")
+        elif self.start.pick_session:
             await self._app.controller.submit("/sessions", "now")
         else:
             await self._sessions.offer_to_continue(conversation)
 
-    async def _open_first(self) -> "Conversation":
-        start = self._start
-        return await self._sessions.open_first(lambda: start.open_first(self.asker))
-
     async def _ask_for_trust(self) -> list[str]:
-        """Let the person say what the project may bring along; returns what is wrong with that.
+        """Ask whether the project is trusted; returns what is wrong with its theme.
 
-        Whoever gives no answer leaves it restricted, and will be asked again.
+        Without an answer it stays restricted, and the question comes again.
         """
-        if self._start.project is None:
+        if self.start.project is None:
             return []
-        door = await asyncio.to_thread(_looked_at, self._start.project)
-        if door.offer is not None and isinstance(self.asker, SupportsTrust):
-            door.answer(is_trusted=await self.asker.trust(door.offer))
-        if not door.theme:
-            return []
-        if door.theme not in theme_names():
-            return [f"[ui] of the project: there is no theme {door.theme!r}."]
-        self._app.set_colors(door.theme)
+        gate = await asyncio.to_thread(_read_gate, self.start.project)
+        if gate.offer is not None:
+            gate.answer(is_trusted=await self._dialogs.trust(gate.offer))
+        if gate.theme and gate.theme not in theme_names():
+            return [f"[ui] of the project: there is no theme {gate.theme!r}."]
+        if gate.theme:
+            self._app.set_colors(gate.theme)
         return []
 
     async def _set_up(self, error: NoProvider) -> bool:
-        if self._start.setup is None:
+        if self.start.setup is None:
             raise error
-        why = "" if self._is_told else error.message
-        self._is_told = True
-        app, service = self._app, self._start.setup()
+        why = "" if self._has_explained else error.message
+        self._has_explained = True
+        app, service = self._app, self.start.setup()
 
-        def say(text: str, *, tone: Tone = "plain") -> None:
+        def notify(text: str, *, tone: Tone = "plain") -> None:
             app.notify_user(text, tone=tone)
             if tone == "good":
-                self._good_news.append(text)
+                self._setup_results.append(text)
 
         ending = await set_up(
-            self._dialogs, say, service, why, has_demo=self._start.demo is not None
+            self._dialogs, notify, service, why, has_demo=self.start.demo is not None
         )
         if ending == "given up":
             app.notify_user("Nothing was changed. Enter asks again, Ctrl+D leaves.")
-        elif ending == "demo" and self._start.demo is not None:
-            self._start = self._start.demo()
+        elif ending == "demo" and self.start.demo is not None:
+            self.start = self.start.demo()
         return ending != "given up"
 
     def _prepare(self) -> tuple[UiSettings, Registry]:
         # Some hundred modules, none of which the first frame needs.
         registry = discover(slash, commands)
-        return self._start.prepare(), registry
+        return self.start.prepare(), registry
 
     def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
-        """Take over what the settings say; returns what is wrong with it."""
+        """Apply the settings; returns what is wrong with them."""
         app = self._app
-        self.ui_settings = settings
+        app.ui_settings = settings
         # GNU screen holds an Esc back for as long as the mouse is reported.
         in_screen = bool(os.environ.get("STY")) and not os.environ.get("TMUX")
         app.use_mouse(is_ours=settings.has_mouse and not in_screen)
@@ -238,7 +185,7 @@ class TuiSessionOpener:
     # -- SessionView
 
     def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
-        conversation = self._start.open_other(self.asker, session_id, way)
+        conversation = self.start.open_other(self._dialogs, session_id, way)
         before = self._app.controller.conversation
         if before is not None and session_id is None:
             # The person set it, and sees it; a start may have been with a looser one.
@@ -251,7 +198,7 @@ class TuiSessionOpener:
     def replay(
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
-        self._app.replay(conversation, besides)
+        self._app.renderer.replay(conversation.messages, besides)
         settings = conversation.settings
         self._app.notify_user(f"Back in this session, with {settings.model}, mode {settings.mode}.")
 
@@ -292,11 +239,11 @@ class TuiSessionOpener:
         self._app.run_worker(work)
 
 
-def _looked_at(project: "Callable[[], TrustGate]") -> "TrustGate":
-    """The door, with its files read: that may take a moment, and waits for a disk."""
-    door = project()
-    _ = door.offer
-    return door
+def _read_gate(project: "Callable[[], TrustGate]") -> "TrustGate":
+    """Return the gate with the project's files read, which waits for a disk."""
+    gate = project()
+    _ = gate.offer
+    return gate
 
 
 def _folder(cwd: Path) -> str:

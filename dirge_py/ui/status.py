@@ -4,14 +4,11 @@
 spent, `LimitsShown` how far a run may go.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.strip import Strip
-from textual.widget import Widget
 
 from dirge_py.files.git import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
@@ -19,7 +16,7 @@ from dirge_py.lib.text import clean, format_cost, format_count
 from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -46,7 +43,7 @@ class LimitsShown:
 
 
 _NEAR = 0.9
-"""From this part of the way to folding on, it is said that it comes near."""
+"""Part of `fold_at` from which on the mark `fold` is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +102,7 @@ class SpendingStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusModel:
-    """What the status line shows. Empty texts and zeros take no room."""
+    """What the status line shows; empty texts and zeros are left out."""
 
     place: str
     """The folder and its branch."""
@@ -116,7 +113,7 @@ class StatusModel:
     state: str
     """What the conversation does: ready, working, asking and so on."""
     phase: str = ""
-    """What goes on, where more is known of it than `state` says."""
+    """What is being done, where more is known than `state` says."""
     face: str = ""
     """The face for the mood."""
     thinking: str = "off"
@@ -141,16 +138,16 @@ def status_of(
     controller: "ChatController",
     place: str,
     *,
-    bounds: LimitsShown | None = None,
+    limits: LimitsShown | None = None,
     run: "Run | None" = None,
     face: str = "",
     phase: str = "",
 ) -> StatusModel:
-    """How things are now. `run` is the one that goes on, or the last one."""
+    """The status of a conversation. `run` is the running one, or the last."""
     conversation = controller.conversation
     if conversation is None:
         return StatusModel(place="", model="", mode="", state=controller.state, face=face)
-    bounds = bounds or LimitsShown()
+    limits = limits or LimitsShown()
     return StatusModel(
         place=place,
         model=conversation.settings.model,
@@ -163,10 +160,10 @@ def status_of(
         is_sandboxed=bool(conversation.environment.sandbox),
         gauge=ContextGauge(
             used=conversation.context_tokens,
-            window=min(conversation.settings.window_tokens, bounds.target_tokens),
-            fold_at=bounds.fold_at,
+            window=min(conversation.settings.window_tokens, limits.target_tokens),
+            fold_at=limits.fold_at,
         ),
-        spending=_spending(conversation, bounds, run),
+        spending=_spending(conversation, limits, run),
         queued=len(controller.waiting),
         shells=running_shells(conversation),
         asides=conversation.side_questions,
@@ -174,14 +171,21 @@ def status_of(
 
 
 def _spending(
-    conversation: "Conversation", bounds: LimitsShown, run: "Run | None"
+    conversation: "Conversation", limits: LimitsShown, run: "Run | None"
 ) -> SpendingStatus:
-    is_capped = bounds.cost_usd is not None
-    tokens, most_tokens = _nearest_bound(bounds, run.usage if run is not None else Usage())
+    is_capped = limits.cost_usd is not None
+    used = run.usage if run is not None else Usage()
+    pairs = [
+        (used.total, limits.tokens),
+        (used.input, limits.input_tokens),
+        (used.output, limits.output_tokens),
+    ]
+    limited = [(count, most) for count, most in pairs if most is not None]
+    tokens, most_tokens = max(limited, key=lambda pair: pair[0] / pair[1], default=(0, None))
     return SpendingStatus(
         cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
         least_usd=0.0 if is_capped else conversation.least_usd,
-        most_cost_usd=bounds.cost_usd,
+        most_cost_usd=limits.cost_usd,
         tokens=tokens,
         most_tokens=most_tokens,
     )
@@ -201,21 +205,10 @@ def plan_words(phase: PhaseName, step: int) -> str:
     return f"plan {list(_DOING).index(phase) + 1}/{len(_DOING)} · {_DOING[phase]}{again}"
 
 
-def _nearest_bound(bounds: LimitsShown, used: Usage) -> tuple[int, int | None]:
-    """Of the limits on tokens the one that is nearest: what counts for it, and what it is."""
-    pairs = [
-        (used.total, bounds.tokens),
-        (used.input, bounds.input_tokens),
-        (used.output, bounds.output_tokens),
-    ]
-    bound = [(count, most) for count, most in pairs if most is not None]
-    return max(bound, key=lambda pair: pair[0] / pair[1]) if bound else (0, None)
-
-
 def prompt_in_use(conversation: "Conversation") -> str:
     """The name of the prompt that was chosen; "" for none."""
-    book = conversation.settings.prompts
-    return book.current.name if book is not None and book.current is not None else ""
+    prompts = conversation.settings.prompts
+    return prompts.current.name if prompts is not None and prompts.current is not None else ""
 
 
 def running_shells(conversation: "Conversation") -> int:
@@ -224,19 +217,17 @@ def running_shells(conversation: "Conversation") -> int:
     return sum(shell.status == "running" for shell in shells.list()) if shells is not None else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """`rank`: a part of a higher rank goes first when the line gets narrow."""
-
+class _Part(NamedTuple):
     text: str
     style: Style
     rank: int
+    """A part of a higher rank is dropped first when the line gets narrow."""
 
 
-def status_line(standing: StatusModel, width: int, styles: Styles) -> Line:
+def status_line(status: StatusModel, width: int, styles: Styles) -> Line:
     """The parts that fit into `width`; the state and the mode stay longest."""
-    parts = _parts(standing, styles)
-    while len(parts) > 1 and _width(parts) > width:
+    parts = _parts(status, styles)
+    while len(parts) > 1 and sum(cell_len(p.text) + 3 for p in parts) - 3 > width:
         parts.remove(max(parts, key=lambda part: part.rank))
     line: Line = []
     for part in parts:
@@ -246,39 +237,37 @@ def status_line(standing: StatusModel, width: int, styles: Styles) -> Line:
     return line
 
 
-def _parts(standing: StatusModel, styles: Styles) -> list[_Part]:
+def _parts(status: StatusModel, styles: Styles) -> list[_Part]:
     mode_style = {"yolo": styles.error, "plan": styles.accent, "accept": styles.good}
-    model = standing.model
-    if standing.thinking != "off":
-        model += f":{standing.thinking}"
+    model = status.model
+    if status.thinking != "off":
+        model += f":{status.thinking}"
     parts = [
-        _Part(standing.face, styles.accent, 6),
-        _Part(_one_line(standing.place), styles.dim, 4),
+        _Part(status.face, styles.accent, 6),
+        _Part(_one_line(status.place), styles.dim, 4),
         _Part(_one_line(model), styles.dim, 3),
-        _Part(standing.mode, mode_style.get(standing.mode, styles.dim), 1),
+        _Part(status.mode, mode_style.get(status.mode, styles.dim), 1),
     ]
-    if standing.prompt:
-        parts.append(_Part(_one_line(standing.prompt), styles.accent, 2))
-    if standing.is_sandboxed:
+    if status.prompt:
+        parts.append(_Part(_one_line(status.prompt), styles.accent, 2))
+    if status.is_sandboxed:
         parts.append(_Part("sandbox", styles.good, 3))
-    gauge = standing.gauge
+    gauge = status.gauge
     if gauge.used:
         full = {"": styles.dim, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
         parts.append(_Part(gauge.words, full, 2))
-    parts += [
-        _Part(_cost(standing.spending), styles.dim, 5),
-        _Part(_tokens(standing.spending), styles.dim, 5),
-    ]
-    state = _one_line(standing.phase) or standing.state
-    parts.append(_Part(state, styles.accent if standing.state != "ready" else styles.dim, 0))
-    if standing.asides:
-        words = f"{standing.asides} aside{'s' * (standing.asides != 1)}"
-        parts.append(_Part(words, styles.accent, 2))
-    if standing.shells:
-        words = f"{standing.shells} shell{'s' * (standing.shells != 1)}"
-        parts.append(_Part(words, styles.accent, 2))
-    if standing.queued:
-        parts.append(_Part(f"q:{standing.queued}", styles.warning, 1))
+    spending = status.spending
+    parts.append(_Part(_cost(spending), styles.dim, 5))
+    if spending.most_tokens is not None:
+        tokens = f"{format_count(spending.tokens)}/{format_count(spending.most_tokens)} tokens"
+        parts.append(_Part(tokens, styles.dim, 5))
+    state = _one_line(status.phase) or status.state
+    parts.append(_Part(state, styles.accent if status.state != "ready" else styles.dim, 0))
+    for count, noun in ((status.asides, "aside"), (status.shells, "shell")):
+        if count:
+            parts.append(_Part(f"{count} {noun}{'s' * (count != 1)}", styles.accent, 2))
+    if status.queued:
+        parts.append(_Part(f"q:{status.queued}", styles.warning, 1))
     return [part for part in parts if part.text]
 
 
@@ -286,26 +275,13 @@ def _one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def _width(parts: Sequence[_Part]) -> int:
-    return sum(cell_len(part.text) for part in parts) + 3 * (len(parts) - 1)
-
-
 def _cost(spending: SpendingStatus) -> str:
-    """As `$0.0123`, with what it may be at most if that is bound."""
-    most = spending.most_cost_usd
-    if spending.cost_usd is None:
-        known = format_cost(None, spending.least_usd)
-        return known if most is None else f"{known}/${most:.2f}"
+    """As `$0.0123`, with its limit if there is one."""
+    cost, most = spending.cost_usd, spending.most_cost_usd
+    spent = format_cost(None, spending.least_usd) if cost is None else f"${cost:.4f}"
     if most is not None:
-        return f"${spending.cost_usd:.4f}/${most:.2f}"
-    return f"${spending.cost_usd:.4f}" if spending.cost_usd > 0 else ""
-
-
-def _tokens(spending: SpendingStatus) -> str:
-    most = spending.most_tokens
-    return (
-        f"{format_count(spending.tokens)}/{format_count(most)} tokens" if most is not None else ""
-    )
+        return f"{spent}/${most:.2f}"
+    return spent if cost is None or cost > 0 else ""
 
 
 def folder_and_branch(cwd: Path) -> str:
@@ -314,30 +290,19 @@ def folder_and_branch(cwd: Path) -> str:
     return f"{cwd.name or '/'}:{branch}" if branch else cwd.name or "/"
 
 
-class StatusBar(Widget, can_focus=False):
+class StatusBar(LinesWidget):
     """The lowest line of the screen."""
 
     DEFAULT_CSS = "StatusBar { height: 1; padding: 0 1; background: $background; }"
 
     def __init__(self, styles: Styles) -> None:
-        super().__init__(id="status")
-        self._styles = styles
-        self._standing: StatusModel | None = None
+        super().__init__(styles, "status")
+        self.status: StatusModel | None = None
 
-    @property
-    def standing(self) -> StatusModel | None:
-        return self._standing
-
-    def show_status(self, standing: StatusModel) -> None:
-        if standing != self._standing:
-            self._standing = standing
+    def show_status(self, status: StatusModel) -> None:
+        if status != self.status:
+            self.status = status
             self.refresh()
 
-    def use_styles(self, styles: Styles) -> None:
-        self._styles = styles
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        line = status_line(self._standing, width, self._styles) if self._standing else []
-        return strip(line).crop_extend(0, width, self._styles.text)
+    def line_at(self, y: int) -> Line:
+        return status_line(self.status, self.size.width, self._styles) if self.status else []

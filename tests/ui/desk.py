@@ -20,6 +20,7 @@ from dirge_py.ui.panels.dialog import Dialog
 from dirge_py.ui.panels.permission import PermissionDialog
 from tests.conversation.room import Room
 from tests.ui import style_sheets
+from tests.ui.drawn_lines import line_texts
 from tests.ui.quick_pilot import QuickPilot, draw_late
 
 _MOST_LOOKS = 1000
@@ -98,7 +99,7 @@ class Desk:
         if layout.height != guessed:
             # Drawing what is out of sight must not move what is seen.
             self.app.transcript.redraw()
-        return "\n".join(line.rstrip() for line in layout.texts(0, layout.height))
+        return "\n".join(line.rstrip() for line in line_texts(layout, 0, layout.height))
 
     @property
     def screen(self) -> str:

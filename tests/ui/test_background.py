@@ -120,7 +120,7 @@ async def test_ctrl_b_moves_the_running_command_to_the_background(room: Room):
         await d.until(lambda: "\n   cc a.c" in d.screen)
         await d.pilot.press("ctrl+b")
         await d.idle()
-        assert "goes on in the background as sh1" in d.text
+        assert "continues in the background as sh1" in d.text
         assert "sh1" in d.results[0]
         await d.until(lambda: "│ 1 shell" in d.screen)
         d.let_go()

@@ -1,11 +1,6 @@
 """Slash commands typed into the UI."""
 
 import asyncio
-from pathlib import Path
-
-import pytest
-from textual.widgets import Input
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain
 from dirge_py.permission.project_trust import TrustGate
@@ -14,9 +9,14 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
 from dirge_py.types.questions import Asker
 from dirge_py.ui.options import UiOptions, UiSettings
+from pathlib import Path
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Raw, Say
-from tests.ui.desk import HELD, Desk, desk
+from tests.ui.desk import Desk, HELD, desk
+from textual.widgets import Input
+
+import pytest
+
 
 
 async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room):
@@ -463,8 +463,8 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
         await d.type("without a model")
         await d.pilot.press("enter")
         await d.until(lambda: d.app.controller.conversation)
-        assert d.opened == [] and not d.app.session_opener.is_kept
-        d.app.session_opener.close()
+        assert d.opened == [] and not d.app.session_opener.start.is_kept
+        d.app.session_opener.start.close()
     assert closed == [True]
     assert not (home / "config.toml").exists()
 

@@ -247,7 +247,7 @@ async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(room: Room
         composer.put("x ")
         await d.paste(TWELVE)
         for keys in WAYS_TO_DELETE:
-            composer.key_action_cursor_text_end()
+            composer.action_cursor_text_end()
             for key in keys:
                 await do(d, key)
             assert composer.text == "x "

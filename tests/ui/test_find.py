@@ -26,7 +26,7 @@ async def found(room: Room, query: str) -> AsyncIterator[Desk]:
         tool = ToolBlock("c", "bash", {"command": "x"})
         output = "\n".join(f"out {n}" for n in range(40)) + "\nHidden thing\n" + "end\n" * 9
         tool.finish(output, {}, is_error=False, took_ms=0)
-        view.insert(view.layout_of_blocks.blocks[100], tool)
+        view.insert(list(view.layout_of_blocks.rows)[100].block, tool)
         view.redraw()
         await d.pilot.press("ctrl+f")
         await d.type(query)
@@ -68,7 +68,7 @@ async def test_keys_pressed_faster_than_is_searched_are_not_lost(room: Room):
     async with found(room, "needle") as d:
         await d.pilot.press("escape")
         # The search begins at what is in view, and that goes back to the end first.
-        await d.until(lambda: d.app.composer.has_focus and d.app.transcript.sticks)
+        await d.until(lambda: d.app.composer.has_focus and d.app.transcript.scroll_anchor.is_on)
         await d.pilot.press("ctrl+f", *"line", "enter", "n", "n", "N")
         await d.until(lambda: "190 of 200" in bar(d))
 
@@ -79,7 +79,7 @@ async def test_escape_goes_back_unless_a_match_was_chosen(room: Room):
     async with found(room, "needle") as d:
         await d.pilot.press("escape")
         await d.until(lambda: d.app.composer.has_focus)
-        assert d.app.transcript.sticks
+        assert d.app.transcript.scroll_anchor.is_on
         assert "line 199" in d.screen
 
         await d.pilot.press("ctrl+f")

@@ -95,7 +95,7 @@ async def test_without_a_picture_the_text_is_pasted(room: Room, desktop: Desktop
 async def test_what_is_missing_is_said(room: Room, desktop: Desktop) -> None:
     async with desk(room) as d:
         await d.pilot.press("ctrl+v")
-        await d.until(lambda: "wl-paste" in d.screen)
+        await d.until(lambda: "wl-clipboard" in d.screen)
 
 
 async def test_a_model_without_eyes_is_told_of_before_anything_is_sent(

@@ -198,13 +198,13 @@ async def test_below_the_answers_it_says_what_the_rule_shown_would_match(room: R
         d.ask(asked)
         await d.asked()
         assert (
-            "   would match: only exactly this\n"
+            "   This rule covers: only exactly this\n"
             "   3 like it were allowed one by one; Tab: a rule for all\n"
             "   select, then Enter · c: deny with a comment · Tab: a wider rule\n"
         ) in shown(d)
         assert "  y Allow once" in shown(d)
         await d.pilot.press("tab")
-        await d.until(lambda: "would match: any push\n" in shown(d))
+        await d.until(lambda: "This rule covers: any push\n" in shown(d))
         assert "also, of this session: git push a<U+001B>[2J · xxx" in shown(d)
         assert "xx…\n     but not: git pull\n   select, " in shown(d)
 

@@ -121,7 +121,7 @@ def test_a_question_and_a_denial_in_a_fork_are_told_while_it_is_folded() -> None
 def test_a_phase_that_is_cut_off_stops_counting() -> None:
     told = Told(started(), *EXPLORING)
     told.after(12)
-    told.renderer.phases.rest()
+    told.renderer.phases.cut_off()
     assert told.after(100).endswith("▸ stopped after 12 s · 1 call")
     assert not told.renderer.has_something_to_tick
 

@@ -8,6 +8,7 @@ from dirge_py.ui.transcript.blocks import UserBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
+from tests.ui.drawn_lines import line_texts
 
 DIFF = "\n".join(
     ["--- a.py", "+++ a.py"]
@@ -40,7 +41,7 @@ def at(d: Desk) -> str:
     layout = view.layout_of_blocks
     y = layout.top(place.row) + place.line
     assert view.first_line <= y < view.first_line + view.lines_in_view
-    return next(iter(layout.texts(y, y))).strip()
+    return next(iter(line_texts(layout, y, y))).strip()
 
 
 async def press(d: Desk, *keys: str) -> str:
@@ -107,7 +108,7 @@ async def test_leaving_brings_back_the_composer_and_what_was_typed(room: Room):
         await d.pilot.press("x")
         await d.until(lambda: d.app.composer.has_focus)
         assert d.app.composer.text == "x"
-        assert d.app.transcript.sticks
+        assert d.app.transcript.scroll_anchor.is_on
         for key in ("q", "escape", "i"):
             await d.pilot.press("alt+r")
             await d.until(lambda: d.app.transcript.has_focus)

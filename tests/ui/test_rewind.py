@@ -65,7 +65,7 @@ async def test_undo_and_redo_draw_the_transcript_anew(room: Room) -> None:
 async def test_a_draft_is_kept_while_it_is_written_and_put_back_into_the_input(room: Room) -> None:
     async with desk(room) as d:
         await d.type("before anything was said")
-        d.app.drafts.keep()
+        d.app.drafts.save()
         assert d.talk.unsent.draft == "before anything was said"
         await d.pilot.press("enter")
         await d.until(lambda: d.sent)

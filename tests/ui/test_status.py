@@ -147,9 +147,9 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Ro
         await d.until(lambda: not d.app.ticker.is_beating)
         nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
         assert [timer for node in nodes for timer in node._timers if timer._active.is_set()] == []
-        before = d.app.status.standing
+        before = d.app.status.status
         d.app.refresh_status()
-        assert d.app.status.standing is before
+        assert d.app.status.status is before
 
 
 async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new_number(room: Room):
@@ -228,7 +228,7 @@ async def test_the_branch_follows_a_checkout_by_a_command(checkout: Room):
 async def test_the_budget_of_a_run_is_told_with_what_the_run_used(room: Room):
     room.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
     async with desk(room) as d:
-        d.app.chrome.bounds = LimitsShown(output_tokens=10_000, tokens=2_000)
+        d.app.chrome.limits = LimitsShown(output_tokens=10_000, tokens=2_000)
         await d.send("hello")
         await d.idle()
         await d.until(lambda: "1k/2k tokens" in d.screen)

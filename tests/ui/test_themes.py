@@ -118,10 +118,10 @@ async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(room: Room, 
     async with desk(room, theme="mine") as at:
         at.app.notify_user("\n".join(f"line {number}" for number in range(80)))
         at.app.transcript.scroll_lines(-at.app.transcript.page_lines)
-        await at.until(lambda: not at.app.transcript.sticks)
+        await at.until(lambda: not at.app.transcript.scroll_anchor.is_on)
         before, top = at.screen, at.app.transcript.scroll_offset.y
         file.write_text('[colors]\ntext = "#ffff00"\n')
-        await at.until(lambda: at.app.theme_switcher.styles.text.color.name == "#ffff00")
+        await at.until(lambda: at.app.theme_styles.text.color.name == "#ffff00")
         await at.pilot.pause()
         assert (at.screen, at.app.transcript.scroll_offset.y) == (before, top)
 
@@ -134,7 +134,7 @@ async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
     async with desk(room, theme="mine") as at:
         file.write_text('[colors]\ntext = "#ffff0"\n')
         await at.until(lambda: "`text` is no colour" in at.text)
-        assert at.app.theme_switcher.styles.text.color.name == "#ffffff"
+        assert at.app.theme_styles.text.color.name == "#ffffff"
 
 
 async def test_themes_are_tried_out_in_the_list_and_given_back_with_esc(room: Room):

@@ -11,7 +11,7 @@ from dirge_py.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpd
 from dirge_py.types.messages import AssistantMessage, TextBlock
 from dirge_py.types.outcomes import Failed
 from dirge_py.ui.theme.styles import load_theme, styles_for, theme_names
-from dirge_py.ui.transcript.blocks import NoticeBlock
+from dirge_py.ui.transcript.blocks import NoticeBlock, TranscriptBlock
 from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.layout import TranscriptLayout
 from dirge_py.ui.transcript.lines import chop, wrap
@@ -19,6 +19,7 @@ from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.prose import MarkdownStream
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
+from tests.ui.drawn_lines import line_texts
 
 STYLES = styles_for(load_theme("dark"))
 
@@ -56,9 +57,13 @@ class Page(TranscriptLayout):
     remove_block = TranscriptLayout.remove
 
     @property
+    def blocks(self) -> list[TranscriptBlock]:
+        return [row.block for row in self.rows]
+
+    @property
     def text(self) -> str:
         self.settle(0, 1_000_000)
-        return "\n".join(self.texts(0, self.height)).rstrip()
+        return "\n".join(line_texts(self, 0, self.height)).rstrip()
 
 
 def painted(source: str, width: int = 40) -> str:
@@ -264,11 +269,11 @@ def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():
         page.append(NoticeBlock(f"{number} " + "word " * (number % 17)))
     page.settle_end(10)
     top = page.height - 10
-    before = list(page.texts(top, top + 9))
+    before = list(line_texts(page, top, top + 9))
     for _ in range(300):
         anchor, top = top, max(0, top - 3)
         top += page.settle(top, 10, anchor)
-        shown = list(page.texts(top, top + 9))
+        shown = list(line_texts(page, top, top + 9))
         assert shown[3:] == before[:7] or top == 0
         before = shown
         if top == 0:

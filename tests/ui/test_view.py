@@ -99,7 +99,7 @@ async def test_the_view_stays_while_one_reads_back_and_output_streams(room: Room
 async def test_the_view_stays_when_what_is_above_it_changes(room: Room):
     async with seat(room) as s:
         tool = ToolBlock("c", "bash", {"command": "x"})
-        first = s.view.layout_of_blocks.blocks[0]
+        first = next(iter(s.view.layout_of_blocks.rows)).block
         s.view.insert(first, tool)
         s.view.remove_block(first)
         await s.settled()
@@ -189,7 +189,7 @@ async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
         await d.pilot.press("9", "escape")
         await picking
 
-        assert view.sticks
+        assert view.scroll_anchor.is_on
 
 
 async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
@@ -204,7 +204,7 @@ async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
         y = s.d.screen.split("\n").index(s.marker)
         await s.mouse((0, 50, y, "M"), (0, 50, y, "m"))
 
-        assert s.view.sticks
+        assert s.view.scroll_anchor.is_on
         assert "new 5" in s.d.screen
         assert not s.marker
 
@@ -317,7 +317,7 @@ async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
         await s.settled()
         assert s.top == before
         await s.d.pilot.press("ctrl+c")
-        await s.d.until(lambda: s.view.sticks)
+        await s.d.until(lambda: s.view.scroll_anchor.is_on)
 
         assert not s.d.app.selected_text
         assert not s.marker

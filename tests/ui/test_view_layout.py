@@ -10,13 +10,14 @@ from rich.cells import cell_len, split_graphemes
 from textual.strip import Strip
 
 from dirge_py.ui.theme.styles import Styles, load_theme, styles_for
-from dirge_py.ui.transcript.blocks import BlockBase, NoticeBlock, UserBlock
+from dirge_py.ui.transcript.blocks import NoticeBlock, TranscriptBlock, UserBlock
 from dirge_py.ui.transcript.layout import LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.lines import LogicalText, fold, wrap
 from dirge_py.ui.transcript.positions import TextPosition, line_of, position_at, texts_between
 from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.selection import TextSelection
 from dirge_py.ui.transcript.tool_block import ToolBlock
+from tests.ui.drawn_lines import line_texts
 
 STYLES = styles_for(load_theme("dark"))
 FAMILY = "👨‍👩‍👧"
@@ -24,7 +25,7 @@ PARTS = st.sampled_from(["a", "bc", " ", "é", "日本", FAMILY, "👍🏽", "[b
 WORDS = st.lists(PARTS, max_size=25).map("".join)
 
 
-class Wide(BlockBase):
+class Wide(TranscriptBlock):
     """Shows how wide it was painted."""
 
     is_wide = True
@@ -63,7 +64,7 @@ def whole(layout: TranscriptLayout) -> str:
 
 def drawn(layout: TranscriptLayout) -> list[str]:
     layout.settle(0, 1_000_000)
-    return list(layout.texts(0, layout.height))
+    return list(line_texts(layout, 0, layout.height))
 
 
 def test_wide_blocks_get_all_columns_and_others_those_for_reading():
@@ -115,7 +116,7 @@ def test_no_grapheme_is_cut_and_no_line_too_wide(text: str, width: int):
 def test_heights_add_up_whatever_is_put_in_and_taken_out(texts: list[str], steps: list[int]):
     layout = page_of([NoticeBlock(text) for text in texts])
     for step in steps:
-        blocks = layout.blocks
+        blocks = [row.block for row in layout.rows]
         if step == 0 and len(blocks) > 1:
             layout.remove(blocks[len(blocks) // 2])
         elif step == 1:
@@ -143,7 +144,7 @@ def test_thousands_of_rows_are_found_by_height_and_by_block():
     for number in range(0, 1000, 7):
         layout.remove(blocks[number])
     layout.settle(0, 1_000_000)
-    lines = list(layout.texts(0, layout.height))
+    lines = list(line_texts(layout, 0, layout.height))
 
     for y in range(0, layout.height, 17):
         place = layout.find(y)
@@ -223,7 +224,7 @@ def test_a_place_in_a_row_that_was_parted_is_found_in_the_part():
 
     top = layout.settle_at(LinePosition(parted.below, 3), 1)
 
-    assert list(layout.texts(top, top)) == ["two"]
+    assert list(line_texts(layout, top, top)) == ["two"]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.extensions.plugins.discovery import find_files, find_in_bytes, find_installed
@@ -10,8 +12,6 @@ from dirge_py.lib.lazy import late
 from dirge_py.tools.base import Tool
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import ExtensionHost
-from typing import Any, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.extensions.plugins.host import PluginHost

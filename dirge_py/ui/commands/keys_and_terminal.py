@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
@@ -40,7 +40,7 @@ _SCOPES: Mapping[str, str] = {
     "search": "Searching earlier prompts",
     "reading": "Reading back",
     "find": "Finding text",
-    "shell": "A command of one's own",
+    "shell": "A shell command of yours",
     "list": "Lists",
     "dialog": "Questions about permission",
     "hunks": "A change, hunk by hunk",
@@ -85,25 +85,25 @@ _YES = "Append them"
 
 async def doctor(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     assert isinstance(front, TuiFrontEnd)
-    found = await _examined(front.app, conversation.cwd)
-    broken = any(finding.state == "problem" for finding in found)
-    front.show(as_text(found), tone="warning" if broken else "plain")
+    results = await _examine(front.app, conversation.cwd)
+    has_problem = any(result.state == "problem" for result in results)
+    front.show(as_text(results), tone="warning" if has_problem else "plain")
 
 
 async def terminal_setup(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     assert isinstance(front, TuiFrontEnd)
-    found = await _examined(front.app, conversation.cwd, is_offline=True)
-    lines = missing_lines(found)
-    others = [f for f in found if f.fix and not f.tmux_line and f.name in _OF_THE_TERMINAL]
-    told = [f"{finding.name}: {finding.words}\n  {finding.fix}" for finding in others]
+    results = await _examine(front.app, conversation.cwd, is_offline=True)
+    lines = missing_lines(results)
+    others = [r for r in results if r.fix and not r.tmux_line and r.name in _OF_THE_TERMINAL]
+    advice = [f"{result.name}: {result.words}\n  {result.fix}" for result in others]
     if lines:
-        told.append("\n".join(["These lines belong into ~/.tmux.conf:", *lines]))
-    front.show("\n".join(told) or "Nothing has to be set up in this terminal.")
+        advice.append("\n".join(["Add these lines to ~/.tmux.conf:", *lines]))
+    front.show("\n".join(advice) or "Nothing has to be set up in this terminal.")
     if lines and await _agrees(front):
         copy = append_lines(lines, Path.home())
-        kept = f" What was there before is in {copy}." if copy else ""
-        now = "`tmux source-file ~/.tmux.conf` puts it in force."
-        front.show(f"Appended to ~/.tmux.conf. {now}{kept}", tone="good")
+        backup = f" A copy of the old file is in {copy}." if copy else ""
+        now = "`tmux source-file ~/.tmux.conf` applies it."
+        front.show(f"Appended to ~/.tmux.conf. {now}{backup}", tone="good")
 
 
 async def _agrees(front: FrontEnd) -> bool:
@@ -117,12 +117,15 @@ async def _agrees(front: FrontEnd) -> bool:
     return answers is not None and [answer.chosen for answer in answers] == [(_YES,)]
 
 
-async def _examined(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[CheckResult]":
-    answers = await _answers(app)
-    size = (app.size.width, app.size.height)
-    options: dict[str, Any] = {"cwd": cwd, "size": size, "key_problems": key_problems}
-    options["is_offline"] = is_offline
-    return await asyncio.to_thread(lambda: examine(answers, **options))
+async def _examine(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[CheckResult]":
+    return await asyncio.to_thread(
+        examine,
+        await _answers(app),
+        cwd=cwd,
+        size=(app.size.width, app.size.height),
+        key_problems=key_problems,
+        is_offline=is_offline,
+    )
 
 
 async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
@@ -145,8 +148,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", r
 async def copy(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args == "--file":
         file = last_copy_file()
-        kept = str(file) if file.exists() else "Nothing was copied yet."
-        front.show(kept)
+        front.show(str(file) if file.exists() else "Nothing was copied yet.")
         return
     answers = [m.text for m in conversation.messages if m.role == "assistant" and m.text.strip()]
     if args == "code":
@@ -156,13 +158,13 @@ async def copy(args: str, conversation: "Conversation", front: FrontEnd) -> None
         raise UsageError(f"/copy {args}: no such thing.", hint="/copy [N | code | --file]")
     number = int(args or 1)
     if number > len(answers):
-        what = f"only {len(answers)} answers" if answers else "no answer to copy yet"
-        raise UsageError(f"There is {what}." if not answers else f"There are {what}.")
+        some = f"There are only {len(answers)} answers."
+        raise UsageError(some if answers else "There is no answer to copy yet.")
     front.show(front.copy(answers[-number].strip("\n")))
 
 
 def code_blocks(markdown: str) -> list[str]:
-    """What stands in the fenced blocks of an answer, in order."""
+    """The contents of the fenced blocks of an answer, in order."""
     return [found[2].removesuffix("\n") for found in _FENCE.finditer(markdown)]
 
 
@@ -171,10 +173,6 @@ def _last_code(answers: Sequence[str]) -> str:
         if blocks := code_blocks(answer):
             return blocks[-1]
     raise UsageError("No answer has a code block yet.")
-
-
-def _words(conversation: "Conversation") -> list[str]:
-    return ["code", "--file"]
 
 
 COMMANDS = (
@@ -195,6 +193,6 @@ COMMANDS = (
         summary="copy the last answer, the Nth last, or the last code block; --file: where it is",
         usage="[N | code | --file]",
         run=copy,
-        complete=_words,
+        complete=lambda _: ("code", "--file"),
     ),
 )

@@ -1,18 +1,19 @@
 """Slash commands about what is on the screen: transcript, panels, theme, Vim's keys."""
 
-from typing import TYPE_CHECKING, Literal, cast, get_args
-
 from dirge_py.slash.base import Choice, FrontEnd, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.ui.actions import show_thinking
 from dirge_py.ui.app import TuiFrontEnd
-from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
+from dirge_py.ui.chrome import ChromePresenter, Side, WIDE
 from dirge_py.ui.theme.styles import theme_names, user_theme_names
 from dirge_py.ui.transcript.positions import whole_text
+from typing import Literal, TYPE_CHECKING, cast, get_args
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
 
 
 async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -40,7 +41,7 @@ async def panel(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         raise UsageError(f"There is no panel setting {args!r}.", hint="/panel on, off or auto.")
     if args:
         chrome.show_panels(cast(Literal["on", "off", "auto"], args))
-    front.show(_told(chrome))
+    front.show(_describe(chrome))
 
 
 async def display(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -53,7 +54,7 @@ async def display(args: str, conversation: "Conversation", front: FrontEnd) -> N
         )
     if wanted:
         chrome.show_sides([side for side in _SIDES if side in wanted])
-    front.show(_told(chrome))
+    front.show(_describe(chrome))
 
 
 def _chrome(front: FrontEnd, what: str) -> ChromePresenter:
@@ -62,21 +63,13 @@ def _chrome(front: FrontEnd, what: str) -> ChromePresenter:
     return front.app.chrome
 
 
-def _told(chrome: ChromePresenter) -> str:
+def _describe(chrome: ChromePresenter) -> str:
     words = f"Panels: {chrome.panel}; displayed: {'|'.join(chrome.display)}."
     if chrome.panel == "auto":
         words += f" Panels are there from {WIDE} columns on."
     elif chrome.panel == "on" and not chrome.is_shown:
-        words += " There is no room for a panel."
+        words += " The screen is too narrow for a panel."
     return words
-
-
-def _known(conversation: "Conversation") -> list[str]:
-    return list(_PANELS)
-
-
-def _sides(conversation: "Conversation") -> list[str]:
-    return ["left|main|right", "left|main", "main|right", "main"]
 
 
 _STATES = {"on": True, "off": False}
@@ -91,43 +84,34 @@ async def reasoning(args: str, conversation: "Conversation", front: FrontEnd) ->
     assert isinstance(front, TuiFrontEnd)
     if args and args not in _STATES:
         raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
-    shown = front.app.session_opener.ui_settings.show_thinking
+    shown = front.app.ui_settings.show_thinking
     show_thinking(front.app, _STATES.get(args, not shown))
 
 
-def states(conversation: "Conversation") -> list[str]:
-    return list(_STATES)
-
-
 async def theme(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    name = args or await _picked(front)
+    name: str | None = args
+    if not name:
+        own = set(user_theme_names())
+        choices = [
+            Choice(id=known, label=known, detail="yours" if known in own else "")
+            for known in theme_names()
+        ]
+        if isinstance(front, TuiFrontEnd):
+            name = await front.app.theme_switcher.pick(choices)
+        else:
+            name = await front.pick("Theme", choices)
     if name:
         front.theme(name)
 
 
-async def _picked(front: FrontEnd) -> str | None:
-    own = set(user_theme_names())
-    choices = [
-        Choice(id=name, label=name, detail="yours" if name in own else "") for name in theme_names()
-    ]
-    if not isinstance(front, TuiFrontEnd):
-        return await front.pick("Theme", choices)
-    return await front.app.theme_switcher.pick(choices)
-
-
-def known(conversation: "Conversation") -> list[str]:
-    return list(theme_names())
-
-
 async def vim(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    if not isinstance(front, TuiFrontEnd):
-        return
-    composer = front.app.composer
-    composer.use_vim(is_on=not composer.has_vim)
-    if composer.has_vim:
-        front.show('Vim\'s keys are on; Esc leaves writing. `[ui] keymap = "vim"` keeps them.')
-    else:
-        front.show("Vim's keys are off.")
+    if isinstance(front, TuiFrontEnd):
+        composer = front.app.composer
+        composer.use_vim(is_on=not composer.has_vim)
+        if composer.has_vim:
+            front.show('Vim\'s keys are on; Esc leaves writing. `[ui] keymap = "vim"` keeps them.')
+        else:
+            front.show("Vim's keys are off.")
 
 
 COMMANDS = (
@@ -137,17 +121,17 @@ COMMANDS = (
     Command(name="redraw", summary="draw the screen again", run=redraw),
     Command(
         name="panel",
-        summary="the panels at the sides: always, never, or where there is room",
+        summary="the panels at the sides: always, never, or where they fit",
         usage="[on|off|auto]",
         run=panel,
-        complete=_known,
+        complete=lambda _: _PANELS,
     ),
     Command(
         name="display",
-        summary="which of left, main and right there are",
+        summary="which of left, main and right are shown",
         usage="[left|main|right]",
         run=display,
-        complete=_sides,
+        complete=lambda _: ("left|main|right", "left|main", "main|right", "main"),
     ),
     Command(
         name="search",
@@ -158,10 +142,16 @@ COMMANDS = (
     ),
     Command(
         name="reasoning",
-        summary="show what the model says to itself, or hide it, from the next answer on",
+        summary="show what the model thinks, or hide it, from the next answer on",
         usage="[on|off]",
         run=reasoning,
-        complete=states,
+        complete=lambda _: tuple(_STATES),
     ),
-    Command(name="theme", summary="switch the colours", usage="[NAME]", run=theme, complete=known),
+    Command(
+        name="theme",
+        summary="switch the colours",
+        usage="[NAME]",
+        run=theme,
+        complete=lambda _: theme_names(),
+    ),
 )

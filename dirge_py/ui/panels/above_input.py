@@ -1,10 +1,8 @@
-"""What stands above the input: the todo list, the queue, and a hint about the keys."""
+"""The widgets above the input: the todo list, the queue, and a hint about the keys."""
 
 from collections.abc import Sequence
 
 from textual.geometry import Size
-from textual.strip import Strip
-from textual.widget import Widget
 
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean
@@ -14,13 +12,13 @@ from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.panels.side_panels import MOST_TODOS, todo_lines
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
 _ROWS_FOR_OTHERS = 8
 """Rows of the screen that stay: some of the transcript, the input, the status line."""
 
 
-class TodoPanel(Widget, can_focus=False):
+class TodoPanel(LinesWidget):
     """At most eight rows; on a low screen fewer."""
 
     DEFAULT_CSS = """
@@ -30,36 +28,22 @@ class TodoPanel(Widget, can_focus=False):
     """
 
     def __init__(self, styles: Styles) -> None:
-        super().__init__(id="todos")
-        self._styles = styles
+        super().__init__(styles, "todos")
         self._todos: Sequence[TodoEntry] = ()
-
-    @property
-    def is_shown(self) -> bool:
-        return self.has_class("shown")
-
-    def toggle(self) -> None:
-        self.toggle_class("shown")
 
     def show_todos(self, todos: Sequence[TodoEntry]) -> None:
         if todos != self._todos:
             self._todos = todos
-            self.refresh(layout=self.is_shown)
-
-    def use_styles(self, styles: Styles) -> None:
-        self._styles = styles
-        self.refresh()
+            self.refresh(layout=self.has_class("shown"))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         most = max(1, min(MOST_TODOS, viewport.height - _ROWS_FOR_OTHERS))
         return max(1, min(most, len(self._todos)))
 
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        lines = todo_lines(self._todos, width, self._styles, max(1, self.size.height))
+    def line_at(self, y: int) -> Line:
+        lines = todo_lines(self._todos, self.size.width, self._styles, max(1, self.size.height))
         lines = lines or [[("Nothing is on the todo list.", self._styles.dim)]]
-        line = lines[y] if y < len(lines) else []
-        return strip(line).crop_extend(0, width, self._styles.text)
+        return lines[y] if y < len(lines) else []
 
 
 _MARKS = {"steering": "↳ steers next: ", "next_run": "↳ enters the next run: "}
@@ -68,46 +52,38 @@ _LOW_SCREEN = 6
 """Rows up to which there is no hint."""
 
 
-class QueuePanel(Widget, can_focus=False):
+class QueuePanel(LinesWidget):
     """One line per queued input and one hint; not there at all when there is nothing to say."""
 
     DEFAULT_CSS = "QueuePanel { height: auto; padding: 0 1; display: none; }"
 
     def __init__(self, styles: Styles) -> None:
-        super().__init__(id="queue")
-        self._styles = styles
+        super().__init__(styles, "queue")
         self._waiting: Sequence[QueuedPrompt] = ()
         self._hint = ""
 
     def show_queue(self, waiting: Sequence[QueuedPrompt], hint: str) -> None:
-        if (waiting, hint) == (self._waiting, self._hint):
-            return
-        self._waiting, self._hint = waiting, hint
-        self.display = bool(waiting or hint)
-        self.refresh(layout=True)
-
-    def use_styles(self, styles: Styles) -> None:
-        self._styles = styles
-        self.refresh()
+        if (waiting, hint) != (self._waiting, self._hint):
+            self._waiting, self._hint = waiting, hint
+            self.display = bool(waiting or hint)
+            self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         rows = min(len(self._waiting), _MOST_ROWS if viewport.height > 12 else 1)
         return rows + (1 if self._hint and viewport.height > _LOW_SCREEN else 0)
 
-    def render_line(self, y: int) -> Strip:
+    def line_at(self, y: int) -> Line:
         # The height may still be that of what was shown before: drawing comes before laying out.
-        lines = self._lines(self.size.width, self.size.height)
-        line = lines[y] if y < len(lines) else []
-        return strip(line).crop_extend(0, self.size.width, self._styles.text)
-
-    def _lines(self, width: int, height: int) -> list[Line]:
+        width, height = self.size
         has_hint = bool(self._hint) and self.screen.size.height > _LOW_SCREEN
         rows = min(height - has_hint, len(self._waiting))
         lines = [self._line(waiting, width) for waiting in self._waiting[: max(0, rows)]]
         hidden = len(self._waiting) - rows
         if lines and hidden > 0:
             lines[-1] = [(f"… and {hidden + 1} more queued", self._styles.dim)]
-        return [*lines, [(fit_hints(self._hint, width), self._styles.dim)]] if has_hint else lines
+        if has_hint:
+            lines.append([(fit_hints(self._hint, width), self._styles.dim)])
+        return lines[y] if y < len(lines) else []
 
     def _line(self, waiting: QueuedPrompt, width: int) -> Line:
         mark = _MARKS.get(waiting.kind, "⧗ when done: ")
@@ -118,18 +94,14 @@ class QueuePanel(Widget, can_focus=False):
 def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> str:
     """What the keys would do now and the state of the input; empty if there is nothing to say."""
     parts = [
-        *_of_the_input(composer),
-        *_of_the_run(composer, controller, keymap),
-        *_of_the_stash(composer, keymap),
+        clean(composer.words),
+        *_run_hints(composer, controller, keymap),
+        _stash_hint(composer, keymap),
     ]
     return " · ".join(part for part in parts if part)
 
 
-def _of_the_input(composer: Composer) -> list[str]:
-    return [clean(composer.words)]
-
-
-def _of_the_run(composer: Composer, controller: ChatController, keymap: Keymap) -> list[str]:
+def _run_hints(composer: Composer, controller: ChatController, keymap: Keymap) -> list[str]:
     name = keymap.name_of
     if controller.state == "compacting":
         return [f"{name('screen', 'interrupt')} interrupts"]
@@ -144,17 +116,16 @@ def _of_the_run(composer: Composer, controller: ChatController, keymap: Keymap) 
     if controller.waiting and not composer.text:
         verbs["composer", "up"] = "takes back"
         verbs["screen", "drop_queue"] = "drops it"
-    # An action without a key has nothing to be told of it.
     named = [(name(scope, action), verb) for (scope, action), verb in verbs.items()]
     return [f"{key} {verb}" for key, verb in named if key]
 
 
-def _of_the_stash(composer: Composer, keymap: Keymap) -> list[str]:
+def _stash_hint(composer: Composer, keymap: Keymap) -> str:
     count = len(composer.stashed)
     if not count:
-        return []
+        return ""
     drafts = "1 draft stashed" if count == 1 else f"{count} drafts stashed"
     key = keymap.name_of("composer", "stash")
     if not key or composer.text.strip():
-        return [drafts]
-    return [f"{drafts}, {key} takes {'it' if count == 1 else 'the last'} back"]
+        return drafts
+    return f"{drafts}, {key} takes {'it' if count == 1 else 'the last'} back"

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import Input
 
 from dirge_py.lib.text import clean
@@ -19,13 +18,13 @@ from dirge_py.slash.base import Choice
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.dialog import FASTEST, ScrollingLines
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, strip
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
 
 
-class ChoiceList(Widget, can_focus=False):
+class ChoiceList(LinesWidget):
     """Draws choices and a cursor. Takes no more than half of a small screen."""
 
     DEFAULT_CSS = """
@@ -33,19 +32,14 @@ class ChoiceList(Widget, can_focus=False):
     """
 
     def __init__(self, styles: Styles, name: str) -> None:
-        super().__init__(id=name)
-        self._styles = styles
-        self._choices: Sequence[Choice] = ()
+        super().__init__(styles, name)
+        self.choices: Sequence[Choice] = ()
         self._cursor = 0
         self._title = ""
 
     @property
-    def choices(self) -> Sequence[Choice]:
-        return self._choices
-
-    @property
     def chosen(self) -> Choice | None:
-        return self._choices[self._cursor] if self._choices else None
+        return self.choices[self._cursor] if self.choices else None
 
     @property
     def is_open(self) -> bool:
@@ -53,55 +47,46 @@ class ChoiceList(Widget, can_focus=False):
 
     def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:
         """Show these choices, or nothing when there are none and no title."""
-        self._choices, self._title = choices, title
+        self.choices, self._title = choices, title
         ids = [choice.id for choice in choices]
         self._cursor = ids.index(current) if current in ids else 0
         self.display = bool(choices or title)
         self.refresh(layout=True)
 
     def move(self, step: int) -> None:
-        if self._choices:
-            self._cursor = (self._cursor + step) % len(self._choices)
+        if self.choices:
+            self._cursor = (self._cursor + step) % len(self.choices)
             self.refresh()
-
-    def use_styles(self, styles: Styles) -> None:
-        self._styles = styles
-        self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         most = _MOST_ROWS if viewport.height > _SMALL_SCREEN * 2 else max(1, viewport.height // 2)
-        return max(1, min(most, len(self._choices) + bool(self._title)))
+        return max(1, min(most, len(self.choices) + bool(self._title)))
 
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
+    def line_at(self, y: int) -> Line:
+        styles, width = self._styles, self.size.width
         if self._title:
             if y == 0:
-                line: Line = [(clip(clean(self._title), width), self._styles.heading)]
-                return strip(line).crop_extend(0, width, self._styles.text)
+                return [(clip(clean(self._title), width), styles.heading)]
             y -= 1
         rows = self.size.height - bool(self._title)
-        first = max(0, min(self._cursor - rows + 1, len(self._choices) - rows))
-        index = first + y
-        if index >= len(self._choices):
-            return Strip.blank(width, self._styles.text)
-        line = self._line(self._choices[index], is_chosen=index == self._cursor, width=width)
-        return strip(line).crop_extend(0, width, self._styles.text)
-
-    def _line(self, choice: Choice, *, is_chosen: bool, width: int) -> Line:
-        style = self._styles.accent + self._styles.strong if is_chosen else self._styles.text
+        index = y + max(0, min(self._cursor - rows + 1, len(self.choices) - rows))
+        if index >= len(self.choices):
+            return []
+        choice, is_chosen = self.choices[index], index == self._cursor
+        style = styles.accent + styles.strong if is_chosen else styles.text
         label = clip(clean(choice.label), max(1, width - 2))
-        line: Line = [("▸ " if is_chosen else "  ", self._styles.accent), (label, style)]
-        room = width - 4 - cell_len(label)
-        if choice.detail and room > 3:
-            line.append(("  " + clip(clean(choice.detail), room), self._styles.dim))
+        line: Line = [("▸ " if is_chosen else "  ", styles.accent), (label, style)]
+        left = width - 4 - cell_len(label)
+        if choice.detail and left > 3:
+            line.append(("  " + clip(clean(choice.detail), left), styles.dim))
         return line
 
 
 class Picker(ChoiceList, can_focus=True):
     """A list that waits for an answer. Typing narrows it.
 
-    Enter takes a row only once the list has stood for `guard_s`: one that was pressed before it
-    came, or twice, was not meant for it. Nor is one right behind another key, as in a paste.
+    Enter chooses a row only once the list was shown for `guard_s`: one that was pressed before,
+    or twice, was not meant for it. Nor is one right behind another key, as in a paste.
     """
 
     def __init__(
@@ -124,7 +109,7 @@ class Picker(ChoiceList, can_focus=True):
         self._answer: asyncio.Future[str | None] | None = None
 
     async def ask(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
-        """The id of the choice taken, or None. Cancelling takes the list down."""
+        """The id of the choice, or None. Cancelling removes the list."""
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
         self._answer = asyncio.get_running_loop().create_future()

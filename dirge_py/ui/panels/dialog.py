@@ -1,9 +1,8 @@
 """The base of all dialogs above the input, with its scrolling text and its line of key hints.
 
-Keys come to `takes` straight from the app, and what is typed goes to the input in the same step:
-a queue between them could put letters in another order. `AnswerGuard` decides which key is an
-answer. Cancelling the task that waits for `answer` does not remove the panel: the asker takes it
-down.
+Keys come to `handle_input` straight from the app, and what is typed goes to the input in the same
+step: a queue between them could put letters in another order. `AnswerGuard` decides which key is an
+answer. Cancelling the task that waits for `answer` does not remove the panel: `DialogHost` does.
 """
 
 import asyncio
@@ -61,7 +60,7 @@ class AnswerGuard:
 
     * A key counts only after a pause in the typing (`pause_s`). Text that comes before is typing,
       and starts the pause again.
-    * A printable key answers nothing by itself: one that stands for a choice selects it, Enter
+    * A printable key answers nothing by itself: the key of a choice selects it, Enter
       confirms.
     * Any other printable key is typing, and so is a second one that would select: the keys that had
       selected something become part of the text, and nothing stays selected.
@@ -71,7 +70,8 @@ class AnswerGuard:
     def __init__(self, *, pause_s: float, now: float) -> None:
         self._pause_s = pause_s
         self._last_at = now
-        self._held = ""
+        self.held = ""
+        """Keys that selected or used something, and may still turn out to be text."""
         self._used = 0
         self.opens_at = now + pause_s
         """When keys count, unless another one comes before."""
@@ -79,17 +79,12 @@ class AnswerGuard:
     def close(self, now: float) -> None:
         """Wait for a pause from now on; what was selected is forgotten."""
         self._last_at = now
-        self._held, self._used = "", 0
+        self.held, self._used = "", 0
         self.opens_at = now + self._pause_s
 
     def is_open(self, now: float) -> bool:
         """Whether a key would count now."""
         return now >= self.opens_at
-
-    @property
-    def held(self) -> str:
-        """Keys that selected or used something, and may still turn out to be text."""
-        return self._held
 
     def press(self, role: Role, text: str, now: float) -> GuardedKey:
         """Judge a key. `text` is what it would write, empty for keys that write nothing."""
@@ -97,31 +92,31 @@ class AnswerGuard:
         self._last_at = now
         if not self.is_open(now):
             return self._typed(text, now, was_open=False)
-        if self._held.isspace() and since_last_s >= self._pause_s:
-            self._held, self._used = "", 0  # They scrolled or ticked, and that was all.
-        if role == "text" or (role == "select" and self._held):
+        if self.held.isspace() and since_last_s >= self._pause_s:
+            self.held, self._used = "", 0  # They scrolled or ticked, and that was all.
+        if role == "text" or (role == "select" and self.held):
             return self._typed(text, now)
         if role in ("select", "use"):
-            self._held += text
+            self.held += text
             self._used += role == "use"
             return GuardedKey(role)
         if role == "confirm" and since_last_s < self._pause_s * FASTEST:
             return self._typed("", now)
         meant: Meaning = "deselect" if role == "none" else role
-        if role == "none" and not self._held:
+        if role == "none" and not self.held:
             meant = "nothing"
-        self._held, self._used = "", 0
+        self.held, self._used = "", 0
         return GuardedKey(meant)
 
     def _typed(self, text: str, now: float, *, was_open: bool = True) -> GuardedKey:
-        text, undone = self._held + text, self._used
+        text, undone = self.held + text, self._used
         self.close(now)
         meaning: Meaning = "type" if text else "nothing"
         return GuardedKey(meaning, text, undone=undone, was_open=was_open)
 
 
 KeyHint: TypeAlias = tuple[str, str]
-"""A key and what it does, and the same in as few words as will do where there is no room."""
+"""A key and what it does, and the same in fewer words."""
 _JOINT = " · "
 
 
@@ -214,7 +209,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self.give_to_input: Callable[[str], object] = lambda text: None
         """Set by `DialogHost`: put this text into the input, which has the keyboard from now on."""
         self.takes_keyboard = True
-        """False: somebody is writing in the input when the question appears, and goes on."""
+        """False: the person is writing in the input when the question appears, and may continue."""
         self._styles, self._keymap = options["styles"], options["keymap"]
         self._clock = options["clock"]
         self._guard = AnswerGuard(pause_s=options["guard_s"], now=self._clock())
@@ -376,7 +371,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         if wait_s > 0 and self.is_running:
             self.set_timer(wait_s + 0.01, self.repaint_menu)
 
-    def takes(self, event: events.Key | events.Paste) -> bool:
+    def handle_input(self, event: events.Key | events.Paste) -> bool:
         """Handle what came from the keyboard while the panel has it; False: it is not for us."""
         if isinstance(event, events.Paste):
             held = self._guard.held
@@ -432,14 +427,14 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     async def _on_key(self, event: events.Key) -> None:
         if self.is_writing:
             self.key_while_writing(event)
-        elif self.takes(event):
+        elif self.handle_input(event):
             event.stop()
             event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         if not self.is_writing:
-            self.takes(event)
+            self.handle_input(event)
 
 
 Paint = Callable[[int], Sequence[Strip]]

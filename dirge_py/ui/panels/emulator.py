@@ -1,4 +1,4 @@
-"""What stands on the terminal of a program: its bytes become lines of text with colours."""
+"""A terminal emulator: the bytes of a program become lines of text with colours."""
 
 import re
 import time
@@ -25,9 +25,9 @@ _LEFT_OF_FLOOD = 4 * 1024
 _SLICE = 256
 _APPLICATION_KEYS = 1 << 5  # DECCKM, as pyte numbers private modes
 _BRACKETED_PASTE = 2004 << 5
-_SCREENS_OF_ITS_OWN = frozenset({1049 << 5, 1047 << 5, 47 << 5})
+_OWN_SCREENS = frozenset({1049 << 5, 1047 << 5, 47 << 5})
 
-# The emulator takes these for text.
+# The emulator would draw these as text.
 _NOT_UNDERSTOOD = re.compile(
     rb"\x1b\[[<=>][0-9;]*[ -/]*[@-~]|\x1b[P_^X][^\x1b\x07]{0,4096}(?:\x1b\\|\x07)"
 )
@@ -67,7 +67,7 @@ class _Page(pyte.Screen):
 
 
 class Emulator:
-    """A terminal of `rows` by `columns`. `answer` is given what a program asks its terminal for."""
+    """A terminal of `rows` by `columns`. `answer` sends the replies to a program's queries."""
 
     def __init__(self, *, rows: int, columns: int, answer: Callable[[bytes], None]) -> None:
         self._page = _Page(columns, rows, answer)
@@ -84,9 +84,9 @@ class Emulator:
         return len(self._page.scrolled)
 
     @property
-    def has_screen_of_its_own(self) -> bool:
+    def has_own_screen(self) -> bool:
         """Whether a program such as an editor or a pager has taken the whole screen."""
-        return not _SCREENS_OF_ITS_OWN.isdisjoint(self._page.mode)
+        return not _OWN_SCREENS.isdisjoint(self._page.mode)
 
     @property
     def has_application_keys(self) -> bool:
@@ -97,10 +97,10 @@ class Emulator:
         return _BRACKETED_PASTE in self._page.mode
 
     def feed(self, chunk: bytes) -> None:
-        """Take what the program wrote; `work` draws it."""
+        """Add what the program wrote; `work` draws it."""
         self._backlog += chunk
         if len(self._backlog) > _MOST_BACKLOG:
-            # A flood: nobody could read what is left out here.
+            # A flood of output, too fast to be read.
             end = bytes(self._backlog[-_LEFT_OF_FLOOD:])
             self._backlog[:] = end[end.find(b"\n") + 1 :]
 

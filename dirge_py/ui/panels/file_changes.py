@@ -1,19 +1,19 @@
-"""The changes a call would make to files: drawn whole as lines, and which of them the person takes.
+"""The changes a call would make to files: drawn as lines, and which of them the person accepts.
 
 Nothing in a drawn change can hide. Hunks of a file can be chosen, or its text edited.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from textual.strip import Strip
-
-from dirge_py.lib.hunks import Change, Hunk, diff_hunks
+from dirge_py.lib.hunks import Change, diff_hunks
 from dirge_py.lib.text import visible_code, visible_name
 from dirge_py.types.tools import FileChange
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
 from dirge_py.ui.transcript.lines import wrap
+from textual.strip import Strip
+
+
 
 
 class FileSelection:
@@ -59,17 +59,12 @@ class FileSelection:
         self._is_edited = False
         self._propose(self.shown.after)
 
-    @property
-    def is_refused(self) -> bool:
-        """Nothing of it is left."""
-        return not self.accepted
-
     def outcome(self) -> FileChange | None:
-        """What became of the file; None if it was taken as it was shown.
+        """The change as the person wants it; None if it was accepted as it was shown.
 
         `after` is None for a file that is left alone.
         """
-        if self.is_refused:
+        if not self.accepted:
             return replace(self.shown, after=None)
         if len(self.accepted) == self.count and not self._is_edited:
             return None
@@ -141,7 +136,7 @@ _CONTEXT = 3
 
 
 def paint_files(files: Sequence[FileSelection], width: int, styles: Styles) -> list[Strip]:
-    """All changes of these files, hunks told apart by `⋯`."""
+    """All changes of these files, with `⋯` between hunks."""
     strips: list[Strip] = []
     for file in files:
         strips += paint_title(file, width, styles)
@@ -182,18 +177,27 @@ def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> 
 def _rows(change: Change, number: int) -> list[DiffRow]:
     """The lines of one hunk and around it."""
     hunk = change.hunks[number]
-    has_returns = _all_end_alike(change)
+    # Carriage returns are shown unless every line of both sides ends with one.
+    ends = [line for line in (*change.before, *change.after) if line.endswith("\n")]
+    has_returns = bool(ends) and all(line.endswith("\r\n") for line in ends)
     rows: list[DiffRow] = []
 
     def show(kind: RowKind, lines: Sequence[str], old: int, new: int) -> None:
         for at, line in enumerate(lines, 1):
-            text = visible_code(_without_end(line, has_returns=has_returns))
+            shown = line.removesuffix("\n")
+            text = visible_code(shown.removesuffix("\r") if has_returns else shown)
             numbers = {"removed": (old + at, None), "added": (None, new + at)}
             rows.append(DiffRow(kind, text, *numbers.get(kind, (old + at, new + at))))
             if not line.endswith("\n"):
                 rows.append(DiffRow("note", "no newline at the end"))
 
-    earliest, latest = _room(change, number)
+    hunks = change.hunks
+    # Where the context may begin and end: none is shown twice.
+    earliest, latest = 0, len(change.before)
+    if number:
+        earliest = min(hunks[number - 1].before_end + _CONTEXT, hunk.before_at)
+    if number + 1 < len(hunks):
+        latest = hunks[number + 1].before_at
     at = hunk.before_at
     begin = max(earliest, at - _CONTEXT)
     show("same", change.before[begin:at], begin, begin + hunk.after_at - at)
@@ -206,23 +210,3 @@ def _rows(change: Change, number: int) -> list[DiffRow]:
         at = stretch.before_end
     show("same", change.before[at : min(latest, at + _CONTEXT)], at, hunk.after_end)
     return rows
-
-
-def _room(change: Change, number: int) -> tuple[int, int]:
-    """Where the context of a hunk may begin and end: none is shown twice."""
-    hunks: Sequence[Hunk] = change.hunks
-    first = number == 0
-    earliest = 0 if first else min(hunks[number - 1].before_end + _CONTEXT, hunks[number].before_at)
-    last = number + 1 == len(hunks)
-    return earliest, len(change.before) if last else hunks[number + 1].before_at
-
-
-def _all_end_alike(change: Change) -> bool:
-    """Whether every line of both sides ends with a carriage return, which then tells nothing."""
-    lines = [line for line in (*change.before, *change.after) if line.endswith("\n")]
-    return bool(lines) and all(line.endswith("\r\n") for line in lines)
-
-
-def _without_end(line: str, *, has_returns: bool) -> str:
-    line = line.removesuffix("\n")
-    return line.removesuffix("\r") if has_returns else line

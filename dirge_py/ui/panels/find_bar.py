@@ -18,17 +18,17 @@ _AROUND = 3
 
 
 class _Query(Input):
-    """`taken`: whether a key means something else than text."""
+    """The input of the query. `on_query_key` handles a key, and returns False for text."""
 
     BINDINGS: ClassVar = []
 
-    def __init__(self, taken: Callable[[str], bool]) -> None:
+    def __init__(self, on_query_key: Callable[[str], bool]) -> None:
         super().__init__(select_on_focus=False)
         self.cursor_blink = False
-        self._taken = taken
+        self._on_query_key = on_query_key
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._taken(event.key):
+        if self._on_query_key(event.key):
             event.stop()
             event.prevent_default()
         else:
@@ -39,7 +39,7 @@ class FindBar(Horizontal):
     """The query, and which of how many matches is shown.
 
     While it is typed the first match at or below the top of the view is shown, else the last one
-    above. Enter goes to the next; after that, n and N go on and back until the query is edited.
+    above. Enter goes to the next; then n and N go forward and back until the query is edited.
     Esc goes back to where one was, unless a match was chosen with Enter.
     """
 
@@ -84,7 +84,7 @@ class FindBar(Horizontal):
             return
         self._back = back
         following = self._transcript
-        self._before = None if following.sticks else following.top_place
+        self._before = None if following.scroll_anchor.is_on else following.scroll_anchor.place
         self._is_chosen = self._letters_move = False
         self._opened = []
         self._steps = []
@@ -114,7 +114,7 @@ class FindBar(Horizontal):
 
     def step(self, direction: int) -> None:
         """Go to the next match, or with -1 to the one before."""
-        # Kept, for a worker that a quick second key puts an end to has not gone anywhere yet.
+        # Collected: a quick second key cancels a worker that has not gone anywhere yet.
         self._steps.append(direction)
         self.run_worker(self._find(), exclusive=True)
 
@@ -127,27 +127,17 @@ class FindBar(Horizontal):
         """Do what a key means here; False if it is text."""
         found = self._keymap.action(key, "find")
         letter = self._keymap.action(key, "reading") if self._letters_move else None
-        if found is not None:
-            getattr(self, f"_key_{found[1]}")()
+        if found is not None and found[1] == "close":
+            self.close()
+        elif found is not None:
+            self._is_chosen = self._letters_move = bool(self._input.value)
+            self.step(1 if found[1] == "next" else -1)
         elif letter is not None and letter[1] in ("find_next", "find_previous"):
             self.step(1 if letter[1] == "find_next" else -1)
         else:
             self._letters_move = False
             return False
         return True
-
-    def _key_next(self) -> None:
-        self._choose(1)
-
-    def _key_previous(self) -> None:
-        self._choose(-1)
-
-    def _key_close(self) -> None:
-        self.close()
-
-    def _choose(self, direction: int) -> None:
-        self._is_chosen = self._letters_move = bool(self._input.value)
-        self.step(direction)
 
     async def _find(self) -> None:
         """Go where the query and the steps since the last time lead."""
@@ -156,19 +146,19 @@ class FindBar(Horizontal):
             search.ask(self._input.value)
         self._found.update("…" if search.query and search.hit is None else "")
         start = self._start_line()
-        await search.scan(start, lambda: self._show_first(start))
+
+        def show_first() -> None:
+            """Show the match that will be chosen, though not all are counted yet."""
+            if search.hit is None and search.choose_near(start) is not None:
+                self._show(more=" …")
+
+        await search.scan(start, show_first)
         if search.hit is None:
             search.choose_near(start)
         for direction in self._steps:
             search.step(direction)
         self._steps.clear()
         self._show()
-
-    def _show_first(self, start: int) -> None:
-        """Show the match one will stand at, though not all are counted yet."""
-        search = self._transcript.search
-        if search.hit is None and search.choose_near(start) is not None:
-            self._show(more=" …")
 
     def _start_line(self) -> int:
         """Where one was when the bar was opened: typing more of a query begins there anew."""

@@ -281,7 +281,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._body.show(*self._lines[cursor])
 
     def _page(self, action: str) -> None:
-        """Scroll the question, or where all of it is seen, what stands above it."""
+        """Scroll the question, or the transcript where all of it is in view."""
         if self._body.virtual_size.height <= self._body.size.height:
             self.post_message(self.KeyPassedThrough(action))
         else:

@@ -1,6 +1,6 @@
 """A change hunk by hunk: which are taken, which are not, and the text as the person wants it.
 
-No hunk is at the cursor at first: until an arrow has put it there, Enter takes nothing.
+No hunk is at the cursor at first: until an arrow has moved it there, Enter does nothing.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,7 @@
 """The dialog that asks whether tool calls may run: everything they would do, word for word.
 
 Nothing is cut: what does not fit is scrolled to, and the approving keys work only once the end was
-in view. Of several calls one is shown and the others are listed; each has an answer of its own.
+in view. Of several calls one is shown and the others are listed; each gets its own answer.
 Nothing is selected at first, so that Enter alone answers nothing. Below the call stand its keys,
 its rules and the other questions.
 """
@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.lib.text import visible, visible_name
-from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import FileChange
 from dirge_py.ui.keymap import Scope
 from dirge_py.ui.panels.dialog import (
@@ -37,7 +37,7 @@ from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
-"""Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""
+"""Blanks at the end of a line, which are invisible: after a backslash they are part of a name."""
 _SHORTEST_NAME = 24
 """Cells of an earlier call that are shown at least."""
 
@@ -66,11 +66,16 @@ def paint_request(
     if request.preview is not None and request.preview.note:
         places.append(request.preview.note)
     where: Line = [(f"  {', '.join(places)}", styles.dim)] if places else []
+    warning: Sequence[Strip] = ()
+    if request.warning:
+        style = styles.error + styles.strong
+        spans, mark = [(visible(request.warning), style)], ("! ", style)
+        warning = wrap(spans, width, first=[mark], rest=[("  ", styles.text)])
     # On a narrow screen what is asked comes first, the folder last.
     is_wide = strip([*title, *where]).cell_length <= width
     return [
         *wrap([*title, *where] if is_wide else title, width),
-        *_paint_warning(request.warning, width, styles),
+        *warning,
         *_paint_call(request, width, styles, files),
         *_paint_reasons(request, width, styles),
         *([] if is_wide else wrap(where, width)),
@@ -79,27 +84,20 @@ def paint_request(
 
 def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
     """What the rules that would be stored let pass. Earlier calls are named by their beginning."""
-    indent: Line = [("  ", styles.text)]
-    lines = [f"would match: {visible_name(reach.words)}"]
+    lines = [f"This rule covers: {visible_name(reach.words)}"]
     if reach.also:
         lines.append(f"  also, of this session: {_named(reach.also, width)}")
     if reach.still:
         lines.append(f"  but not: {_named(reach.still, width)}")
-    rows = [[(line, styles.dim)] for line in lines]
-    return [part for row in rows for part in wrap(row, width, first=indent, rest=indent)]
+    strips: list[Strip] = []
+    for line in lines:
+        strips += wrap([(line, styles.dim)], width, indent=("  ", styles.text))
+    return strips
 
 
 def _named(calls: Sequence[str], width: int) -> str:
-    room = max(_SHORTEST_NAME, (width - len("    also, of this session: ")) // len(calls) - 3)
-    return " · ".join(clip(visible(call), room) for call in calls)
-
-
-def _paint_warning(warning: str, width: int, styles: Styles) -> list[Strip]:
-    if not warning:
-        return []
-    mark: Line = [("! ", styles.error + styles.strong)]
-    rest: Line = [("  ", styles.text)]
-    return wrap([(visible(warning), styles.error + styles.strong)], width, first=mark, rest=rest)
+    size = max(_SHORTEST_NAME, (width - len("    also, of this session: ")) // len(calls) - 3)
+    return " · ".join(clip(visible(call), size) for call in calls)
 
 
 def _paint_call(
@@ -116,39 +114,26 @@ def _paint_call(
             *path,
             *paint_diff(visible(preview.text), width, styles, is_whole=True, layout="auto"),
         ]
-    side: Line = [("│ ", styles.warning)]
-    shown = visible(_TRAILING.sub(_counted, preview.text))
-    return wrap([(shown, styles.text)], width, first=side, rest=side)
-
-
-def _counted(blanks: re.Match[str]) -> str:
-    return f"<{len(blanks[0])} blank{'s' * (len(blanks[0]) != 1)}>"
+    shown = visible(
+        _TRAILING.sub(lambda b: f"<{len(b[0])} blank{'s' * (len(b[0]) != 1)}>", preview.text)
+    )
+    return wrap([(shown, styles.text)], width, indent=("│ ", styles.warning))
 
 
 def _paint_reasons(request: PermissionRequest, width: int, styles: Styles) -> list[Strip]:
     """One line for each part that asks. The parts that do not are seen in the whole."""
-    indent: Line = [("  ", styles.text)]
     strips: list[Strip] = []
-    for claim in _asking(request):
+    preview = request.preview
+    asking = [claim for claim in request.claims if claim.effect != "allow"]
+    seen = (preview.text.strip(), preview.path) if preview is not None else ()
+    for claim in (asking if preview is not None else ()) or request.claims:
         line: Line = []
-        if not _is_shown(claim, request):
+        if claim.resource.strip() not in seen:
             part = claim.resource if claim.op == "execute" else f"{claim.op} {claim.resource}"
             line += [(visible(part), styles.text), (" — ", styles.dim)]
         line.append((visible(claim.reason), styles.dim))
-        strips += wrap(line, width, first=indent, rest=indent)
+        strips += wrap(line, width, indent=("  ", styles.text))
     return strips
-
-
-def _asking(request: PermissionRequest) -> Sequence[AskedClaim]:
-    asking = [claim for claim in request.claims if claim.effect != "allow"]
-    return asking or request.claims if request.preview is not None else request.claims
-
-
-def _is_shown(claim: AskedClaim, request: PermissionRequest) -> bool:
-    preview = request.preview
-    if preview is None:
-        return False
-    return claim.resource.strip() in (preview.text.strip(), preview.path)
 
 
 Option = Literal["once", "session", "always", "deny"]
@@ -244,7 +229,7 @@ class PermissionChoice:
 _MOST_OTHERS = 5
 """Rows for the other questions; the list moves with the one that is shown."""
 _ROWS_WITH_REACH = 9
-"""Rows beyond the options from which on it is said below them what their rules would match."""
+"""Rows beyond the options from which on the reach of their rules is shown below them."""
 _NARROW = 60
 """Columns below which the keys that are named take one line."""
 
@@ -371,8 +356,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         if asked.request.alike and asked.has_two_widths and not asked.is_wide:
             key = self._keymap.name_of("dialog", "wider")
             words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
-            indent: Line = [("  ", styles.text)]
-            strips += wrap([(words, styles.warning)], width, first=indent, rest=indent)
+            strips += wrap([(words, styles.warning)], width, indent=("  ", styles.text))
         return strips
 
     def _paint_others(self, width: int) -> Sequence[Strip]:
@@ -391,7 +375,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return strips
 
     def _usual_hints(self) -> Sequence[KeyHint]:
-        """The keys of the question as it stands."""
+        """The keys of the question in its present state."""
         asked, name = self._asked, self._keymap.name_of
         enter, comment = name("dialog", "choose"), name("dialog", "comment")
         words = f"{enter}: answer" if asked.chosen else f"select, then {enter}"

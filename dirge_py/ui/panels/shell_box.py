@@ -1,19 +1,17 @@
 """The box above the input in which a `!` command runs, and its keys as the bytes of an xterm."""
 
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.geometry import Size
+from textual.timer import Timer
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
-from textual import events
-from textual.geometry import Size
-from textual.strip import Strip
-from textual.timer import Timer
-from textual.widget import Widget
-from typing import ClassVar, TYPE_CHECKING
-
-
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
 if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand
@@ -30,11 +28,11 @@ _LEAST_ROWS = 3
 _LEAST_COLUMNS = 10
 _DRAW_S = 1 / 30
 _WORK_S = 0.006
-"""Of each drawing, at most: the rest of the screen goes on meanwhile."""
+"""Time of each drawing at most, so that the rest of the screen stays responsive."""
 
 
-class ShellBox(Widget, can_focus=True):
-    """A terminal with a title line; there only while a command runs that takes its time.
+class ShellBox(LinesWidget, can_focus=True):
+    """A terminal with a title line; shown only while a longer command runs.
 
     All keys go to the program while it has the focus, but for those of the scope `shell`.
     """
@@ -45,8 +43,7 @@ class ShellBox(Widget, can_focus=True):
     BINDINGS: ClassVar = []
 
     def __init__(self, styles: Styles, keymap: Keymap) -> None:
-        super().__init__(id="shell")
-        self._styles = styles
+        super().__init__(styles, "shell")
         self._keymap = keymap
         self._command: PtyCommand | None = None
         self._emulator: Emulator | None = None
@@ -60,7 +57,7 @@ class ShellBox(Widget, can_focus=True):
     def is_open(self) -> bool:
         return self._command is not None
 
-    def room(self, screen: Size) -> tuple[int, int]:
+    def terminal_size(self, screen: Size) -> tuple[int, int]:
         """Rows and columns of a terminal on a screen of that size."""
         rows = max(_LEAST_ROWS, min(ROWS, screen.height - _ROWS_KEPT))
         return rows, max(_LEAST_COLUMNS, screen.width - 2)
@@ -68,7 +65,7 @@ class ShellBox(Widget, can_focus=True):
     def open(self, command: "PtyCommand", title: str, begun: bytes) -> None:
         """Show a command that runs, and what it wrote up to now."""
         self._command, self._title, self._back = command, clean(title), 0
-        rows, columns = self.room(self.app.size)
+        rows, columns = self.terminal_size(self.app.size)
         self._emulator = Emulator(rows=rows, columns=columns, answer=command.send_keys)
         self.display = True
         self.feed(begun)
@@ -94,7 +91,7 @@ class ShellBox(Widget, can_focus=True):
     def fit(self, screen: Size) -> None:
         """The screen has another size now."""
         if self._emulator is not None and self._command is not None:
-            rows, columns = self.room(screen)
+            rows, columns = self.terminal_size(screen)
             self._emulator.resize(rows=rows, columns=columns)
             self._command.resize(rows=rows, columns=columns)
             self.refresh(layout=True)
@@ -107,20 +104,18 @@ class ShellBox(Widget, can_focus=True):
         if self._command is None or self._emulator is None:
             return
         self._look_back(0)
-        # Editors and pagers need the usual key themselves.
-        found = self._keymap.action(event.key, "fullscreen" if self._is_full else "shell")
-        if found is not None:
-            self.act(found[1])
-            return
-        self._command.send_keys(bytes_of(event, application=self._emulator.has_application_keys))
+        if self._keymap.action(event.key, self._scope) is not None:
+            self._command.stop()
+        else:
+            self._command.send_keys(
+                bytes_of(event, application=self._emulator.has_application_keys)
+            )
 
     @property
-    def _is_full(self) -> bool:
-        return self._emulator is not None and self._emulator.has_screen_of_its_own
-
-    def act(self, action: str) -> None:
-        if action == "end_command" and self._command is not None:
-            self._command.stop()
+    def _scope(self) -> Scope:
+        """Where the key is that ends the command: editors and pagers need the usual one."""
+        is_full = self._emulator is not None and self._emulator.has_own_screen
+        return "fullscreen" if is_full else "shell"
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -147,45 +142,38 @@ class ShellBox(Widget, can_focus=True):
         self._back = max(0, min(lines, most))
         self.refresh()
 
-    # -- looks
-
-    def use_styles(self, styles: Styles) -> None:
-        self._styles = styles
-        self.refresh()
+    # -- drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._emulator.rows + 1 if self._emulator is not None else 0
 
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        if self._emulator is None or y > self._emulator.rows:
-            return Strip.blank(width, self._styles.text)
-        if y == 0:
-            return strip(self._title_line(width)).crop_extend(0, width, self._styles.text)
-        line = self._emulator.line(
-            y - 1, self._styles.text, back=self._back, shows_cursor=self.has_focus
-        )
-        return strip(line).crop_extend(0, width, self._styles.text)
-
-    def _title_line(self, width: int) -> Line:
-        scope: Scope = "fullscreen" if self._is_full else "shell"
-        end = self._keymap.name_of(scope, "end_command")
-        hint = f"{end} ends it" if self.has_focus else "click to type into it"
+    def line_at(self, y: int) -> Line:
+        emulator, styles, width = self._emulator, self._styles, self.size.width
+        if emulator is None or y > emulator.rows:
+            return []
+        if y:
+            return emulator.line(y - 1, styles.text, back=self._back, shows_cursor=self.has_focus)
+        hint = "click to type into it"
+        if self.has_focus:
+            hint = f"{self._keymap.name_of(self._scope, 'end_command')} ends it"
         title = clip(self._title, max(8, width - len(hint) - 4))
         return [
-            (title, self._styles.accent),
-            (" · ", self._styles.dim),
-            (fit_hints(hint, width), self._styles.dim),
+            (title, styles.accent),
+            (" · ", styles.dim),
+            (fit_hints(hint, width), styles.dim),
         ]
 
 
 _MOVING = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
-_NUMBERED = {"insert": 2, "delete": 3, "pageup": 5, "pagedown": 6, "f5": 15, "f6": 17, "f7": 18} | {
-    "f8": 19,
-    "f9": 20,
-    "f10": 21,
+_NUMBERED = {
+    "insert": 2,
+    "delete": 3,
+    "pageup": 5,
+    "pagedown": 6,
+    "f5": 15,
     "f11": 23,
     "f12": 24,
+    **{f"f{number}": number + 11 for number in range(6, 11)},
 }
 _OF_F_KEYS = {"f1": "P", "f2": "Q", "f3": "R", "f4": "S"}
 _PLAIN = {

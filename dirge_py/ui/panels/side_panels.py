@@ -3,12 +3,10 @@
 A hidden panel does nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from textual.strip import Strip
-from textual.widget import Widget
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
@@ -16,7 +14,7 @@ from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
 if TYPE_CHECKING:
     from dirge_py.processes.shells import ShellState
@@ -27,25 +25,28 @@ MOST_TODOS = 8
 _MOST_FILES = 12
 _TARGET, _COMMAND_TARGET = 24, 28
 """Cells of a call in the list of what the agent did lately."""
-_PLUGIN_MARKS = {"on": "●", "off": "○", "failed": "✗"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftPanelContent:
-    """What the left panel tells; `git` is None outside of a checkout."""
+    """What the left panel shows."""
 
     gauge: ContextGauge
     foldings: int = 0
+    """How often the conversation was compacted."""
     recent: Sequence[tuple[str, str]] = ()
+    """The last calls, the newest last: a tool and its main argument."""
     git: "GitStatus | None" = None
+    """None outside of a checkout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightPanelContent:
-    """What the right panel tells; `files` have the newest last."""
+    """What the right panel shows."""
 
     todos: Sequence[TodoEntry] = ()
     files: Sequence[str] = ()
+    """Files that tools changed, the newest last."""
     plugins: Sequence[PluginReport] = ()
     shells: "Sequence[ShellState]" = ()
 
@@ -58,13 +59,11 @@ def left_lines(side: LeftPanelContent, width: int, styles: Styles) -> list[Line]
     if gauge.window:
         context.insert(0, [(gauge.bar(width), full)])
     if side.foldings:
-        context.append([(clip(f"folded {_times(side.foldings)}", width), styles.dim)])
+        times = "once" if side.foldings == 1 else f"{side.foldings} times"
+        context.append([(clip(f"folded {times}", width), styles.dim)])
     activity = [_call(name, target, width, styles) for name, target in side.recent]
-    return [
-        *_section("CONTEXT", context, width, styles),
-        *_section("ACTIVITY", activity, width, styles),
-        *_section("GIT", _git(side.git, width, styles), width, styles),
-    ]
+    sections = {"CONTEXT": context, "ACTIVITY": activity, "GIT": _git(side.git, width, styles)}
+    return [line for name in sections for line in _section(name, sections[name], width, styles)]
 
 
 def right_lines(side: RightPanelContent, width: int, rows: int, styles: Styles) -> list[Line]:
@@ -78,7 +77,7 @@ def right_lines(side: RightPanelContent, width: int, rows: int, styles: Styles) 
         *_section("SHELLS", shells, width, styles),
     ]
     todos = _section(title, todo_lines(side.todos, width, styles), width, styles)
-    # The list of files takes what the others leave.
+    # The list of files gets the rows that the others leave.
     most = max(3, min(_MOST_FILES, rows - len(todos) - len(others) - 3))
     files = _section("MODIFIED", _files(side.files, width, most, styles), width, styles)
     return [*todos, *files, *others]
@@ -87,7 +86,7 @@ def right_lines(side: RightPanelContent, width: int, rows: int, styles: Styles) 
 def todo_lines(
     todos: Sequence[TodoEntry], width: int, styles: Styles, most: int = MOST_TODOS
 ) -> list[Line]:
-    """What is in progress first, then what is open; what is done is left out when room is short."""
+    """What is in progress first, then what is open; what is done is left out of a long list."""
     order = {"in_progress": 0, "pending": 1}
     ranked = sorted(todos, key=lambda todo: order.get(todo.status, 2))
     shown = ranked if len(ranked) <= most else ranked[: most - 1]
@@ -95,8 +94,8 @@ def todo_lines(
     lines: list[Line] = []
     for todo in shown:
         mark, style = marks.get(todo.status, ("[ ] ", styles.text))
-        room = max(1, width - cell_len(mark))
-        lines.append([(mark, style), (clip(clean(todo.text), room), style)])
+        space = max(1, width - cell_len(mark))
+        lines.append([(mark, style), (clip(clean(todo.text), space), style)])
     if len(ranked) > len(shown):
         lines.append([(clip(f"… {len(ranked) - len(shown)} more", width), styles.dim)])
     return lines
@@ -106,14 +105,10 @@ def _section(title: str, lines: Sequence[Line], width: int, styles: Styles) -> l
     return [[(clip(title, width), styles.heading)], *lines, []] if lines else []
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
 def _call(name: str, target: str, width: int, styles: Styles) -> Line:
-    room = min(width, _COMMAND_TARGET if name == "bash" else _TARGET)
-    shown = clip(clean(name), room)
-    left = room - cell_len(shown) - 1
+    space = min(width, _COMMAND_TARGET if name == "bash" else _TARGET)
+    shown = clip(clean(name), space)
+    left = space - cell_len(shown) - 1
     line: Line = [(shown, styles.tool)]
     if target and left > 1:
         line.append((" " + clip(clean(target), left), styles.dim))
@@ -123,17 +118,13 @@ def _call(name: str, target: str, width: int, styles: Styles) -> Line:
 def _git(git: "GitStatus | None", width: int, styles: Styles) -> list[Line]:
     if git is None:
         return []
-    counts: Mapping[str, int] = {
-        "staged": git.staged,
-        "changed": git.unstaged,
-        "new": git.untracked,
-    }
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "clean"
+    counts = {"staged": git.staged, "changed": git.unstaged, "new": git.untracked}
+    state = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "clean"
     if git.is_withheld:
-        told = "not looked at"
+        state = "not looked at"
     lines: list[Line] = [
         [(clip(clean(git.branch), width), styles.accent)],
-        [(clip(told, width), styles.warning if git.staged or git.unstaged else styles.dim)],
+        [(clip(state, width), styles.warning if git.staged or git.unstaged else styles.dim)],
     ]
     if git.subject:
         lines.append([(clip(clean(git.subject), width), styles.dim)])
@@ -150,7 +141,7 @@ def _files(files: Sequence[str], width: int, most: int, styles: Styles) -> list[
 
 
 def _end_of(path: str, width: int) -> str:
-    """A long path without its beginning: the name is what tells it from others."""
+    """A long path without its beginning: its name matters most."""
     path = path.partition("\n")[0]
     if cell_len(path) <= width:
         return path
@@ -159,11 +150,11 @@ def _end_of(path: str, width: int) -> str:
 
 
 def _plugin(report: PluginReport, width: int, styles: Styles) -> Line:
-    mark = _PLUGIN_MARKS[report.state]
-    style = {"on": styles.good, "off": styles.dim, "failed": styles.error}[report.state]
+    marks = {"on": ("●", styles.good), "off": ("○", styles.dim), "failed": ("✗", styles.error)}
+    mark, style = marks[report.state]
     state = "" if report.state == "on" else f" {report.state}"
-    room = max(1, width - 2 - len(state))
-    return [(f"{mark} ", style), (clip(clean(report.name), room), styles.text), (state, style)]
+    space = max(1, width - 2 - len(state))
+    return [(f"{mark} ", style), (clip(clean(report.name), space), styles.text), (state, style)]
 
 
 def _shell(shell: "ShellState", width: int, styles: Styles) -> Line:
@@ -171,22 +162,21 @@ def _shell(shell: "ShellState", width: int, styles: Styles) -> Line:
     ended = shell.status if shell.exit_code is None else f"exit {shell.exit_code}"
     head = f"{clean(shell.id)} {'' if is_running else ended + ' '}"
     style = styles.accent if is_running else styles.dim
-    room = max(1, width - cell_len(head))
-    return [(clip(head, width), style), (clip(clean(shell.command), room), styles.text)]
+    space = max(1, width - cell_len(head))
+    return [(clip(head, width), style), (clip(clean(shell.command), space), styles.text)]
 
 
 MARGIN = 2
 """Columns of a panel that are blank, one at each side."""
 
 
-class SidePanel(Widget, can_focus=False):
+class SidePanel(LinesWidget):
     """Shows as many of its lines as there are rows."""
 
     DEFAULT_CSS = "SidePanel { height: 1fr; padding: 0 1; display: none; }"
 
     def __init__(self, styles: Styles, name: str) -> None:
-        super().__init__(id=name)
-        self._styles = styles
+        super().__init__(styles, name)
         self._lines: Sequence[Line] = ()
 
     def show_lines(self, lines: Sequence[Line]) -> None:
@@ -194,10 +184,5 @@ class SidePanel(Widget, can_focus=False):
             self._lines = lines
             self.refresh()
 
-    def use_styles(self, styles: Styles) -> None:
-        self._styles = styles
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        line = self._lines[y] if y < len(self._lines) else []
-        return strip(line).crop_extend(0, self.size.width, self._styles.text)
+    def line_at(self, y: int) -> Line:
+        return self._lines[y] if y < len(self._lines) else []

@@ -4,17 +4,14 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from dirge_py.frontend.controller import ChatController
 from dirge_py.slash.base import Choice
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.panels.choices import ChoiceList
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.file_index import FileIndex
 from dirge_py.ui.prompt.file_matcher import FileMatcher, TouchedFiles
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
 
 _MOST = 50
 _FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
@@ -24,18 +21,15 @@ _ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """`insert` replaces the last `replaces` characters before the cursor."""
+    """One proposal."""
 
     label: str
     insert: str
+    """The text that is put in."""
     replaces: int
+    """How many characters before the cursor it replaces."""
     detail: str = ""
     is_path: bool = False
-
-    @property
-    def opens(self) -> bool:
-        """Whether there is more below it to choose from: a folder."""
-        return self.is_path and self.insert.endswith("/")
 
     @property
     def whole(self) -> str:
@@ -53,7 +47,7 @@ def complete(
     """Proposals for the text before the cursor, best first; empty when nothing is asked for.
 
     `arguments` gives the known arguments of a command by its name, `files` are the paths that fit.
-    What is typed for the shell is completed by nobody.
+    What is typed for the shell is not completed.
     """
     if before.startswith("!"):
         return ()
@@ -90,7 +84,7 @@ def _quoted(path: str) -> str:
 
 
 _AT_ONCE = 3_000
-"""Files that are looked at without letting anybody else have a turn."""
+"""Files that are matched at once, before other events are handled."""
 _SLICE_S = 0.004
 
 
@@ -102,21 +96,24 @@ class Completer:
         composer: Composer,
         choices: ChoiceList,
         registry: Registry,
-        conversation: "Callable[[], Conversation | None]",
+        controller: ChatController,
     ) -> None:
         self._composer = composer
         self._choices = choices
         self._registry = registry
-        self._conversation = conversation
+        self._controller = controller
         self._proposals: Sequence[Completion] = ()
-        self._index = FileIndex(self._has_news)
+        self._index = FileIndex(self._on_files_changed)
         self._touched = TouchedFiles()
         self._matching: FileMatcher | None = None
         self._slices: asyncio.Task[None] | None = None
         self._put: tuple[str, int] | None = None
 
     def look(self) -> None:
-        """The text or the cursor changed: propose anew, unless we changed it ourselves."""
+        """Propose for the text before the cursor; an earlier prompt that is shown is complete."""
+        if not self._composer.may_propose:
+            self.close()
+            return
         before = self._composer.before_cursor
         if self._put is not None and before == self._put[0]:
             return
@@ -184,7 +181,9 @@ class Completer:
             return True
         self._insert(chosen, chosen.whole)
         self.close()
-        return before.startswith("/") and not self._takes_arguments(chosen)
+        command = self._registry.find(chosen.label.removeprefix("/"))
+        needs_arguments = command is None or (command.usage and not command.usage.startswith("["))
+        return before.startswith("/") and not needs_arguments
 
     def _cycle(self) -> None:
         """Tab: the first time the proposal itself, then the ones after it; a folder opens."""
@@ -193,7 +192,7 @@ class Completer:
         chosen = self._chosen()
         if chosen is None:
             return
-        if chosen.opens and self._put is None:
+        if chosen.is_path and chosen.insert.endswith("/") and self._put is None:
             self._composer.replace_before(chosen.replaces, chosen.insert)
             return
         self._insert(chosen, chosen.whole)
@@ -209,12 +208,8 @@ class Completer:
     def _is_written(self, before: str, proposal: Completion) -> bool:
         return before.endswith(proposal.insert.rstrip())
 
-    def _takes_arguments(self, proposal: Completion) -> bool:
-        command = self._registry.find(proposal.label.removeprefix("/"))
-        return command is None or bool(command.usage and not command.usage.startswith("["))
-
     def _arguments(self, name: str) -> Sequence[str]:
-        command, conversation = self._registry.find(name), self._conversation()
+        command, conversation = self._registry.find(name), self._controller.conversation
         if command is None or command.complete is None or conversation is None:
             return ()
         return command.complete(conversation)
@@ -223,7 +218,7 @@ class Completer:
 
     def _match(self, before: str) -> bool:
         """Look for the files that are asked for; whether that is done, or none are."""
-        query, conversation = file_query(before), self._conversation()
+        query, conversation = file_query(before), self._controller.conversation
         self._stop_matching()
         if query is None or conversation is None:
             self._matching = None
@@ -241,7 +236,7 @@ class Completer:
         return False
 
     async def _work(self, matching: FileMatcher, before: str) -> None:
-        """Go on matching in slices, and let keys be heard in between."""
+        """Match the rest in slices, and handle keys in between."""
         while True:
             if matching.work(_SLICE_S):
                 break
@@ -251,7 +246,7 @@ class Completer:
             self._offer(before)
 
     def _finish_matching(self) -> None:
-        """The list is to be used as it will be: what is left of the files is looked at now."""
+        """Match what is left of the files now, as a key is about to use the list."""
         if self._slices is not None and self._matching is not None:
             self._stop_matching()
             self._matching.work()
@@ -262,6 +257,6 @@ class Completer:
             self._slices.cancel()
             self._slices = None
 
-    def _has_news(self) -> None:
+    def _on_files_changed(self) -> None:
         if self._put is None and file_query(self._composer.before_cursor) is not None:
             self.look()

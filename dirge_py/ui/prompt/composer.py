@@ -1,12 +1,15 @@
 """The input: several lines, history, pastes and Vim's modes. Its parent handles the text."""
 
+import asyncio
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events
 from textual.document._document import Selection
 from textual.message import Message
 
+from dirge_py.frontend.controller import ChatController, typed_text
+from dirge_py.lib.hunks import common_start
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.prompt.history import InputHistory, ReverseSearch
 from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
@@ -14,13 +17,17 @@ from dirge_py.ui.prompt.text_editor import TextEditor
 from dirge_py.ui.prompt.vim.modes import Vim, VimResult
 from dirge_py.ui.prompt.vim.motions import line_end, line_start
 
-_MOVES = ("left", "right", "word_left", "word_right", "line_start", "line_end")
-_MARKING = {
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+
+_WAYS = (
+    *("left", "right", "word_left", "word_right", "line_start", "line_end"),
+    *("up", "down", "text_start", "text_end"),
+)
+_SELECTING = {f"select_{way}": way for way in _WAYS}
+_MARKING = {f"cursor_{way}": f"select_{way}" for way in _WAYS} | {
     "up": "select_up",
     "down": "select_down",
-    "cursor_text_start": "select_text_start",
-    "cursor_text_end": "select_text_end",
-    **{f"cursor_{way}": f"select_{way}" for way in _MOVES},
 }
 """What moving does while a mark is set."""
 
@@ -81,8 +88,6 @@ class Composer(TextEditor, inherit_bindings=False):
         """Drafts put aside, the last one on top."""
         self.has_proposals = False
 
-    # -- what others ask of it
-
     @property
     def draft(self) -> str:
         """What the person has written, whatever a search shows in its place."""
@@ -90,10 +95,9 @@ class Composer(TextEditor, inherit_bindings=False):
 
     @property
     def words(self) -> str:
-        """What is to be said of its state: a search that goes on, the mode of Vim."""
-        if self._searching is not None:
-            return self._searching.words
-        return self._vim.words if self._vim is not None else ""
+        """Its state in words: a running search, or the mode of Vim."""
+        shown = self._searching or self._vim
+        return shown.words if shown is not None else ""
 
     @property
     def may_propose(self) -> bool:
@@ -102,7 +106,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a text stands in it, or is being searched for."""
+        """Whether there is text in it, or a search for one."""
         return bool(self.text) or self._searching is not None
 
     @property
@@ -115,12 +119,12 @@ class Composer(TextEditor, inherit_bindings=False):
         self.post_message(self.Restated())
 
     def put(self, text: str) -> None:
-        self._leave_search(takes=False)
+        self._leave_search(accept=False)
         super().put(text)
 
     def put_before(self, text: str) -> None:
         """Put `text` above the draft, which stays; below, if it would make a command of both."""
-        self._leave_search(takes=False)
+        self._leave_search(accept=False)
         parts = (self.text, text) if text.startswith(("!", "/")) else (text, self.text)
         self.put("\n".join(filter(None, parts)))
 
@@ -156,17 +160,16 @@ class Composer(TextEditor, inherit_bindings=False):
 
         A search for earlier prompts is over then, and what it found is taken.
         """
-        self._leave_search(takes=True)
+        self._leave_search(accept=True)
         action = _MARKING.get(action, action) if self._has_mark else action
-        own = getattr(self, f"key_action_{action}", None) if scope == "composer" else None
-        edit = getattr(self, f"action_{action}", None) if scope == "composer" else None
-        if own is not None:
-            own()
-        elif edit is not None:
-            edit()
-        else:
+        own = getattr(self, f"key_action_{action}", None) or getattr(self, f"action_{action}", None)
+        if scope != "composer" or (own is None and action not in _SELECTING):
             self.post_message(self.ActionRequested(action))
-        self._has_mark = self._has_mark and action in {"set_mark", *_MARKING.values()}
+        elif own is not None:
+            own()
+        else:
+            self.select_by(_SELECTING[action])
+        self._has_mark = self._has_mark and action in {"set_mark", *_SELECTING}
         self.did(action)
         if self._vim is not None:
             self._vim.rest()
@@ -205,26 +208,26 @@ class Composer(TextEditor, inherit_bindings=False):
         self.post_message(self.Restated())
 
     def _search(self, event: events.Key) -> bool:
-        """Whether the key belongs to the search; any other takes the match, and does its work."""
+        """Whether the key belongs to the search; any other one accepts the match first."""
         assert self._searching is not None
         found = self._keymap.action(event.key, "search")
         if found is None and not event.is_printable:
-            self._leave_search(takes=True)
+            self._leave_search(accept=True)
             return False
         if found is None:
             self._searching.type(event.character or "")
         elif found[1] in ("take", "leave"):
-            self._leave_search(takes=found[1] == "take")
+            self._leave_search(accept=found[1] == "take")
         else:
             self._searching.act(found[1])
         self.post_message(self.Restated())
         return True
 
-    def _leave_search(self, *, takes: bool) -> None:
+    def _leave_search(self, *, accept: bool) -> None:
         if self._searching is not None:
             searching, self._searching = self._searching, None
             searching.leave()
-            if takes and searching.match is not None:
+            if accept and searching.match is not None:
                 self.put(searching.match)
             self.post_message(self.Restated())
 
@@ -237,7 +240,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
     def paste(self, pasted: str) -> None:
         """Put in what was pasted; a long text as a placeholder."""
-        self._leave_search(takes=True)
+        self._leave_search(accept=True)
         if len(pasted) > LARGEST:
             self.post_message(self.PastedTooMuch())
         text, dropped = self.pastes.take(as_mention(pasted), self.before_cursor)
@@ -256,7 +259,7 @@ class Composer(TextEditor, inherit_bindings=False):
         if len(text) > 1:
             self.paste(text)
         else:
-            self._leave_search(takes=True)
+            self._leave_search(accept=True)
             self.write(text)
 
     # -- what keys do
@@ -285,13 +288,11 @@ class Composer(TextEditor, inherit_bindings=False):
             self.action_cursor_down()
 
     def key_action_history_older(self) -> None:
-        older = self.prompts.older(self.text)
-        if older is not None:
+        if (older := self.prompts.older(self.text)) is not None:
             self.put(older)
 
     def key_action_history_newer(self) -> None:
-        newer = self.prompts.newer(self.text)
-        if newer is not None:
+        if (newer := self.prompts.newer(self.text)) is not None:
             self.put(newer)
 
     def key_action_delete_or_quit(self) -> None:
@@ -331,16 +332,8 @@ class Composer(TextEditor, inherit_bindings=False):
         self.post_message(self.Sent(text, how))
 
 
-_WORDS = {
-    "insert": "INSERT",
-    "normal": "NORMAL",
-    "visual": "VISUAL",
-    "visual line": "VISUAL LINE",
-}
-
-
 class VimInput:
-    """A placeholder is one character here, so that no motion ends within it."""
+    """Vim's modes over a text editor. Each placeholder is one character to them."""
 
     def __init__(self, field: TextEditor) -> None:
         self._field = field
@@ -350,8 +343,8 @@ class VimInput:
 
     @property
     def words(self) -> str:
-        """The mode, and the keys of an order that is not complete."""
-        return " ".join(part for part in (_WORDS[self._vim.mode], self._vim.pending) if part)
+        """The mode, and the keys of a command that is not complete."""
+        return f"{self._vim.mode.upper()} {self._vim.pending}".rstrip()
 
     @property
     def is_inserting(self) -> bool:
@@ -395,9 +388,9 @@ class VimInput:
         """Change the text in one step, and only where it differs."""
         if before == after:
             return
-        start = _same_at_start(before, after)
+        start = common_start(before, after)
         most = min(len(before), len(after)) - start
-        kept = _same_at_start(before[::-1][:most], after[::-1][:most])
+        kept = common_start(before[::-1][:most], after[::-1][:most])
         field = self._field
         field.history.checkpoint()
         field.replace(
@@ -414,19 +407,95 @@ class VimInput:
             low, high = line_start(text, min(start, end)), line_end(text, max(start, end))
             start, end = (low, high) if anchor <= at else (high, low)
         elif anchor is not None:
-            # What is selected takes in the characters at both ends.
+            # The characters at both ends are selected, too.
             start, end = (start, end + 1) if anchor <= at else (start + 1, end)
         selection = Selection(self._location(text, start), self._location(text, end))
         self._field.selection = selection
         self._at, self._shown = at, self._field.selection
 
 
-def _same_at_start(one: str, other: str) -> int:
-    most = min(len(one), len(other))
-    if one[:most] == other[:most]:
-        return most
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
-    return low
+_PAUSE_S = 0.3
+"""How long after the last key the draft is saved."""
+_INTERVAL_S = 0.6
+"""How often it is saved while keys keep coming."""
+_LONG_CHARACTERS = 10_000
+_LONG_INTERVAL_S = 3.0
+"""The same for a long draft: each time the whole of it is written."""
+_PRIVATE = "!!"
+"""A draft that begins so is for the person's own shell alone, and is not saved."""
+
+
+class PromptDrafts:
+    """Saves the draft of the conversation, and the stashed ones, soon after they changed."""
+
+    def __init__(self, composer: Composer, controller: ChatController) -> None:
+        self._composer = composer
+        self._controller = controller
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = 0.0
+
+    def changed(self) -> None:
+        """The input has another text now."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._timer is None:
+            self._since = now
+        else:
+            self._timer.cancel()
+        is_long = len(self._composer.draft) > _LONG_CHARACTERS
+        longest_s = _LONG_INTERVAL_S if is_long else _INTERVAL_S
+        self._timer = loop.call_at(min(now + _PAUSE_S, self._since + longest_s), self.save)
+
+    def save(self) -> None:
+        """Save the draft and the stash with the session, now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        conversation, composer = self._controller.conversation, self._composer
+        if conversation is not None:
+            expand = composer.pastes.expand
+            draft = "" if composer.draft.startswith(_PRIVATE) else composer.draft
+            stashed = [text for text in composer.stashed if not text.startswith(_PRIVATE)]
+            conversation.unsent.keep_draft(expand(draft))
+            conversation.unsent.keep_stash(list(map(expand, stashed)))
+
+    def end(self) -> None:
+        """The program ends; the draft is there again at the next start."""
+        self.save()
+        conversation = self._controller.conversation
+        if conversation is not None:
+            conversation.unsent.close()
+
+    def leave(self) -> None:
+        """The conversation is left; what its session keeps stays with it."""
+        self.save()
+        conversation = self._controller.conversation
+        if conversation is None:
+            return
+        if conversation.unsent.is_kept:
+            self._composer.put("")
+            self._composer.stashed.clear()
+        conversation.unsent.let_go()
+
+    def restore(self, conversation: "Conversation") -> None:
+        """Go on with what was typed for this conversation, and with the prompts before it."""
+        composer, unsent = self._composer, conversation.unsent
+        unsent.take_over()
+        fold = composer.pastes.recalled
+        own = [
+            typed_text(m) for m in conversation.messages if m.role == "user" and m.origin == "user"
+        ]
+        stored = unsent.prompts.load() if unsent.prompts is not None else ()
+        composer.prompts.load(map(fold, stored), map(fold, own))
+        if unsent.draft:
+            composer.put_before(unsent.draft)
+        composer.stashed[:0] = map(fold, unsent.stash)
+
+    def sent(self, text: str) -> str:
+        """What was sent, in full; it is kept for later sessions too."""
+        whole = self._composer.pastes.expand(text)
+        conversation = self._controller.conversation
+        prompts = conversation.unsent.prompts if conversation is not None else None
+        if prompts is not None and not text.startswith(_PRIVATE):
+            prompts.add(whole)
+        return whole

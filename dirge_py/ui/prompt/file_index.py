@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,16 +27,17 @@ else:
 MOST_WATCHED = 50_000
 """Folders beyond which nothing is watched: the list is made again now and then instead."""
 KEPT_S = 10.0
-"""After this a list that is not watched is made again when somebody asks for it."""
+"""Seconds after which a list that is not watched is made again when it is wanted."""
 _SETTLES_MS = 300
 _logger = logging.getLogger(__name__)
 
 
 class FileIndex:
-    """The files of one folder at a time, read when they are first wanted. `on_news` is told."""
+    """The files of one folder at a time, read when they are first wanted."""
 
-    def __init__(self, on_news: Callable[[], None]) -> None:
-        self._on_news = on_news
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        """`on_change` is called when `files` has changed."""
+        self._on_change = on_change
         self._root: Path | None = None
         self._task: asyncio.Task[None] | None = None
         self._made_at = 0.0
@@ -55,7 +57,7 @@ class FileIndex:
         self._task = asyncio.get_running_loop().create_task(self._keep(root))
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
         self._task, self._root, self.is_watching = None, None, False
@@ -81,7 +83,7 @@ class FileIndex:
     async def _list(self, tree: "FileTree") -> None:
         self.files = await asyncio.to_thread(tree.listed)
         self._made_at = time.monotonic()
-        self._on_news()
+        self._on_change()
 
     async def _changes(self, tree: "FileTree") -> AsyncIterator[Sequence[str]]:
         stop = asyncio.Event()
@@ -96,7 +98,8 @@ class FileIndex:
             watch_filter=None,
         )
         coming = asyncio.ensure_future(anext(watching, None))
-        # Its first step begins to watch. What changed before that, after the list, nobody tells.
+        # Its first step begins to watch. What changed after the list and before that is not
+        # reported, so all folders are read again.
         await asyncio.sleep(0)
         try:
             yield [os.path.join(folder, "") for folder in folders]
@@ -124,16 +127,16 @@ _NEVER = frozenset({".git", ".hg", ".venv", "node_modules", "__pycache__", ".myp
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file or folder (with a `/`), relative to the root; `folded` is its path in small letters.
-
-    `modified` is in seconds since 1970, 0 for a folder. `is_hidden`: it, or a folder it is in,
-    begins with a dot.
-    """
+    """A file or folder below the root."""
 
     path: str
+    """Relative to the root; of a folder with a `/` at its end."""
     folded: str
+    """The path in small letters."""
     modified: float
+    """Seconds since 1970; 0 for a folder."""
     is_hidden: bool
+    """Its name, or that of a folder it is in, begins with a dot."""
 
 
 def list_files(root: Path) -> Sequence[str]:
@@ -145,9 +148,9 @@ def list_files(root: Path) -> Sequence[str]:
 
 
 class FileTree:
-    """The names below a folder, read once and then kept up by what is said to have changed.
+    """The names below a folder, read once and updated by the paths that have changed.
 
-    Nothing here waits for anybody but the disk; call it in a thread, one call at a time.
+    It reads the disk: call it in a thread, one call at a time.
     """
 
     def __init__(self, root: Path) -> None:
@@ -179,7 +182,8 @@ class FileTree:
         for path in changed:
             folder = self._folder_of(path)
             if os.path.basename(path) in IGNORE_FILES and folder in self._folders:
-                specs = self._specs[self._above(folder)] if folder else ()
+                above = folder[: folder.rstrip("/").rfind("/") + 1]
+                specs = self._specs[above] if folder else ()
                 self._forget(folder)
                 self._walk(folder, specs)
         return set(self._folders) != before
@@ -194,7 +198,7 @@ class FileTree:
             self._folders[folder] = listed = list(self._read(folder, own))
             self._count += len(listed)
             waiting += [(found.path, own) for found in listed if found.path.endswith("/")]
-            # Whoever waits for the interpreter, such as the screen, goes first.
+            # Other threads, such as the screen's, go first.
             time.sleep(0)
 
     def _read(self, folder: str, specs: "_Specs") -> Iterator[ListedFile]:
@@ -207,8 +211,12 @@ class FileTree:
             shown = f"{folder}{entry.name}/" if is_folder else folder + entry.name
             if entry.name in _NEVER or _is_ignored(shown, specs):
                 continue
-            is_hidden = entry.name.startswith(".") or f"/{folder}".find("/.") >= 0
-            yield ListedFile(shown, shown.lower(), 0 if is_folder else _modified(entry), is_hidden)
+            modified = 0.0
+            if not is_folder:
+                with suppress(OSError):
+                    modified = entry.stat(follow_symlinks=False).st_mtime
+            is_hidden = entry.name.startswith(".") or "/." in f"/{folder}"
+            yield ListedFile(shown, shown.lower(), modified, is_hidden)
 
     def _read_again(self, folder: str) -> None:
         known = {found.path for found in self._folders[folder]}
@@ -231,16 +239,6 @@ class FileTree:
     def _folder_of(self, path: str) -> str:
         folder = os.path.relpath(os.path.dirname(path), self.root)
         return "" if folder == "." else f"{folder}/"
-
-    def _above(self, folder: str) -> str:
-        return folder[: folder.rstrip("/").rfind("/") + 1]
-
-
-def _modified(entry: "os.DirEntry[str]") -> float:
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _with_ignores(root: Path, folder: str, specs: "_Specs") -> "_Specs":

@@ -24,9 +24,9 @@ _READABLE_CHARACTERS = 40_000
 
 
 class Pastes:
-    """What was pasted since the start. Kept, so that a prompt called back still means the same.
+    """The texts pasted since the start, kept for prompts that are called back.
 
-    A placeholder is one thing to whoever edits: `spans` says where one stands.
+    An editor treats a placeholder as one thing: `spans` says where they are.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,8 @@ class Pastes:
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= _INLINE_LINES and len(text) <= _INLINE_CHARACTERS:
             return text, ""
-        last = self.placeholder_before(before)
+        spans = self.spans(before)
+        last = before[spans[-1][0] :] if spans and spans[-1][1] == len(before) else ""
         if last and self._texts[last] == text:
             return text, last
         return self.stand_in(f"{_amount(text, lines)} pasted", text), ""
@@ -62,7 +63,7 @@ class Pastes:
     def expand(self, text: str) -> str:
         """`text` with every placeholder replaced by what was pasted.
 
-        What a placeholder hides is no command, as nobody sees that it would be one.
+        What a placeholder hides is never a command, as the person can't see that it would be one.
         """
         if self._pattern is None:
             return text
@@ -114,13 +115,6 @@ class Pastes:
         names = {_FIRST_SIGN + number: name for number, name in enumerate(self._texts)}
         return text.translate(names)
 
-    def placeholder_before(self, before: str) -> str:
-        """The placeholder that ends exactly at the cursor, else an empty string."""
-        spans = self.spans(before)
-        if spans and spans[-1][1] == len(before):
-            return before[spans[-1][0] :]
-        return ""
-
 
 def _amount(text: str, lines: int) -> str:
     return f"{lines} lines" if lines > _INLINE_LINES else f"{len(text)} characters"
@@ -140,7 +134,7 @@ _DROPPED = re.compile(r"\.(?:png|jpe?g|gif|webp)\Z", re.IGNORECASE)
 
 
 class PromptImages:
-    """Those pasted since the start, by their placeholders, which `pastes` keeps whole."""
+    """The pictures pasted since the start, by their placeholders, which `pastes` keeps whole."""
 
     def __init__(self, pastes: Pastes) -> None:
         self._pastes = pastes

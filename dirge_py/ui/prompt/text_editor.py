@@ -17,7 +17,7 @@ _YANKS = frozenset(("yank", "yank_pop"))
 
 
 class TextEditor(TextArea, inherit_bindings=False):
-    """The methods named `key_action_…` are what keys do here; `did` is told which one was done."""
+    """A text area whose keys are the methods `key_action_…`; `did` receives which one was run."""
 
     def __init__(self, **options: Any) -> None:
         # Needed by the first text, which the base class sets.
@@ -61,7 +61,7 @@ class TextEditor(TextArea, inherit_bindings=False):
         return Selection(self._outside(start, before.start), self._outside(end, before.end))
 
     def _recompute_cursor_offset(self) -> None:
-        # While undo takes lines away the cursor may still be on one of them, and a scrollbar that
+        # While undo removes lines the cursor may still be on one of them, and a scrollbar that
         # comes or goes asks where it is.
         at = self.clamp_visitable(self.cursor_location)
         self._cursor_offset = self.wrapped_document.location_to_offset(at)
@@ -77,7 +77,7 @@ class TextEditor(TextArea, inherit_bindings=False):
         return at
 
     def _whole(self, start: Location, end: Location) -> tuple[Location, Location]:
-        """The range, widened so that it takes placeholders as a whole."""
+        """The range, widened so that it contains placeholders as a whole."""
         if start == end:
             outside = self._outside(start, self.document.end)
             return outside, outside
@@ -99,10 +99,8 @@ class TextEditor(TextArea, inherit_bindings=False):
 
     def key_action_cut_to_end(self) -> None:
         row, column = self.cursor_location
-        is_at_end = column == len(self.document[row])
-        to = (
-            (row + 1, 0) if is_at_end and self._has_row(row + 1) else (row, len(self.document[row]))
-        )
+        end = len(self.document[row])
+        to = (row + 1, 0) if column == end and self._has_row(row + 1) else (row, end)
         self._cut((row, column), to, is_before=False)
 
     def key_action_cut_to_start(self) -> None:
@@ -111,10 +109,9 @@ class TextEditor(TextArea, inherit_bindings=False):
         self._cut(to, (row, column), is_before=True)
 
     def key_action_cut_word(self) -> None:
-        self._cut_word_left()
+        self._cut(self.get_cursor_word_left_location(), self.cursor_location, is_before=True)
 
-    def key_action_delete_word_left(self) -> None:
-        self._cut_word_left()
+    key_action_delete_word_left = key_action_cut_word
 
     def key_action_delete_word_right(self) -> None:
         to = self._whole(self.cursor_location, self.get_cursor_word_right_location())[1]
@@ -139,9 +136,6 @@ class TextEditor(TextArea, inherit_bindings=False):
         """Take up what was cut by other means."""
         self._cuts.push(text, joins=False, before=False)
 
-    def _cut_word_left(self) -> None:
-        self._cut(self.get_cursor_word_left_location(), self.cursor_location, is_before=True)
-
     def _cut(self, start: Location, end: Location, *, is_before: bool) -> None:
         if not self.selection.is_empty:
             start, end = sorted(self.selection)
@@ -161,41 +155,15 @@ class TextEditor(TextArea, inherit_bindings=False):
 
     # -- moving and selecting
 
-    def key_action_cursor_text_start(self) -> None:
-        self.move_cursor((0, 0))
+    def action_cursor_text_start(self, select: bool = False) -> None:
+        self.move_cursor((0, 0), select=select)
 
-    def key_action_cursor_text_end(self) -> None:
-        self.move_cursor(self.document.end)
+    def action_cursor_text_end(self, select: bool = False) -> None:
+        self.move_cursor(self.document.end, select=select)
 
-    def key_action_select_text_start(self) -> None:
-        self.move_cursor((0, 0), select=True)
-
-    def key_action_select_text_end(self) -> None:
-        self.move_cursor(self.document.end, select=True)
-
-    def key_action_select_left(self) -> None:
-        self.action_cursor_left(select=True)
-
-    def key_action_select_right(self) -> None:
-        self.action_cursor_right(select=True)
-
-    def key_action_select_up(self) -> None:
-        self.action_cursor_up(select=True)
-
-    def key_action_select_down(self) -> None:
-        self.action_cursor_down(select=True)
-
-    def key_action_select_word_left(self) -> None:
-        self.action_cursor_word_left(select=True)
-
-    def key_action_select_word_right(self) -> None:
-        self.action_cursor_word_right(select=True)
-
-    def key_action_select_line_start(self) -> None:
-        self.action_cursor_line_start(select=True)
-
-    def key_action_select_line_end(self) -> None:
-        self.action_cursor_line_end(select=True)
+    def select_by(self, way: str) -> None:
+        """Move the cursor as `action_cursor_WAY` does, and select what it passes."""
+        getattr(self, f"action_cursor_{way}")(select=True)
 
     async def _on_mouse_down(self, event: events.MouseDown) -> None:
         self.did("")
@@ -260,10 +228,6 @@ class UndoSteps(EditHistory):
             self.checkpoint()
         self._was_space = is_space
         super().record(edit)
-        if not edit.text and _taken(edit) > 1:
+        result = edit._edit_result
+        if not edit.text and result is not None and len(result.replaced_text) > 1:
             self.checkpoint()
-
-
-def _taken(edit: Edit) -> int:
-    result = edit._edit_result
-    return len(result.replaced_text) if result is not None else 0

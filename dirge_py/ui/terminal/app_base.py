@@ -7,6 +7,7 @@ import signal
 import threading
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any, ClassVar, cast
 
 from textual.app import App
@@ -26,11 +27,12 @@ _LAST_RESORT_S = 1.5
 """How long the end of the process may take once the terminal is gone."""
 
 
-class _Screenful:
-    """What is drawn on, as a file that takes everything once nobody sees it any more."""
+class _TerminalFile:
+    """The terminal as a file that takes everything once it is closed."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
+        self.fileno = file.fileno
 
     def write(self, text: str) -> int:
         try:
@@ -39,26 +41,21 @@ class _Screenful:
             return len(text)
 
     def flush(self) -> None:
-        try:
+        with suppress(OSError):
             self._file.flush()
-        except OSError:
-            return
-
-    def fileno(self) -> int:
-        return self._file.fileno()
 
 
 class TerminalDriver(LinuxDriver):
     """Textual's driver, with another reader and a writer that survives the terminal.
 
-    Textual's reader takes a tenth of a second to see that a lone Esc is one, dies of a byte that is
+    Textual's reader needs a tenth of a second to recognise a lone Esc, ends at a byte that is
     not UTF-8, and types what it does not know. Its writer ends at the first error, and the program
     then waits for ever for it to take more.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._file = cast("Any", _Screenful(cast("IO[str]", self._file)))
+        self._file = cast("Any", _TerminalFile(cast("IO[str]", self._file)))
         self._size = self._get_terminal_size()
 
     def use_mouse(self, *, is_ours: bool) -> None:
@@ -121,7 +118,7 @@ class TerminalDriver(LinuxDriver):
 
 
 def watch_for_hangup(descriptor: int, gone: Callable[[], object], exit_code: int) -> None:
-    """Call `gone`, from a thread of its own, once nobody is at the other end of the terminal.
+    """Call `gone`, from another thread, once the terminal is closed.
 
     The signal for it reaches only the terminal's own session, and a reader sees an end of file that
     Textual reads again and again. If `gone` does not end the process soon, this does.
@@ -139,11 +136,11 @@ def watch_for_hangup(descriptor: int, gone: Callable[[], object], exit_code: int
 
 
 _TURNS_TO_HEAR = 3
-"""One until the loop looks for signals, one until it reads which, one until it has told us."""
+"""One until the loop looks for signals, one until it reads which, one until it calls us."""
 
 
 class _Screen(Screen[None], inherit_bindings=False):
-    """A screen without keys of its own: Tab would take the focus out of what is being written.
+    """A screen without key bindings: Tab would move the focus out of the input.
 
     `is_styled`: nothing that styles depend on is changing.
     """
@@ -155,14 +152,11 @@ class _Screen(Screen[None], inherit_bindings=False):
         if not self.is_styled:
             super().update_node_styles(animate=animate)
 
-    AUTO_FOCUS = ""  # The app says who hears keys; None would mean the first that can.
+    AUTO_FOCUS = ""  # The app sets the focus; None would focus the first widget that can have it.
 
 
 class TerminalApp(App[int], inherit_bindings=False):
-    """An app that ends in good order, whatever ends it. `failure` is what it failed of, if it did.
-
-    `is_handed_over`: another program has the screen for a while. `has_mouse`: the mouse is ours.
-    """
+    """An app that restores the terminal, whatever ends it."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar = []
@@ -172,8 +166,11 @@ class TerminalApp(App[int], inherit_bindings=False):
         self.animation_level = "none"
         self.scroll_sensitivity_y = 3.0
         self.failure: BaseException | None = None
+        """The error that ended it, if one did."""
         self.is_handed_over = False
+        """Another program has the screen for a while."""
         self.has_mouse = True
+        """The terminal reports the mouse to dirge."""
 
     def to_terminal(self, sequence: str) -> None:
         """Send an escape sequence that draws nothing, while the terminal is ours."""
@@ -212,8 +209,8 @@ class TerminalApp(App[int], inherit_bindings=False):
     async def reclaim_screen(self) -> None:
         """The screen is ours again; to be called once the terminal is.
 
-        The loop hears of a signal some turns after it came: a Ctrl+C pressed before that was
-        still meant for the other program.
+        The loop handles a signal some turns after it came: a Ctrl+C pressed before that was still
+        meant for the other program.
         """
         for _ in range(_TURNS_TO_HEAR):
             await asyncio.sleep(0)
@@ -225,7 +222,7 @@ class TerminalApp(App[int], inherit_bindings=False):
             self.leave(128 + number)
 
     def fail(self, error: Exception) -> None:
-        """End the program because of `error`, which whoever runs the app raises then."""
+        """End the program because of `error`, which `run_tui` raises then."""
         self.failure = self.failure or error
         self.leave(1)
 

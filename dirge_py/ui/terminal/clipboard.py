@@ -21,7 +21,7 @@ from dirge_py.types.errors import DirgeError, ProcessError
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 Came: TypeAlias = tuple[Literal["copied", "sent", ""], str]
-"""What came of one way: read back, given away, or nothing; and the words for it."""
+"""The result of one way: read back, sent, or nothing; and the words for it."""
 LARGEST_OSC52 = 100_000
 """Bytes of base64 that terminals are known to take in one sequence; more is cut or dropped."""
 _LIMIT_S = 1.0
@@ -30,10 +30,11 @@ _SCREEN_PIECE = 76
 
 @dataclass(frozen=True, slots=True)
 class ClipboardTool:
-    """A program that sets the clipboard. `read`: what tells whether it did; empty: nothing can."""
+    """A program that sets the clipboard."""
 
     write: tuple[str, ...]
     read: tuple[str, ...] = ()
+    """The command that reads it back; empty: nothing can."""
     encoding: str = "utf-8"
 
 
@@ -69,20 +70,20 @@ class Clipboard:
         self._environment = environment
 
     def copy(self, text: str, *, keeps: bool = True) -> str:
-        """Copy `text` and keep it in a file; returns what can truthfully be said, for a person.
+        """Copy `text` and keep it in a file; returns a sentence about what is known to have worked.
 
-        "Copied" is said only of what was read back from the clipboard.
+        It says "Copied" only of what was read back from the clipboard.
         """
         if not text:
             return "There is nothing to copy."
         kept = self._keep(text) if keeps else "It is kept in no file, as this conversation is not."
-        said: list[str] = []
+        results: list[str] = []
         for attempt in self._attempts():
             done, words = attempt(text)
-            said.append(words)
+            results.append(words)
             if done == "copied":
-                return " ".join(said)
-        return " ".join([*said, kept])
+                return " ".join(results)
+        return " ".join([*results, kept])
 
     def _attempts(self) -> Sequence[Callable[[str], Came]]:
         """What to try, in order, until one of them is known to have worked."""
@@ -106,10 +107,10 @@ class Clipboard:
         return "`/copy --file` names a file that has it."
 
     def _by_tool(self, text: str) -> Came:
-        tools = [t for t in native_tools(self._environment) if find_program(t.write[0])]
-        if not tools:
-            return "", _no_tool(self._environment)
-        tool = tools[0]
+        known = native_tools(self._environment)
+        tool = next((tool for tool in known if find_program(tool.write[0])), None)
+        if tool is None:
+            return "", _no_tool(known)
         given = text.encode(tool.encoding, "replace")
         try:
             ended = run_program(tool.write, given=given, limit_s=_LIMIT_S, reads=False)
@@ -169,8 +170,7 @@ def native_tools(
     return (*wayland, *(_X11 if environment.get("DISPLAY") else ()))
 
 
-def _no_tool(environment: Mapping[str, str]) -> str:
-    tools = native_tools(environment)
+def _no_tool(tools: Sequence[ClipboardTool]) -> str:
     if not tools:
         return "There is no desktop here whose clipboard a program could set."
     if tools[0] is _WAYLAND:
@@ -211,19 +211,22 @@ _WINDOWS_TEXT = "[Console]::OutputEncoding=[Text.Encoding]::UTF8;Get-Clipboard -
 
 @dataclass(frozen=True, slots=True)
 class ClipboardContent:
-    """What was there; `problem` says why nothing can be known."""
+    """What was on the clipboard."""
 
     image: bytes = b""
     text: str = ""
     problem: str = ""
+    """Why neither is known."""
 
 
 def read_clipboard(environment: Mapping[str, str] = os.environ) -> ClipboardContent:
     """What lies on the clipboard, by the programs that this desktop has. Waits for them."""
+    paste = ("wl-paste", "--no-newline")
+    xclip = ("xclip", "-selection", "clipboard", "-o")
     ways: list[tuple[str, Callable[[], ClipboardContent]]] = [
-        ("wl-paste", _of_wayland),
-        ("xclip", _of_x11),
-        ("pngpaste", _of_pngpaste),
+        ("wl-paste", lambda: _of_linux(("wl-paste", "--list-types"), paste, "--type")),
+        ("xclip", lambda: _of_linux((*xclip, "-t", "TARGETS"), xclip, "-t")),
+        ("pngpaste", lambda: ClipboardContent(_output("pngpaste", "-"))),
         ("osascript", _of_macos),
         ("powershell.exe", _of_windows),
     ]
@@ -245,65 +248,43 @@ def read_clipboard(environment: Mapping[str, str] = os.environ) -> ClipboardCont
         if clip.image or clip.text:
             return clip
         problem = problem or "There is neither a picture nor text on the clipboard."
-    return ClipboardContent(
-        problem=problem or f"There is no program here that reads it: {_missing()}."
-    )
+    programs = "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
+    return ClipboardContent(problem=problem or f"Can't read the clipboard: install {programs}.")
 
 
-def _missing() -> str:
-    return "pngpaste" if sys.platform == "darwin" else "wl-paste (wl-clipboard) or xclip"
-
-
-def _of_wayland() -> ClipboardContent:
-    kind = _best(_asked("wl-paste", "--list-types").decode(errors="replace").split())
-    if kind:
-        return ClipboardContent(_asked("wl-paste", "--no-newline", "--type", kind))
-    return ClipboardContent(text=_text(_asked("wl-paste", "--no-newline")))
-
-
-def _of_x11() -> ClipboardContent:
-    xclip = ("xclip", "-selection", "clipboard", "-o")
-    kind = _best(_asked(*xclip, "-t", "TARGETS").decode(errors="replace").split())
-    if kind:
-        return ClipboardContent(_asked(*xclip, "-t", kind))
-    return ClipboardContent(text=_text(_asked(*xclip)))
-
-
-def _of_pngpaste() -> ClipboardContent:
-    return ClipboardContent(_asked("pngpaste", "-"))
+def _of_linux(list_types: Sequence[str], read: Sequence[str], type_flag: str) -> ClipboardContent:
+    types = _output(*list_types).decode(errors="replace").split()
+    if kind := next((kind for kind in _TYPES if kind in types), ""):
+        return ClipboardContent(_output(*read, type_flag, kind))
+    return ClipboardContent(text=_text(_output(*read)))
 
 
 def _of_macos() -> ClipboardContent:
-    told = _asked("osascript", "-e", "get the clipboard as «class PNGf»")
-    found = re.search(rb"PNGf([0-9A-Fa-f]+)", told)
-    if found:
-        return ClipboardContent(binascii.unhexlify(found[1]))
-    return ClipboardContent(text=_text(_asked("pbpaste")))
+    png = re.search(
+        rb"PNGf([0-9A-Fa-f]+)", _output("osascript", "-e", "get the clipboard as «class PNGf»")
+    )
+    if png:
+        return ClipboardContent(binascii.unhexlify(png[1]))
+    return ClipboardContent(text=_text(_output("pbpaste")))
 
 
 def _of_windows() -> ClipboardContent:
     shell = ("powershell.exe", "-NoProfile", "-STA", "-Command")
-    told = _asked(*shell, _WINDOWS_IMAGE, limit_s=_WINDOWS_LIMIT_S)
+    coded = _output(*shell, _WINDOWS_IMAGE, limit_s=_WINDOWS_LIMIT_S)
     try:
-        image = base64.b64decode(told.strip(), validate=True)
+        image = base64.b64decode(coded.strip(), validate=True)
     except binascii.Error:
         image = b""
-    return (
-        ClipboardContent(image)
-        if image
-        else ClipboardContent(text=_text(_asked(*shell, _WINDOWS_TEXT, limit_s=10)))
-    )
+    if image:
+        return ClipboardContent(image)
+    return ClipboardContent(text=_text(_output(*shell, _WINDOWS_TEXT, limit_s=_WINDOWS_LIMIT_S)))
 
 
-def _asked(*arguments: str, limit_s: float = _READ_LIMIT_S) -> bytes:
+def _output(*arguments: str, limit_s: float = _READ_LIMIT_S) -> bytes:
     """What the program writes; nothing if it fails, as it does where there is nothing."""
     ended = run_program(arguments, limit_s=limit_s)
     return ended.out if ended.code == 0 else b""
 
 
-def _best(kinds: Sequence[str]) -> str:
-    return next((kind for kind in _TYPES if kind in kinds), "")
-
-
-def _text(told: bytes) -> str:
-    return told.decode("utf-8", "replace").replace("\r\n", "\n")
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -8,9 +8,8 @@ import os
 import shlex
 import tempfile
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from textual.app import SuspendNotSupported
 
@@ -21,7 +20,7 @@ from dirge_py.ui.terminal.app_base import TerminalApp
 
 
 async def edit_in_editor(app: TerminalApp, text: str) -> str | None:
-    """What the person made of `text`; None if they left it as it was. A run goes on meanwhile.
+    """What the person made of `text`; None if they left it as it was. A run continues meanwhile.
 
     Raises:
         ProcessError: there is no editor, it failed, or this terminal cannot be handed over. What
@@ -74,7 +73,7 @@ async def _edit(app: TerminalApp, text: bytes, *, suffix: str) -> bytes:
 
 
 def write_draft(text: bytes, suffix: str) -> Path:
-    """A file of its own that only the person reads, for another program to open."""
+    """Write a temporary file that only the person can read, for another program to open."""
     descriptor, name = tempfile.mkstemp(prefix="dirge-", suffix=suffix)
     with os.fdopen(descriptor, "wb") as draft:
         draft.write(text)
@@ -95,7 +94,7 @@ async def hand_over(app: TerminalApp, command: list[str]) -> int:
 
 
 async def read_in_pager(app: TerminalApp, text: str) -> None:
-    """Show `text` in `$PAGER`, else `less`, else `more`; a run goes on meanwhile.
+    """Show `text` in `$PAGER`, else `less`, else `more`; a run continues meanwhile.
 
     Raises:
         ProcessError: there is no pager, it failed, or this terminal cannot be handed over.
@@ -134,14 +133,6 @@ MOST_AT_ONCE = 4
 _MOST_WAITING = 64
 
 
-class StartEditor(Protocol):
-    """`processes.detached.start_detached`."""
-
-    def __call__(
-        self, arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]
-    ) -> None: ...
-
-
 def editor_command(command: str, path: Path, line: int) -> list[str]:
     """The words of `command` with `{path}` and `{line}` filled in; no shell reads them.
 
@@ -164,10 +155,10 @@ def editor_command(command: str, path: Path, line: int) -> list[str]:
 
 
 class EditorFollower:
-    """Never more than `MOST_AT_ONCE` programs at a time; what goes wrong is told once."""
+    """Opens changed files, `MOST_AT_ONCE` programs at a time; a problem is reported once."""
 
     def __init__(
-        self, complain: Callable[[str], object], start: StartEditor = start_detached
+        self, complain: Callable[[str], object], start: Callable[..., None] = start_detached
     ) -> None:
         self.command = ""
         self._complain = complain
@@ -177,12 +168,12 @@ class EditorFollower:
         self._waiting: deque[tuple[Path, int, Path]] = deque(maxlen=_MOST_WAITING)
 
     def open(self, path: Path, line: int, *, cwd: Path) -> None:
-        """Open this file at this line, now or when there is room."""
+        """Open this file at this line, now or when another program has ended."""
         if self.command and not self._has_complained and path.is_file():
             self._waiting.append((path, line, cwd))
-            self._go_on()
+            self._start_waiting()
 
-    def _go_on(self) -> None:
+    def _start_waiting(self) -> None:
         while self._waiting and self._running < MOST_AT_ONCE:
             path, line, cwd = self._waiting.popleft()
             try:
@@ -197,7 +188,7 @@ class EditorFollower:
         self._running -= 1
         if exit_code:
             self._give_up(f"[ui] editor_open_command ended with exit code {exit_code}.")
-        self._go_on()
+        self._start_waiting()
 
     def _give_up(self, why: str) -> None:
         self._waiting.clear()

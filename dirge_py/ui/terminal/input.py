@@ -175,10 +175,13 @@ class TerminalInput:
 
 
 def _size(text: str) -> int:
-    """How long the sequence is that `text` begins with; 0 if more has to come to tell."""
+    """How long the sequence is that `text` begins with; 0 if more has to come to know."""
     kind = text[1:2]
     if kind == _ESC:
-        return _size_after_escape(text)
+        if text[2:3] not in ("[", "O"):
+            return 1 if len(text) > 2 else 0
+        inner = _size(text[1:])
+        return inner + 1 if inner else 0
     if kind == "[":
         return _size_of_csi(text)
     if kind == "O":
@@ -189,28 +192,14 @@ def _size(text: str) -> int:
     return 2 if kind else 0
 
 
-def _size_after_escape(text: str) -> int:
-    if len(text) == 2:
-        return 0
-    if text[2] not in "[O":
-        return 1
-    inner = _size(text[1:])
-    return inner + 1 if inner else 0
-
-
 def _size_of_csi(text: str) -> int:
-    if text.startswith("\x1b[<"):
-        if mouse := _MOUSE.match(text):
-            return mouse.end()
-        begun = _MOUSE_BEGUN.match(text)
-        assert begun is not None
-        return 0 if begun.end() == len(text) and len(text) < _LONGEST else begun.end()
     for start, size in (("\x1b[M", 6), ("\x1b[[", 4)):
         if text.startswith(start):
             return size if len(text) >= size else 0
-    if whole := _CSI.match(text):
+    is_mouse = text.startswith("\x1b[<")
+    if whole := (_MOUSE if is_mouse else _CSI).match(text):
         return whole.end()
-    begun = _CSI_BEGUN.match(text)
+    begun = (_MOUSE_BEGUN if is_mouse else _CSI_BEGUN).match(text)
     assert begun is not None
     return 0 if begun.end() == len(text) and len(text) < _LONGEST else begun.end()
 

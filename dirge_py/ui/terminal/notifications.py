@@ -1,4 +1,4 @@
-"""Calling the person back to a terminal that they do not look at: a bell, or a notification."""
+"""Notifications to a person who looks elsewhere: a bell, or what the terminal or desktop shows."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ def passed_through(sequence: str) -> str:
 
 
 class Notifier:
-    """`write` takes it to the terminal. Whether to call at all is for whoever knows the focus."""
+    """Writes bells and notifications to the terminal with `write`, whoever has the focus."""
 
     def __init__(
         self,
@@ -58,9 +58,7 @@ class Notifier:
         """Ring, or show a notification, as `kind` says and the terminal can."""
         if self.kind == "off":
             return
-        sequence = ""
-        if self.kind != "bell":
-            sequence = await self._sequence(title, body)
+        sequence = await self._sequence(title, body) if self.kind != "bell" else ""
         # A terminal that shows nothing can still ring; tmux drops it for a pane out of sight.
         needs_bell = not sequence or self.kind == "both" or self._passthrough == "on"
         self._write(sequence + (BELL if needs_bell else ""))
@@ -68,31 +66,22 @@ class Notifier:
     async def _sequence(self, title: str, body: str) -> str:
         environment = self._environment
         sequence = notification(title, body, environment)
-        is_in_screen = environment.get("TERM", "").startswith("screen")
-        if not sequence or (is_in_screen and not self._in_tmux):
+        if not environment.get("TMUX"):
+            return "" if environment.get("TERM", "").startswith("screen") else sequence
+        if not sequence:
             return ""
-        if not self._in_tmux:
-            return sequence
         if self._passthrough is None:
-            self._passthrough = await self._tmux_allows()
+            self._passthrough = await self._read_passthrough()
         return "" if self._passthrough == "off" else passed_through(sequence)
 
-    @property
-    def _in_tmux(self) -> bool:
-        return bool(self._environment.get("TMUX"))
-
-    async def _tmux_allows(self) -> Passthrough:
+    async def _read_passthrough(self) -> Passthrough:
         socket = self._environment["TMUX"].partition(",")[0]
         words = ["-S", socket, "show-options", "-Apqv"]
         if pane := self._environment.get("TMUX_PANE"):
             words += ["-t", pane]
-        told = await self._programs.ask("tmux", *words, "allow-passthrough", cwd=Path.cwd())
-        match (told or "").strip():
-            case "on":
-                return "on"
-            case "all":
-                return "all"
-        return "off"
+        answer = await self._programs.ask("tmux", *words, "allow-passthrough", cwd=Path.cwd())
+        known: dict[str, Passthrough] = {"on": "on", "all": "all"}
+        return known.get((answer or "").strip(), "off")
 
 
 def _plain(text: str) -> str:

@@ -36,7 +36,7 @@ PRIVATE_PARTS: Mapping[str, Sequence[str]] = {
         "LinuxDriver._size",
         "LinuxDriver._writer_thread",
     ),
-    # The app: how it ends, and whether somebody looks at it.
+    # The app: how it ends, and whether the terminal has the focus.
     "textual.app": (
         "App._close_messages_no_wait",
         "App._driver",
@@ -66,7 +66,7 @@ def check_textual() -> None:
     """Check that the installed Textual has every private part that dirge uses.
 
     Raises:
-        DirgeError: it lacks some; the message names them, the hint the version to install.
+        DirgeError: some are missing; the message names them, the hint the version to install.
     """
     missing = list(missing_parts())
     if missing:
@@ -79,7 +79,7 @@ def check_textual() -> None:
 
 
 def missing_parts() -> Iterator[str]:
-    """The parts that the installed Textual lacks, with their modules."""
+    """The parts that are missing in the installed Textual, with their modules."""
     for module_name, names in PRIVATE_PARTS.items():
         try:
             module = import_module(module_name)

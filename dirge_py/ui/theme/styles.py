@@ -78,7 +78,7 @@ class MarkdownStyles:
     strike: Style
     """Struck through, put on top of the style around it."""
     code: Style
-    """Code within a line, and what a highlighter does not tell apart."""
+    """Code within a line, and tokens without another style."""
     link: Style
     """The label of a link, and the address behind it."""
 
@@ -101,7 +101,7 @@ class SyntaxStyles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffStyles:
-    """How changed lines are drawn, each on a background of its own."""
+    """How changed lines are drawn, each on its own background."""
 
     added: Style
     """Lines that are new."""
@@ -118,7 +118,7 @@ class Styles:
     dim: Style
     """What matters less: hints, borders, line numbers."""
     accent: Style
-    """What stands out: the cursor, marks, the state while something runs."""
+    """What is emphasised: the cursor, marks, the state while something runs."""
     user: Style
     """What the person said."""
     heading: Style
@@ -149,21 +149,8 @@ class Styles:
 def _styles(ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
     table = dict(colors)
 
-    def style(
-        role: str,
-        on: str = ground,
-        *,
-        bold: bool | None = None,
-        italic: bool | None = None,
-        underline: bool | None = None,
-    ) -> Style:
-        return Style(
-            color=Color.parse(table[role]),
-            bgcolor=Color.parse(table[on]),
-            bold=bold,
-            italic=italic,
-            underline=underline,
-        )
+    def style(role: str, on: str = ground, **look: Any) -> Style:
+        return Style(color=Color.parse(table[role]), bgcolor=Color.parse(table[on]), **look)
 
     return Styles(
         text=style("text"),
@@ -207,27 +194,24 @@ _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _LARGEST = 64 * 1024
 
 
-def user_theme_folder() -> Path | None:
-    """Where a person keeps themes of their own; None where there is no place for settings."""
+def _user_themes() -> Mapping[str, Path]:
+    """The files of the person's own themes by name; none where there is no folder of settings."""
     try:
-        return paths.config_dir() / "themes"
+        folder = paths.config_dir() / "themes"
     except ConfigError:
-        return None
+        return {}
+    return {file.stem: file for file in folder.glob("*.toml")}
 
 
 def user_theme_file(name: str) -> Path | None:
     """The person's own theme of this name, if there is one."""
-    folder = user_theme_folder()
-    if folder is None or not name or Path(name).name != name:
-        return None
-    file = folder / f"{name}.toml"
-    return file if file.is_file() else None
+    file = _user_themes().get(name)
+    return file if file is not None and file.is_file() else None
 
 
 def user_theme_names() -> Sequence[str]:
     """The names of the person's own themes."""
-    folder = user_theme_folder()
-    return [file.stem for file in folder.glob("*.toml")] if folder is not None else []
+    return list(_user_themes())
 
 
 def read_theme(file: Path, roles: Sequence[str]) -> Theme:
@@ -249,16 +233,15 @@ def read_theme(file: Path, roles: Sequence[str]) -> Theme:
 
 def _check_theme(file: Path, text: str, table: Mapping[str, Any], roles: Sequence[str]) -> None:
     for key, value in table.items():
+        why = hint = ""
         if key not in ("dark", "colors"):
-            raise _wrong_theme(
-                file, text, key, f"no key `{key}` in a theme", "There are dark, [colors]."
-            )
-        if key == "dark" and not isinstance(value, bool):
-            raise _wrong_theme(file, text, key, "`dark` is true or false", "")
-        if key == "colors" and not isinstance(value, dict):
-            raise _wrong_theme(
-                file, text, key, "`colors` is a table", "Write [colors] above the roles."
-            )
+            why, hint = f"no key `{key}` in a theme", "There are dark, [colors]."
+        elif key == "dark" and not isinstance(value, bool):
+            why = "`dark` is true or false"
+        elif key == "colors" and not isinstance(value, dict):
+            why, hint = "`colors` is a table", "Write [colors] above the roles."
+        if why:
+            raise _wrong_theme(file, text, key, why, hint)
     for role, color in table.get("colors", {}).items():
         if role not in roles:
             meant = nearest(role, roles)

@@ -1,25 +1,23 @@
-"""The theme in use: put on, tried out from a list, and read anew when its file changes.
+"""The theme in use: applied, previewed from a list, and read again when its file changes.
 
 Our themes as Textual's: the colours of the widgets that Textual draws.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from textual.containers import Vertical
 from textual.theme import Theme as TextualTheme
-from textual.widget import Widget
 from textual.worker import Worker
 
-from dirge_py.slash.base import Choice, Tone
+from dirge_py.slash.base import Choice
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.choices import LineQuestion, Picker
-from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.panels.choices import Picker
 from dirge_py.ui.prompt.file_index import awatch
+from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.theme.styles import (
     Styles,
     complete_colors,
@@ -30,27 +28,10 @@ from dirge_py.ui.theme.styles import (
 )
 
 
-class ThemedApp(Protocol):
-    """What a change of the theme uses of the app."""
-
-    keymap: Keymap
-    composer: Composer
-    line_question: LineQuestion
-
-    @property
-    def is_running(self) -> bool: ...
-    def draw_with(self, theme: TextualTheme, *, before: str) -> None: ...
-    def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
-    def mount(self, widget: Widget, /, *, before: Widget) -> Awaitable[None]: ...
-    def run_worker(
-        self, work: Callable[[], Coroutine[None, None, None]], /, *, exit_on_error: bool
-    ) -> Worker[None]: ...
-
-
 class ThemeSwitcher:
-    """`problem` says why the theme is not the one that was asked for, `name` which one that was."""
+    """The theme in use. `problem` says why it is not the one called `name`, if it is not."""
 
-    def __init__(self, app: ThemedApp, name: str) -> None:
+    def __init__(self, app: ScreenApp, name: str) -> None:
         self._app = app
         self._serial = 0
         self._watcher: Worker[None] | None = None
@@ -59,10 +40,14 @@ class ThemeSwitcher:
     def _load(self, name: str) -> None:
         self.name = name
         self.theme, self.problem = theme_or_default(name)
-        self.styles, self.panel_styles = styles_for(self.theme), styles_for(self.theme, "surface")
+        self._use_styles(self.theme)
+
+    def _use_styles(self, theme: Theme) -> None:
+        self._app.theme_styles = styles_for(theme)
+        self._app.panel_styles = styles_for(theme, "surface")
 
     def use(self, name: str) -> str:
-        """Put on the theme of this name, or the default one; returns why it was not possible."""
+        """Apply the theme of this name, or the default one; returns what is wrong with it."""
         self._load(name)
         self.show(self.theme)
         self.watch()
@@ -71,14 +56,9 @@ class ThemeSwitcher:
     def show(self, theme: Theme) -> None:
         """Draw with these colours; nothing moves."""
         self.theme = theme
-        self.styles, self.panel_styles = styles_for(theme), styles_for(theme, "surface")
+        self._use_styles(theme)
         before, self._serial = f"dirge-{self._serial}", self._serial + 1
         self._app.draw_with(textual_theme(theme, self._serial), before=before)
-
-    def settle(self) -> Sequence[str]:
-        """The first frame is there: follow the file from now on; returns what is wrong with it."""
-        self.watch()
-        return [self.problem] if self.problem else []
 
     def watch(self) -> None:
         """Follow the theme's file, if it is the person's own; one of ours does not change."""
@@ -97,10 +77,10 @@ class ThemeSwitcher:
             theme, _ = theme_or_default(name)
             if theme != self.theme:
                 self.show(theme)
-                picker.use_styles(self.panel_styles)
+                picker.use_styles(app.panel_styles)
 
-        picker = ThemePicker(self.panel_styles, app.keymap, try_out)
-        # It bears the name of the picker that is always there, so it gets a place of its own.
+        picker = ThemePicker(app.panel_styles, app.keymap, try_out)
+        # It has the id of the picker that is always there, so it needs another parent.
         place = Vertical(picker)
         place.styles.height = "auto"
         await app.mount(place, before=app.line_question)
@@ -171,7 +151,7 @@ def css_variables(theme: Theme) -> dict[str, str]:
 
 
 class ThemePicker(Picker):
-    """A picker that tells each choice that the cursor comes to."""
+    """A picker that reports each choice that the cursor moves to."""
 
     def __init__(self, styles: Styles, keymap: Keymap, moved: Callable[[str], object]) -> None:
         super().__init__(styles, keymap)

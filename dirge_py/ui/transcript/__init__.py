@@ -1,1 +1,1 @@
-"""What was said and done, drawn as one widget."""
+"""The conversation, drawn as one widget."""

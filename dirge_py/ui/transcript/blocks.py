@@ -1,7 +1,6 @@
-"""The blocks of the transcript: pieces that can say how they look at a given width.
+"""The blocks of the transcript, which paint themselves for a given width.
 
-A block is changed through its methods only; each change raises `version`, by which everything that
-was drawn of it before is known to be stale. Text from outside is cleaned here, once, on its way in.
+A block is changed through its methods only. Text from outside is cleaned here, once, on its way in.
 Blocks of prose, diffs, tool calls and plans have modules of their own.
 """
 
@@ -17,78 +16,58 @@ from dirge_py.slash.base import Tone
 from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
 from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, Span, clip, fold, strip, wrap
+from dirge_py.ui.transcript.lines import Line, clip, fold, strip, wrap
 
 
-class TranscriptBlock(Protocol):
-    """One piece of the transcript.
+class TranscriptBlock:
+    """One piece of the transcript."""
 
-    `gap`: a blank line stands before it, unless it and the one above are of one kind and both
-    `gathers`. `is_open` overrides the transcript's "expand all" once the
-    person has clicked on this block; None until then. `group`: the block that it belongs to; it is
-    there only while that one is open, and set in. `is_wide`: it is painted with all columns
-    there are, not only with those that prose can be read in. `is_tool_call`: it shows one call.
-    `landmarks`: lines of what was painted last at which a keyboard may stop, such as where hunks
-    begin; at least the first.
-    """
+    gap = True
+    """A blank line is drawn before it, unless it and the one above are alike and both `gathers`."""
+    gathers = False
+    is_wide = False
+    """It is painted with all columns there are, not only with those that prose can be read in."""
+    is_tool_call = False
 
-    version: int
-    gap: bool
-    gathers: bool
-    is_wide: bool
-    is_tool_call: bool
-    is_open: bool | None
-    group: "TranscriptBlock | None"
-    landmarks: Sequence[int]
+    def __init__(self) -> None:
+        self.version = 0
+        """Raised by each change, by which what was drawn before is known to be stale."""
+        self.is_open: bool | None = None
+        """Overrides the transcript's "expand all" once the person has clicked on this block."""
+        self.group: TranscriptBlock | None = None
+        """The block that it belongs to: it is shown, indented, only while that one is open."""
+        self.landmarks: Sequence[int] = (0,)
+        """Lines of what was painted last at which the keyboard may stop, such as hunks."""
 
     @property
     def can_expand(self) -> bool:
-        """Is there more to see than it shows collapsed?"""
+        """Whether there is more to see than it shows collapsed."""
+        return False
 
     @property
     def text(self) -> str:
-        """What it says, plain and whole, with what is folded away."""
+        """All it says as plain text, also what is folded; "" where only painting tells."""
+        return ""
+
+    def changed(self) -> None:
+        self.version += 1
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        """Its lines, each at most `width` cells."""
+        """Return its lines, each at most `width` cells."""
+        raise NotImplementedError
 
     def guess_height(self, width: int) -> int:
-        """About how many lines `paint` will return; need not be exact, must be quick."""
+        """Guess how many lines `paint` will return; need not be exact, must be quick."""
+        return 1
 
 
 class BlockPage(Protocol):
-    """Where blocks go: the transcript's widget, or a `Layout` in a test."""
+    """Where blocks go: the transcript's widget, or a `TranscriptLayout` in a test."""
 
     def add(self, block: TranscriptBlock) -> None: ...
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None: ...
     def remove_block(self, block: TranscriptBlock) -> None: ...
     def touch(self, block: TranscriptBlock) -> None: ...
-
-
-class BlockBase:
-    """What all blocks share."""
-
-    gap = True
-    gathers = False
-    is_wide = False
-    is_tool_call = False
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.is_open: bool | None = None
-        self.group: TranscriptBlock | None = None
-        self.landmarks: Sequence[int] = (0,)
-
-    @property
-    def can_expand(self) -> bool:
-        return False
-
-    @property
-    def text(self) -> str:
-        return ""
-
-    def changed(self) -> None:
-        self.version += 1
 
 
 _MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
@@ -106,12 +85,12 @@ def main_argument(args: Any) -> str:
 
 
 def guess_lines(text: str, width: int) -> int:
-    """Lines that wrapped text takes, guessed from its length."""
+    """Guess the lines of wrapped text from its length."""
     return text.count("\n") + 1 + len(text) // max(1, width * 2)
 
 
-class UserBlock(BlockBase):
-    """What the person said and attached. `label` tells how it got in, if not by Enter."""
+class UserBlock(TranscriptBlock):
+    """A prompt with its attachments. `label` says how it was sent, if not by Enter."""
 
     def __init__(self, text: str, *, label: str = "", attached: Sequence[str] = ()) -> None:
         super().__init__()
@@ -124,13 +103,10 @@ class UserBlock(BlockBase):
         return "\n".join([self._text, *self._attached])
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        mark: Sequence[Span] = [("› ", styles.user)]
-        rest: Sequence[Span] = [("  ", styles.text)]
-        strips = wrap([(self._text, styles.user)], width, first=mark, rest=rest)
-        for name in self._attached:
-            strips += wrap([(f"+ {name}", styles.dim)], width, first=rest, rest=rest)
-        if self._label:
-            strips += wrap([(self._label, styles.dim)], width, first=rest, rest=rest)
+        mark, indent = ("› ", styles.user), ("  ", styles.text)
+        strips = wrap([(self._text, styles.user)], width, first=[mark], rest=[indent])
+        for line in (*(f"+ {name}" for name in self._attached), self._label):
+            strips += wrap([(line, styles.dim)], width, indent=indent) if line else []
         return strips
 
     def guess_height(self, width: int) -> int:
@@ -140,11 +116,11 @@ class UserBlock(BlockBase):
 _LINES_OF_ASIDE = 3
 
 
-class AsideBlock(BlockBase):
+class AsideBlock(TranscriptBlock):
     """What dirge or a plugin wrote in a conversation: to the model, or in its place.
 
-    Dim and signed, so that nobody takes it for the person's or the model's words. What is long is
-    cut until it is asked for.
+    Dim and signed, to tell it from the person's and the model's words. A long one is cut until it
+    is expanded.
     """
 
     def __init__(self, text: str, *, source: str, is_whole: bool = False) -> None:
@@ -163,12 +139,12 @@ class AsideBlock(BlockBase):
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         head = wrap([(f"» {self._source}", styles.accent)], width)
-        rest: Sequence[Span] = [("  ", styles.dim)]
-        body = wrap([(self._text, styles.dim)], width, first=rest, rest=rest) if self._text else []
+        indent = ("  ", styles.dim)
+        body = wrap([(self._text, styles.dim)], width, indent=indent) if self._text else []
         hidden = 0 if expanded or self._is_whole else len(body) - _LINES_OF_ASIDE
         if hidden > 1:
-            more = f"… {hidden} more lines"
-            body = body[:_LINES_OF_ASIDE] + wrap([(more, styles.dim)], width, first=rest)
+            more = [(f"… {hidden} more lines", styles.dim)]
+            body = body[:_LINES_OF_ASIDE] + wrap(more, width, first=[indent])
         return head + body
 
     def guess_height(self, width: int) -> int:
@@ -181,8 +157,8 @@ _COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
 _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
 
 
-class NoticeBlock(BlockBase):
-    """A line from the program itself, or several: a list stands apart."""
+class NoticeBlock(TranscriptBlock):
+    """A line from the program itself, or several; several get a blank line."""
 
     def __init__(self, text: str, *, tone: Tone = "plain") -> None:
         super().__init__()
@@ -195,12 +171,7 @@ class NoticeBlock(BlockBase):
         return self._text
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        style = {
-            "plain": styles.dim,
-            "good": styles.good,
-            "warning": styles.warning,
-            "error": styles.error,
-        }[self._tone]
+        style = styles.dim if self._tone == "plain" else getattr(styles, self._tone)
         strips: list[Strip] = []
         for line in self._text.split("\n"):
             mark = "  " if strips else _MARKS[self._tone]
@@ -223,8 +194,8 @@ class DetailBlock(NoticeBlock):
         return super().paint(width, styles, expanded=expanded) if expanded else []
 
 
-class ReasoningBlock(BlockBase):
-    """What the model said to itself: one line, until the person wants to see it."""
+class ReasoningBlock(TranscriptBlock):
+    """The thinking of the model: one line until it is expanded."""
 
     def __init__(self, text: str = "", *, is_done: bool = False, is_shown: bool = False) -> None:
         super().__init__()
@@ -253,8 +224,8 @@ class ReasoningBlock(BlockBase):
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         text = self.text.strip("\n")
         if expanded:
-            mark: Sequence[Span] = [("∴ ", styles.dim)]
-            return wrap([(text, styles.thinking)], width, first=mark, rest=[("  ", styles.dim)])
+            mark, indent = ("∴ ", styles.dim), ("  ", styles.dim)
+            return wrap([(text, styles.thinking)], width, first=[mark], rest=[indent])
         if self._is_done:
             lines = text.count("\n") + 1
             line = f"∴ thought, {lines} line{'s' * (lines != 1)}" if text else "∴ thought"
@@ -262,15 +233,12 @@ class ReasoningBlock(BlockBase):
             line = f"∴ thinking… {text.rpartition(chr(10))[2]}"
         return wrap([(clip(line, width), styles.dim)], width)
 
-    def guess_height(self, width: int) -> int:
-        return 1
-
 
 _NARROW = 50
 """Columns below which there are no names of rows, no blank lines, and one hint."""
 
 
-class GreetingBlock(BlockBase):
+class GreetingBlock(TranscriptBlock):
     """A title, a few named facts of one line each, and how to find out more."""
 
     def __init__(
@@ -306,7 +274,7 @@ class GreetingBlock(BlockBase):
         return len(self._facts) + (2 if width < _NARROW else 4)
 
 
-class RetryBlock(BlockBase):
+class RetryBlock(TranscriptBlock):
     """One line that says what went wrong, and in how many seconds it is tried again.
 
     `delay_s` counts from the block's making, by `clock` (seconds).
@@ -359,16 +327,15 @@ _LONGEST_OUTPUT = 400_000
 """Characters kept for the view; all of it is in the session."""
 
 
-class ShellBlock(BlockBase):
+class ShellBlock(TranscriptBlock):
     """`! command`, how it ended unless that was well, and the end of its output."""
 
     def __init__(self, command: str, output: str, *, how: str = "") -> None:
         super().__init__()
         self._command = clean(command)
         self._how = "" if how == "exit 0" else clean(how)
-        self._lines = clean(output[-_LONGEST_OUTPUT:]).strip("\n").split("\n")
-        if self._lines == [""]:
-            self._lines = []
+        shown = clean(output[-_LONGEST_OUTPUT:]).strip("\n")
+        self._lines = shown.split("\n") if shown else []
 
     @property
     def text(self) -> str:
@@ -379,18 +346,17 @@ class ShellBlock(BlockBase):
         return len(self._lines) > _LINES_COLLAPSED
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        rest: Line = [("  ", styles.text)]
+        indent = ("  ", styles.text)
         head: Line = [(self._command, styles.user)]
         if self._how:
             head.append((f"  {self._how}", styles.error))
-        strips = wrap(head, width, first=[("! ", styles.accent)], rest=rest)
+        strips = wrap(head, width, first=[("! ", styles.accent)], rest=[indent])
         lines = self._lines if expanded else self._lines[-_LINES_COLLAPSED:]
-        hidden = len(self._lines) - len(lines)
-        if hidden:
+        if hidden := len(self._lines) - len(lines):
             words = f"… {hidden} earlier line{'s' * (hidden != 1)}"
-            strips += wrap([(words, styles.dim)], width, first=rest, rest=rest)
+            strips += wrap([(words, styles.dim)], width, indent=indent)
         for line in lines:
-            strips += fold([(line, styles.dim)], width, prefix=rest)
+            strips += fold([(line, styles.dim)], width, prefix=[indent])
         return strips
 
     def guess_height(self, width: int) -> int:
@@ -403,13 +369,13 @@ _TOLD_FROM_S = 5
 
 
 class RunSummary:
-    """Hears the events of one run after another."""
+    """Counts the turns, tokens and cost of a run, one run after another."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._begin()
+        self._start_run()
 
-    def _begin(self) -> None:
+    def _start_run(self) -> None:
         self._began = self._clock()
         self._turns = 0
         self._usage = Usage()
@@ -419,11 +385,11 @@ class RunSummary:
     def on_event(self, event: LoopEvent) -> None:
         match event:
             case AgentStart():
-                self._begin()
+                self._start_run()
             case MessageEnd(message=AssistantMessage(origin="model") as answer):
                 self._turns += 1
                 if answer.content and not answer.usage:
-                    # It was paid for, and nobody said how much.
+                    # It cost something, but the provider didn't say how much.
                     self._cost_usd = None
             case UsageReported(usage=usage, cost_usd=cost_usd):
                 self._usage += usage
@@ -441,16 +407,13 @@ class RunSummary:
         if self._turns < _TOLD_FROM_TURNS and took_s < _TOLD_FROM_S:
             return ""
         turns = f"{self._turns} turn{'s' * (self._turns != 1)}"
-        parts = (
-            turns,
-            *spent_text(self._usage, self._cost_usd, self._least_usd),
-            duration_text(took_s),
-        )
+        spent = spent_text(self._usage, self._cost_usd, self._least_usd)
+        parts = (turns, *spent, duration_text(took_s))
         return " · ".join(part for part in parts if part)
 
 
-class RunSummaryBlock(BlockBase):
-    """The line about a run that is over, dim: nobody has to read it."""
+class RunSummaryBlock(TranscriptBlock):
+    """The dim line that sums up a run."""
 
     def __init__(self, words: str) -> None:
         super().__init__()
@@ -463,12 +426,9 @@ class RunSummaryBlock(BlockBase):
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         return wrap([(self._words, styles.dim)], width)
 
-    def guess_height(self, width: int) -> int:
-        return 1
-
 
 def spent_text(usage: Usage, cost_usd: float | None, least_usd: float = 0.0) -> Sequence[str]:
-    """Tokens and cost, as far as they are not nothing; a price that nobody knows is told."""
+    """Tokens and cost where they are not zero; an unknown price is named as such."""
     parts = []
     if usage.input:
         share = round(100 * usage.cache_read / usage.input)

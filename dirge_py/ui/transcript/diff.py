@@ -1,6 +1,6 @@
 """Unified diffs read into rows, and drawn with colours and line numbers, in one column or two.
 
-A diff that stands for itself is cut into blocks, so that only what is looked at is drawn.
+A long diff is cut into blocks, so that only what is in view is drawn.
 """
 
 import re
@@ -20,7 +20,7 @@ from dirge_py.lib.hunks import common_start
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import BlockBase
+from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, strip
 
 LONGEST_LINE = 500
@@ -53,7 +53,7 @@ def pair_lines(removed: Sequence[str], added: Sequence[str]) -> list[Pair]:
     pairs: list[Pair] = []
     old = new = 0
     for old_at, new_at in [*_matches(removed, added), (len(removed), len(added))]:
-        pairs += _side_by_side(range(old, old_at), range(new, new_at))
+        pairs += zip_longest(range(old, old_at), range(new, new_at))
         if old_at < len(removed):
             pairs.append((old_at, new_at))
         old, new = old_at + 1, new_at + 1
@@ -94,25 +94,11 @@ def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, in
     return found
 
 
-def _side_by_side(old: Sequence[int], new: Sequence[int]) -> list[Pair]:
-    count = max(len(old), len(new))
-    return [
-        (old[at] if at < len(old) else None, new[at] if at < len(new) else None)
-        for at in range(count)
-    ]
-
-
 def _words(line: str) -> "Counter[str]":
-    if len(line) > LONGEST_LINE:
-        return Counter()
-    return Counter(_telling(_tokens(line)))
-
-
-def _telling(tokens: Sequence[str]) -> list[str]:
     """The words, or where there are none the signs: brackets make no two lines alike."""
-    return [token for token in tokens if _is_word(token)] or [
-        token for token in tokens if not token.isspace()
-    ]
+    tokens = _tokens(line) if len(line) <= LONGEST_LINE else []
+    words = [token for token in tokens if _is_word(token)]
+    return Counter(words or [token for token in tokens if not token.isspace()])
 
 
 def _is_word(token: str) -> bool:
@@ -153,9 +139,9 @@ def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, in
 def _is_alike(tokens: Sequence[str], marks: Sequence[bool]) -> bool:
     """Whether enough stayed as it was for the marks to say more than that the line is another."""
     has_words = any(map(_is_word, tokens))
-    told = [not token.isspace() and (_is_word(token) or not has_words) for token in tokens]
-    kept = sum(is_told and not mark for is_told, mark in zip(told, marks, strict=True))
-    return kept > 0 and kept * 3 >= sum(told)
+    counts = [not token.isspace() and (_is_word(token) or not has_words) for token in tokens]
+    unchanged = sum(is_counted and not mark for is_counted, mark in zip(counts, marks, strict=True))
+    return unchanged > 0 and unchanged * 3 >= sum(counts)
 
 
 def _spans(tokens: Sequence[str], marks: list[bool]) -> Spans:
@@ -180,17 +166,16 @@ _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """One line of a diff. `old` and `new` are its numbers on the sides that have it, from 1.
-
-    `name` is a file's heading, `gap` stands between two hunks, `note` is what is no line of either
-    side. `opens`: a hunk begins here; of a file with a heading, at the heading.
-    """
+    """One line of a diff."""
 
     kind: RowKind
+    """`name`: a file's heading; `gap`: between two hunks; `note`: a line of neither side."""
     text: str = ""
     old: int | None = None
+    """Its number on the old side, from 1; None: it is not there."""
     new: int | None = None
     opens: bool = False
+    """A hunk begins here; of a file with a heading, at the heading."""
 
 
 def read_diff(diff: str) -> list[DiffRow]:
@@ -268,7 +253,7 @@ _SPLIT_FROM = 140
 _MARGINS = 3
 """Columns of the terminal that are not drawn on: blank ones on both sides, and the scrollbar's."""
 _NARROWEST_SPLIT = 40
-"""Columns below which two sides have no room, whatever was asked for."""
+"""Columns below which two sides don't fit, whatever the setting."""
 _DIVIDER = " │ "
 _SIGNS = {"added": "+", "removed": "-", "same": " "}
 
@@ -297,7 +282,7 @@ def paint_diff(
     is_whole: bool = False,
     layout: DiffLayout = "unified",
 ) -> list[Strip]:
-    """The lines of a unified diff; hunks are told apart by `⋯`.
+    """The lines of a unified diff; hunks are separated by `⋯`.
 
     File headers are left out; where there are several files each has its name above its hunks.
     `is_whole`: very long lines are not shortened.
@@ -321,7 +306,7 @@ def paint_rows(
 ) -> PaintedDiff:
     """Rows as lines of at most `width` cells; of changed pairs of lines the words are marked.
 
-    `muted`: all of it is dim, nothing is marked. `digits`: the least room for line numbers.
+    `muted`: all of it is dim, nothing is marked. `digits`: the least width of line numbers.
     """
     numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
     painter = _Painter(
@@ -385,10 +370,8 @@ class _Painter:
         if rows[0].kind == "same":
             return self._across(rows[0], rows[0], (), ())
         marks = {} if self.muted else _marks(rows)
-        places = {kind: [at for at, row in enumerate(rows) if row.kind == kind] for kind in _SIGNS}
-        removed, added = places["removed"], places["added"]
         strips: list[Strip] = []
-        for old, new in _pairs(rows, removed, added):
+        for old, new in _pairs(rows):
             strips += self._across(
                 None if old is None else rows[old],
                 None if new is None else rows[new],
@@ -401,11 +384,11 @@ class _Painter:
         self, old: DiffRow | None, new: DiffRow | None, old_marks: Spans, new_marks: Spans
     ) -> list[Strip]:
         indent = sum(cell_len(text) for text, _ in self.indent)
-        room = self.width - indent - len(_DIVIDER)
-        left = room // 2
+        both = self.width - indent - len(_DIVIDER)
+        left = both // 2
         sides = (
             self._side(old, old.old if old else None, old_marks, left),
-            self._side(new, new.new if new else None, new_marks, room - left),
+            self._side(new, new.new if new else None, new_marks, both - left),
         )
         strips: list[Strip] = []
         for mine, theirs in zip_longest(*sides, fillvalue=Strip([])):
@@ -451,10 +434,8 @@ def _marks(rows: Sequence[DiffRow]) -> dict[int, Spans]:
     """The marked words of each row that has some."""
     if len(rows) > LONGEST_STRETCH:
         return {}
-    removed = [at for at, row in enumerate(rows) if row.kind == "removed"]
-    added = [at for at, row in enumerate(rows) if row.kind == "added"]
     marks: dict[int, Spans] = {}
-    for old, new in _pairs(rows, removed, added):
+    for old, new in _pairs(rows):
         if old is not None and new is not None:
             marks[old], marks[new] = mark_words(
                 _untabbed(rows[old].text), _untabbed(rows[new].text)
@@ -462,15 +443,13 @@ def _marks(rows: Sequence[DiffRow]) -> dict[int, Spans]:
     return marks
 
 
-def _pairs(
-    rows: Sequence[DiffRow], removed: Sequence[int], added: Sequence[int]
-) -> Iterator[tuple[int | None, int | None]]:
-    lines = [_untabbed(rows[at].text) for at in removed], [_untabbed(rows[at].text) for at in added]
+def _pairs(rows: Sequence[DiffRow]) -> Iterator[Pair]:
+    """Positions of the removed and the added rows that stand beside each other."""
+    removed = [at for at, row in enumerate(rows) if row.kind == "removed"]
+    added = [at for at, row in enumerate(rows) if row.kind == "added"]
+    lines = ([_untabbed(rows[at].text) for at in side] for side in (removed, added))
     for old, new in pair_lines(*lines):
-        yield (
-            None if old is None else removed[old],
-            None if new is None else added[new],
-        )
+        yield None if old is None else removed[old], None if new is None else added[new]
 
 
 def _untabbed(text: str) -> str:
@@ -495,14 +474,13 @@ def _marked(style: Style) -> Style:
 _ROWS_OF_PIECE = 300
 
 
-class DiffBlock(BlockBase):
-    """Some rows of a diff, one side below the other or beside it. `continues`: it is not the first
-    piece, so no blank line stands before it.
-    """
+class DiffBlock(TranscriptBlock):
+    """Some rows of a diff, one side below the other or beside it."""
 
     def __init__(
         self, rows: Sequence[DiffRow], *, layout: DiffLayout = "auto", continues: bool = False
     ) -> None:
+        """`continues`: it is not the first piece, so no blank line stands before it."""
         super().__init__()
         self.gap = not continues
         self.is_wide = layout != "unified"
@@ -524,14 +502,11 @@ class DiffBlock(BlockBase):
 
 def diff_blocks(diff: str, layout: DiffLayout = "auto") -> list[DiffBlock]:
     """A unified diff as blocks, cut where hunks begin if possible."""
-    blocks: list[DiffBlock] = []
-    piece: list[DiffRow] = []
+    pieces: list[list[DiffRow]] = []
     for row in read_diff(clean(diff).rstrip("\n")):
-        is_long = len(piece) >= _ROWS_OF_PIECE and (row.opens or row.kind in ("name", "gap"))
-        if is_long or len(piece) >= _ROWS_OF_PIECE * 2:
-            blocks.append(DiffBlock(piece, layout=layout, continues=bool(blocks)))
-            piece = []
-        piece.append(row)
-    if piece:
-        blocks.append(DiffBlock(piece, layout=layout, continues=bool(blocks)))
-    return blocks
+        size = len(pieces[-1]) if pieces else _ROWS_OF_PIECE * 2
+        is_long = size >= _ROWS_OF_PIECE and (row.opens or row.kind in ("name", "gap"))
+        if is_long or size >= _ROWS_OF_PIECE * 2:
+            pieces.append([])
+        pieces[-1].append(row)
+    return [DiffBlock(rows, layout=layout, continues=at > 0) for at, rows in enumerate(pieces)]

@@ -1,13 +1,14 @@
 """Which line of which block is at which height, and what has been drawn already. No widget here.
 
 A block is drawn only when it comes into view; until then its height is a guess. `settle` draws what
-a window shows and says how far the lines at its top have moved by that, so that whoever scrolls can
+a window shows and says how far the lines at its top have moved by that, so that the widget can
 move with them and the reader's place stays where it is. Another width, theme or form makes guesses
 of all heights at once; nothing else is done to a block before it is looked at.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Literal
 
 from textual.strip import Strip
@@ -24,13 +25,13 @@ NEVER = -1
 
 
 class BlockRow:
-    """One block, and the lines it takes: `gap` blank ones and its own.
+    """One block and its lines: `gap` blank ones above it, and its own.
 
     `settled`: for which state of the layout `lines` is exact; else it is a guess. `above` and
     `below` are its neighbours; a row that was taken out keeps those it had, and is `is_gone`.
     """
 
-    __slots__ = ("above", "below", "block", "bunch", "gap", "lines", "settled")
+    __slots__ = ("above", "below", "block", "chunk", "gap", "lines", "settled")
 
     def __init__(self, block: TranscriptBlock) -> None:
         self.block = block
@@ -39,7 +40,7 @@ class BlockRow:
         self.settled = NEVER
         self.above: BlockRow | None = None
         self.below: BlockRow | None = None
-        self.bunch: _Chunk | None = None
+        self.chunk: _Chunk | None = None
 
     @property
     def height(self) -> int:
@@ -47,7 +48,7 @@ class BlockRow:
 
     @property
     def is_gone(self) -> bool:
-        return self.bunch is None
+        return self.chunk is None
 
 
 class _Chunk:
@@ -58,14 +59,14 @@ class _Chunk:
         self.rows = rows
         self.height = sum(row.height for row in rows)
         for row in rows:
-            row.bunch = self
+            row.chunk = self
 
 
 class BlockRows:
     """`revision` rises with every change of order or height."""
 
     def __init__(self) -> None:
-        self._bunches: list[_Chunk] = []
+        self._chunks: list[_Chunk] = []
         self._by_block: dict[int, BlockRow] = {}
         self.first: BlockRow | None = None
         self.last: BlockRow | None = None
@@ -89,9 +90,9 @@ class BlockRows:
         return row
 
     def append(self, row: BlockRow) -> None:
-        if not self._bunches:
-            self._bunches.append(_Chunk(0, []))
-        self._put(row, self._bunches[-1], len(self._bunches[-1].rows))
+        if not self._chunks:
+            self._chunks.append(_Chunk(0, []))
+        self._put(row, self._chunks[-1], len(self._chunks[-1].rows))
         row.above = self.last
         if self.last is not None:
             self.last.below = row
@@ -99,23 +100,23 @@ class BlockRows:
         self.first = self.first or row
 
     def insert(self, row: BlockRow, before: BlockRow) -> None:
-        bunch = before.bunch
-        assert bunch is not None
+        chunk = before.chunk
+        assert chunk is not None
         row.above, row.below = before.above, before
         if before.above is not None:
             before.above.below = row
         else:
             self.first = row
         before.above = row
-        self._put(row, bunch, bunch.rows.index(before))
+        self._put(row, chunk, chunk.rows.index(before))
 
     def remove(self, row: BlockRow) -> None:
-        bunch = row.bunch
-        assert bunch is not None
-        bunch.rows.remove(row)
-        bunch.height -= row.height
+        chunk = row.chunk
+        assert chunk is not None
+        chunk.rows.remove(row)
+        chunk.height -= row.height
         self.height -= row.height
-        row.bunch = None
+        row.chunk = None
         del self._by_block[id(row.block)]
         if row.above is not None:
             row.above.below = row.below
@@ -125,30 +126,30 @@ class BlockRows:
             row.below.above = row.above
         else:
             self.last = row.above
-        if not bunch.rows:
-            del self._bunches[bunch.number]
-            self._number_from(bunch.number)
+        if not chunk.rows:
+            del self._chunks[chunk.number]
+            self._number_from(chunk.number)
         self.revision += 1
 
     def drop(self) -> None:
-        """Take all rows out, for whoever still holds one."""
+        """Mark all rows as gone, for code that still holds one."""
         for row in self:
-            row.bunch = None
+            row.chunk = None
 
     def set_height(self, row: BlockRow, gap: int, lines: int) -> None:
         change = gap + lines - row.height
         row.gap, row.lines = gap, lines
-        if change and row.bunch is not None:
-            row.bunch.height += change
+        if change and row.chunk is not None:
+            row.chunk.height += change
             self.height += change
             self.revision += 1
 
     def top(self, row: BlockRow) -> int:
         """Height at which a row begins, its gap included."""
-        bunch = row.bunch
-        assert bunch is not None
-        top = sum(above.height for above in self._bunches[: bunch.number])
-        for other in bunch.rows:
+        chunk = row.chunk
+        assert chunk is not None
+        top = sum(above.height for above in self._chunks[: chunk.number])
+        for other in chunk.rows:
             if other is row:
                 break
             top += other.height
@@ -157,42 +158,41 @@ class BlockRows:
     def at(self, y: int) -> tuple[BlockRow, int] | None:
         """The row that the line at height `y` belongs to, and where it begins; None beyond."""
         top = 0
-        for bunch in self._bunches:
-            if y < top + bunch.height:
-                for row in bunch.rows:
+        for chunk in self._chunks:
+            if y < top + chunk.height:
+                for row in chunk.rows:
                     if y < top + row.height:
                         return row, top
                     top += row.height
-            top += bunch.height
+            top += chunk.height
         return None
 
     def is_above(self, row: BlockRow, other: BlockRow) -> bool:
         """Whether `row` comes before `other`; both are there."""
-        mine, others = row.bunch, other.bunch
-        assert mine is not None
-        assert others is not None
-        if mine is not others:
-            return mine.number < others.number
-        return mine.rows.index(row) < mine.rows.index(other)
+        chunk, others = row.chunk, other.chunk
+        assert chunk is not None and others is not None
+        if chunk is not others:
+            return chunk.number < others.number
+        return chunk.rows.index(row) < chunk.rows.index(other)
 
-    def _put(self, row: BlockRow, bunch: _Chunk, at: int) -> None:
-        bunch.rows.insert(at, row)
-        bunch.height += row.height
-        row.bunch = bunch
+    def _put(self, row: BlockRow, chunk: _Chunk, at: int) -> None:
+        chunk.rows.insert(at, row)
+        chunk.height += row.height
+        row.chunk = chunk
         self._by_block[id(row.block)] = row
         self.height += row.height
         self.revision += 1
-        if len(bunch.rows) > 2 * _MOST_TOGETHER:
-            half = len(bunch.rows) // 2
-            parted = _Chunk(bunch.number + 1, bunch.rows[half:])
-            del bunch.rows[half:]
-            bunch.height -= parted.height
-            self._bunches.insert(parted.number, parted)
+        if len(chunk.rows) > 2 * _MOST_TOGETHER:
+            half = len(chunk.rows) // 2
+            parted = _Chunk(chunk.number + 1, chunk.rows[half:])
+            del chunk.rows[half:]
+            chunk.height -= parted.height
+            self._chunks.insert(parted.number, parted)
             self._number_from(parted.number)
 
     def _number_from(self, number: int) -> None:
-        for at in range(number, len(self._bunches)):
-            self._bunches[at].number = at
+        for at in range(number, len(self._chunks)):
+            self._chunks[at].number = at
 
 
 _SET_IN = "│ "
@@ -213,18 +213,15 @@ class _Drawn:
         self.form = form
         self.strips = strips
         self.landmarks = tuple(block.landmarks)
-        self._logical: LogicalText | None = None
 
-    @property
+    @cached_property
     def logical(self) -> LogicalText:
-        if self._logical is None:
-            self._logical = LogicalText(self.strips)
-        return self._logical
+        return LogicalText(self.strips)
 
 
 @dataclass(frozen=True, slots=True)
 class LinePosition:
-    """A line of the layout: the one of that number of a row, its blank lines counted too."""
+    """A line of a row by its number; the blank lines above the block count, too."""
 
     row: BlockRow
     line: int
@@ -236,8 +233,8 @@ class TranscriptLayout:
     def __init__(self, styles: Styles, width: int = 80) -> None:
         self._styles = styles
         self._width = self._wide_width = width
-        self._expanded = False
-        self._rows = BlockRows()
+        self.expanded = False
+        self.rows = BlockRows()
         self._state = 0
         self._drawn: OrderedDict[BlockRow, _Drawn] = OrderedDict()
         self._lines_kept = 0
@@ -246,48 +243,40 @@ class TranscriptLayout:
     # -- what is in it
 
     @property
-    def rows(self) -> BlockRows:
-        return self._rows
-
-    @property
-    def blocks(self) -> Sequence[TranscriptBlock]:
-        return [row.block for row in self._rows]
-
-    @property
     def height(self) -> int:
-        return self._rows.height
+        return self.rows.height
 
     def append(self, block: TranscriptBlock) -> None:
         row = BlockRow(block)
-        self._rows.append(row)
+        self.rows.append(row)
         self._guess(row)
 
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
         """Put `block` before another one, which must be there."""
-        below = self._rows.of(before)
+        below = self.rows.of(before)
         row = BlockRow(block)
-        self._rows.insert(row, below)
+        self.rows.insert(row, below)
         self._guess(row)
         self._fit_gap(below)
 
     def remove(self, block: TranscriptBlock) -> None:
-        row = self._rows.of(block)
+        row = self.rows.of(block)
         below = row.below
-        self._rows.remove(row)
+        self.rows.remove(row)
         self._forget(row)
-        # Another one stands above it now, and with that the blank line may come or go.
+        # Another one is above it now, so the blank line may come or go.
         self._fit_gap(below)
 
     def clear(self) -> None:
-        self._rows.drop()
-        self._rows = BlockRows()
+        self.rows.drop()
+        self.rows = BlockRows()
         self._drawn.clear()
         self._lines_kept = 0
         self._near = None
 
     def touch(self, block: TranscriptBlock) -> None:
         """Its content changed; its height is a guess again."""
-        row = self._rows.of(block)
+        row = self.rows.of(block)
         self._guess(row)
         self._fit_gap(row.below)
 
@@ -309,28 +298,24 @@ class TranscriptLayout:
         self._styles = styles
         self._redo()
 
-    @property
-    def expanded(self) -> bool:
-        return self._expanded
-
     def expand_all(self, expanded: bool) -> None:
         """Show everything, or only the short forms; what was opened by hand follows too."""
-        self._expanded = expanded
-        for row in self._rows:
+        self.expanded = expanded
+        for row in self.rows:
             row.block.is_open = None
         self._redo()
 
     def is_open(self, block: TranscriptBlock) -> bool:
-        return self._expanded if block.is_open is None else block.is_open
+        return self.expanded if block.is_open is None else block.is_open
 
     def is_hidden(self, block: TranscriptBlock) -> bool:
-        """Does it belong to a block that is closed?"""
+        """Whether it belongs to a block that is closed."""
         return block.group is not None and not self.is_open(block.group)
 
     def refold(self, block: TranscriptBlock) -> None:
         """It was opened or closed, and what belongs to it comes or goes."""
         self.touch(block)
-        row = self._rows.of(block).below
+        row = self.rows.of(block).below
         while row is not None:
             if row.block.group is block:
                 self._guess(row)
@@ -355,7 +340,7 @@ class TranscriptLayout:
 
     def _settle_once(self, top: int, height: int, anchor: int) -> tuple[int, bool]:
         moved, found_new = 0, False
-        found = self._rows.at(max(0, top))
+        found = self.rows.at(max(0, top))
         row, begin = found or (None, 0)
         while row is not None and begin < top + moved + height:
             if row.settled != self._state:
@@ -389,11 +374,11 @@ class TranscriptLayout:
             below = below.below
         if seen < height:
             self.settle_end(height)
-        return max(0, min(self._rows.top(row) + line, self.height - height))
+        return max(0, min(self.rows.top(row) + line, self.height - height))
 
     def settle_end(self, height: int) -> None:
         """Draw the last `height` lines."""
-        row, seen = self._rows.last, 0
+        row, seen = self.rows.last, 0
         while row is not None and seen < height:
             self._measure_if_new(row)
             seen += row.height
@@ -411,28 +396,19 @@ class TranscriptLayout:
 
     def top(self, row: BlockRow) -> int:
         """Height at which a row begins; that of the end if it is gone."""
-        return self.height if row.is_gone else self._rows.top(row)
-
-    def line(self, y: int) -> Strip | None:
-        """The strip at height `y`; None for a blank line, or beyond the end."""
-        found = self._find(y)
-        return self.strip_at(found[0], y - found[1] - found[0].gap) if found and y >= 0 else None
+        return self.height if row.is_gone else self.rows.top(row)
 
     def strip_at(self, row: BlockRow, line: int) -> Strip | None:
         """A drawn line of a row; None for one that it does not have."""
         strips = self.drawn(row).strips
         return strips[line] if 0 <= line < len(strips) else None
 
-    def texts(self, first: int, last: int) -> Iterator[str]:
-        """The text of the lines from `first` to `last`, as they are drawn."""
-        for y in range(first, min(last + 1, self.height)):
-            strip = self.line(y)
-            yield strip.text.rstrip() if strip else ""
-
     def drawn(self, row: BlockRow) -> _Drawn:
         """The row as it looks now; drawn if it was not."""
         block = row.block
-        form = self._form_of(block)
+        form: Form = "open" if self.is_open(block) else "short"
+        if self.is_hidden(block):
+            form = "hidden"
         drawn = self._drawn.get(row)
         if drawn and drawn.version == block.version and drawn.form == form:
             self._drawn.move_to_end(row)
@@ -468,7 +444,7 @@ class TranscriptLayout:
 
     def _find(self, y: int) -> tuple[BlockRow, int] | None:
         """As `BlockRows.at`; lines are asked for in order, so the last answer is near."""
-        revision = self._rows.revision
+        revision = self.rows.revision
         near: tuple[BlockRow, int] | None = None
         if self._near is not None and self._near[0] == revision:
             _, row, top = self._near
@@ -477,25 +453,18 @@ class TranscriptLayout:
             top += row.height
             if row.below is not None and top <= y < top + row.below.height:
                 near = row.below, top
-        near = near or self._rows.at(y)
+        near = near or self.rows.at(y)
         if near is not None:
             self._near = (revision, *near)
         return near
 
-    def _form_of(self, block: TranscriptBlock) -> Form:
-        if self.is_hidden(block):
-            return "hidden"
-        return "open" if self.is_open(block) else "short"
-
     def _paint(self, block: TranscriptBlock, form: Form) -> Sequence[Strip]:
         if form == "hidden":
             return ()
-        if block.group is None:
-            return block.paint(self._width_of(block), self._styles, expanded=form == "open")
-        mark: Span = (_SET_IN, self._styles.dim)
-        width = max(1, self._width_of(block) - len(_SET_IN))
+        mark: Span = (_SET_IN if block.group is not None else "", self._styles.dim)
+        width = max(1, self._width_of(block) - len(mark[0]))
         painted = block.paint(width, self._styles, expanded=form == "open")
-        return [behind(mark, line) for line in painted]
+        return [behind(mark, line) for line in painted] if mark[0] else painted
 
     def _gap(self, row: BlockRow) -> int:
         above, block = row.above, row.block
@@ -508,7 +477,7 @@ class TranscriptLayout:
 
     def _fit_gap(self, row: BlockRow | None) -> None:
         if row is not None:
-            self._rows.set_height(row, self._gap(row), row.lines)
+            self.rows.set_height(row, self._gap(row), row.lines)
 
     def _width_of(self, block: TranscriptBlock) -> int:
         return self._wide_width if block.is_wide else self._width
@@ -517,7 +486,7 @@ class TranscriptLayout:
         row.settled = NEVER
         is_hidden = self.is_hidden(row.block)
         lines = 0 if is_hidden else row.block.guess_height(self._width_of(row.block))
-        self._rows.set_height(row, self._gap(row), lines)
+        self.rows.set_height(row, self._gap(row), lines)
 
     def _measure_if_new(self, row: BlockRow) -> None:
         if row.settled != self._state:
@@ -527,7 +496,7 @@ class TranscriptLayout:
         """Draw a row and note its true height; returns by how much it grew."""
         before = row.height
         row.settled = self._state
-        self._rows.set_height(row, self._gap(row), len(self.drawn(row).strips))
+        self.rows.set_height(row, self._gap(row), len(self.drawn(row).strips))
         return row.height - before
 
     def _forget(self, row: BlockRow) -> None:

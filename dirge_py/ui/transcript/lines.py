@@ -15,6 +15,9 @@ from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
+from textual.widget import Widget
+
+from dirge_py.ui.theme.styles import Styles
 
 Span: TypeAlias = tuple[str, Style]
 """A piece of text and how it looks."""
@@ -23,9 +26,9 @@ TAB_WIDTH = 4
 LONGEST_LINE = 8192
 """Characters shown of one line; a longer one is cut in the view, never in what is stored."""
 _MARGIN = re.compile(r"[ ›∴▌│»·✓✗!+]*")
-"""Blanks and the marks of ours that say whose words follow: nobody wants them in a copy."""
+"""Blanks and the marks that show whose text follows: they are left out of a copy."""
 
-# East Asian wide characters may break anywhere, so each is a word of its own.
+# East Asian wide characters may break anywhere, so each counts as a word.
 _ATOMS = re.compile(
     r"\n| +|[\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]"
     r"|[^ \n\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]+"
@@ -33,13 +36,21 @@ _ATOMS = re.compile(
 
 
 def wrap(
-    spans: Iterable[Span], width: int, *, first: Sequence[Span] = (), rest: Sequence[Span] = ()
+    spans: Iterable[Span],
+    width: int,
+    *,
+    first: Sequence[Span] = (),
+    rest: Sequence[Span] = (),
+    indent: Span | None = None,
 ) -> list[Strip]:
     """`spans` as lines of at most `width` cells, broken at blanks; newlines in the text stay.
 
-    `first` and `rest` are put before the first line and before all others; `rest` is no part of the
-    text, and `first` is one only if there is more in it than marks, such as the number of an item.
+    `first` and `rest` are put before the first line and before all others, `indent` before each;
+    `rest` is no part of the text, and `first` is one only if there is more in it than marks, such
+    as the number of an item.
     """
+    if indent is not None:
+        first = rest = (indent,)
     lines = _wrap(_joined(spans), max(1, width - _cells(first)), max(1, width - _cells(rest)))
     mark = "".join(text for text, _ in first)
     margins = [len(mark) if _MARGIN.fullmatch(mark) else 0, sum(len(text) for text, _ in rest)]
@@ -56,15 +67,15 @@ def fold(
 
     `is_whole`: however long it is, nothing of it is left out.
     """
-    room = max(1, width - _cells(prefix))
+    available = max(1, width - _cells(prefix))
     margin = sum(len(text) for text, _ in prefix)
     lines: list[Line] = [[]]
     used = 0
     for text, style in _joined(spans):
         shown = text.expandtabs(TAB_WIDTH) if is_whole else truncate(text)
-        for piece in _chop_into(shown, room, used):
+        for piece in _chop_into(shown, available, used):
             size = cell_len(piece)
-            if used and used + size > room:
+            if used and used + size > available:
                 lines.append([])
                 used = 0
             lines[-1].append((piece, style))
@@ -100,6 +111,25 @@ def pad(line: Strip, width: int, style: Style) -> Strip:
     if not isinstance(line, PaintedLine):
         return PaintedLine(segments, size=len(line.text))
     return PaintedLine(segments, margin=line.margin, joint=line.joint, size=line.size)
+
+
+class LinesWidget(Widget, can_focus=False):
+    """A widget that draws lines of text in the styles of the theme."""
+
+    def __init__(self, styles: Styles, name: str) -> None:
+        super().__init__(id=name)
+        self._styles = styles
+
+    def line_at(self, y: int) -> Line:
+        """Return what row `y` shows; nothing for a blank one."""
+        raise NotImplementedError
+
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        return strip(self.line_at(y)).crop_extend(0, self.size.width, self._styles.text)
 
 
 def truncate(line: str) -> str:
@@ -209,7 +239,7 @@ def _words(spans: Iterable[Span]) -> Iterator[Line]:
     """Unbreakable runs: a word may go through several spans; blanks and newlines stand alone."""
     word: Line = []
     for text, style in spans:
-        # A terminal would jump to a tab stop of its own, over what is drawn there.
+        # A terminal would jump to its own tab stop, over what is drawn there.
         for match in _ATOMS.finditer(text.replace("\t", " " * TAB_WIDTH)):
             atom = match[0]
             is_breakable = atom[0] in " \n" or (len(atom) == 1 and "\u2e80" <= atom <= "\uff60")
@@ -249,7 +279,7 @@ class PaintedLine(Strip):
 
 
 _WORD_OF_TEXT = re.compile(r"[\w./~@:+%#=\-]+")
-"""What a double click takes: names, paths, numbers and addresses are one word each."""
+"""What a double click selects: names, paths, numbers and addresses are one word each."""
 
 
 class LogicalText:
@@ -274,7 +304,7 @@ class LogicalText:
         self.text = "".join(parts)
 
     def line_of(self, offset: int) -> int:
-        """The drawn line on which a character stands."""
+        """The drawn line that a character is on."""
         return max(0, bisect_right(self._starts, offset) - 1)
 
     def start_of(self, line: int) -> int:
@@ -308,7 +338,7 @@ class LogicalText:
         return end
 
     def cells_of(self, line: int, begin: int, end: int) -> tuple[int, int] | None:
-        """The columns that the part of the text from `begin` to `end` takes of a drawn line."""
+        """The columns of a drawn line that show the text from `begin` to `end`."""
         start, stop = self._starts[line], self.end_of(line)
         first, last = max(begin, start), min(end, stop)
         if first > last or (first == last and begin != end):

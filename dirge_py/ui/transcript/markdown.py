@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,14 +40,6 @@ def paint_markdown(
 
 
 @dataclass(slots=True)
-class _List:
-    """A list being drawn; `number` is the next item's, None for bullets."""
-
-    number: int | None
-    is_tight: bool
-
-
-@dataclass(slots=True)
 class _Painter:
     width: int
     styles: Styles
@@ -54,7 +47,8 @@ class _Painter:
     strips: list[Strip] = field(default_factory=list)
     _indents: list[Span] = field(default_factory=list)
     _marker: Span | None = None
-    _lists: list[_List] = field(default_factory=list)
+    _lists: list[int | None] = field(default_factory=list)
+    """The number of the next item of each open list; None for bullets."""
     _wants_gap: bool = False
 
     def paint(self, tokens: Sequence[Token]) -> None:
@@ -83,7 +77,9 @@ class _Painter:
                     self._indents.append(("▌ ", self.styles.dim))
                 case "hr":
                     self._gap()
-                    self._add([strip([*self._prefix(), ("─" * self._room(), self.styles.dim)])])
+                    self._add(
+                        [strip([*self._prefix(), ("─" * self._text_width(), self.styles.dim)])]
+                    )
                 case "table_open":
                     self._table(stream)
                 case _ if token.content:
@@ -114,19 +110,19 @@ class _Painter:
         if not self._lists:
             self._gap()
         self._wants_gap = False
-        self._lists.append(_List(number=number, is_tight=True))
+        self._lists.append(number)
 
     def _open_item(self) -> None:
-        current = self._lists[-1]
-        if current.number is None:
+        number = self._lists[-1]
+        if number is None:
             mark = _BULLETS[min(len(self._lists), len(_BULLETS)) - 1] + " "
         else:
-            mark = f"{current.number}. "
-            current.number += 1
-        # An item right in an item: the outer mark has a line of its own.
+            mark = f"{number}. "
+            self._lists[-1] = number + 1
+        # An item right in an item: the outer mark gets its own line.
         if self._marker is not None:
             self._add([strip(self._prefix())])
-        if self._room() <= _NARROWEST:
+        if self._text_width() <= _NARROWEST:
             mark = mark[:1] + " "
         self._indents.append((" " * len(mark), self.styles.text))
         self._marker = (mark, self.styles.accent)
@@ -151,12 +147,8 @@ class _Painter:
                 style = self.styles.heading if len(rows) == 1 else self.styles.text
                 rows[-1].append(self._inline(token, style))
         prefix = self._prefix()
-        self._add(
-            [
-                strip([*prefix, *line])
-                for line in paint_table(rows, aligns, width=self._room(), styles=self.styles)
-            ]
-        )
+        lines = paint_table(rows, aligns, width=self._text_width(), styles=self.styles)
+        self._add([strip([*prefix, *line]) for line in lines])
 
     # -- inline
 
@@ -203,7 +195,7 @@ class _Painter:
             self._marker = None
         return prefix
 
-    def _room(self) -> int:
+    def _text_width(self) -> int:
         return max(_NARROWEST, self.width - sum(len(text) for text, _ in self._indents))
 
     def _wrap(self, spans: Line) -> list[Strip]:
@@ -228,10 +220,16 @@ def paint_table(
     rows: Sequence[Sequence[Line]], aligns: Sequence[str], *, width: int, styles: Styles
 ) -> list[Line]:
     """The lines of a table whose first row is its heading."""
-    count = max((len(row) for row in rows), default=0)
-    if count == 0:
+    widths: list[int] = []
+    for row in rows:
+        sizes = [max(1, cell_len("".join(text for text, _ in cell))) for cell in row]
+        widths = [max(pair) for pair in zip_longest(widths, sizes, fillvalue=1)]
+    if not widths:
         return []
-    widths = _fit(_natural_widths(rows, count), width - len(_GAP) * (count - 1))
+    left = width - len(_GAP) * (len(widths) - 1)
+    widths = [min(size, max(_NARROWEST_COLUMN, left)) for size in widths]
+    while sum(widths) > left and max(widths) > _NARROWEST_COLUMN:
+        widths[widths.index(max(widths))] -= 1
     lines: list[Line] = []
     for index, row in enumerate(rows):
         lines.extend(_paint_row(row, widths, aligns, styles))
@@ -239,23 +237,6 @@ def paint_table(
             rule = "─┼─".join("─" * size for size in widths)
             lines.append([(rule, styles.dim)])
     return lines
-
-
-def _natural_widths(rows: Sequence[Sequence[Line]], count: int) -> list[int]:
-    widths = [1] * count
-    for row in rows:
-        for column, cell in enumerate(row):
-            text = "".join(piece for piece, _ in cell)
-            widths[column] = max(widths[column], cell_len(text))
-    return widths
-
-
-def _fit(widths: list[int], room: int) -> list[int]:
-    """Take from the widest column, one cell at a time, until the row fits."""
-    widths = [min(size, max(_NARROWEST_COLUMN, room)) for size in widths]
-    while sum(widths) > room and max(widths) > _NARROWEST_COLUMN:
-        widths[widths.index(max(widths))] -= 1
-    return widths
 
 
 def _paint_row(
@@ -274,21 +255,16 @@ def _paint_row(
             if column:
                 line.append((_GAP, styles.dim))
             piece = cells[column][level] if level < len(cells[column]) else []
-            line.extend(
-                _aligned(piece, size, aligns[column] if column < len(aligns) else "", styles)
-            )
+            blank = size - sum(cell_len(text) for text, _ in piece)
+            align = aligns[column] if column < len(aligns) else ""
+            before = {"right": blank, "center": blank // 2}.get(align, 0)
+            line += [(" " * before, styles.text), *piece, (" " * (blank - before), styles.text)]
         lines.append(line)
     return lines
 
 
-def _aligned(piece: Line, size: int, align: str, styles: Styles) -> Line:
-    blank = size - sum(cell_len(text) for text, _ in piece)
-    before = {"right": blank, "center": blank // 2}.get(align, 0)
-    return [(" " * before, styles.text), *piece, (" " * (blank - before), styles.text)]
-
-
 _SAFE = re.compile(r"https?://[!-~]{1,2000}", re.IGNORECASE)
-"""What a terminal is told as a link: of a kind that opens a page, and of nothing but plain ASCII,
+"""What a terminal gets as a link: http(s) only, and nothing but plain ASCII,
 so that nothing in it can end the sequence it is sent in."""
 _LIKE_ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://|(?=www\.))(?:[^\s/?#@]*@)?(?P<host>[^\s/?#:@]+)\S*"
@@ -304,7 +280,8 @@ def show_link(label: Line, target: str, styles: Styles) -> Line:
     A label that looks like an address of another host is no link: only the true target is one.
     """
     text = "".join(piece for piece, _ in label).strip()
-    linked = _linking(target)
+    # Only a safe target is given to the terminal as a link.
+    linked = Style(link=target) if _SAFE.fullmatch(target) else Style.null()
     if target in (text, f"mailto:{text}"):
         return [(piece, style + linked) for piece, style in label]
     if _is_false(text, target):
@@ -314,19 +291,14 @@ def show_link(label: Line, target: str, styles: Styles) -> Line:
     return [*shown, (" (", styles.dim), (target, styles.dim + linked), (")", styles.dim)]
 
 
-def _linking(target: str) -> Style:
-    """What makes text a link for terminals that know of links; nothing for an unsafe target."""
-    return Style(link=target) if _SAFE.fullmatch(target) else Style.null()
-
-
 def _is_false(label: str, target: str) -> bool:
     """Whether the label names a host, and the target is another one."""
     named = _LIKE_ADDRESS.match(label)
     host = _host(target)
     if named is None or not host:
         return False
-    told = (named["host"] or named["bare"]).lower()
-    return told.removeprefix("www.") != host.removeprefix("www.")
+    shown = (named["host"] or named["bare"]).lower()
+    return shown.removeprefix("www.") != host.removeprefix("www.")
 
 
 def _host(target: str) -> str:

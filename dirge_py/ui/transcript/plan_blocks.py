@@ -1,4 +1,4 @@
-"""The phases of a plan in the transcript: a heading each, its evidence, and what its fork did."""
+"""The phases of a plan in the transcript: a heading each, its evidence, and its fork's blocks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +25,6 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import (
-    BlockBase,
     BlockPage,
     DetailBlock,
     TranscriptBlock,
@@ -48,10 +47,10 @@ def step_of_plan(phase: PhaseName, step: int) -> str:
     return f"{PHASES.index(phase) + 1}/{len(PHASES)} {phase}{cycle}"
 
 
-class PhaseBlock(BlockBase):
-    """A rule with the name of the phase; below it what goes on, and what came of one that ended.
+class PhaseBlock(TranscriptBlock):
+    """A rule with the name of the phase; below it its progress, and its result once it has ended.
 
-    It is the group of what its fork said and did. `clock` gives seconds.
+    It is the group of its fork's blocks. `clock` gives seconds.
     """
 
     def __init__(self, event: PlanPhase, clock: Callable[[], float] = time.monotonic) -> None:
@@ -74,7 +73,7 @@ class PhaseBlock(BlockBase):
         return self._has_more
 
     def start_group(self) -> bool:
-        """Something belongs to it from now on; False if something did before."""
+        """Show that blocks belong to it from now on; False if some did before."""
         if self._has_more:
             return False
         self._has_more = True
@@ -107,12 +106,8 @@ class PhaseBlock(BlockBase):
         self.changed()
         return True
 
-    def tick(self) -> None:
-        """Time has gone by."""
-        self.changed()
-
     def end(self, event: PlanPhase, *, is_told_below: bool = False) -> None:
-        """It came to its end; `is_told_below`: what it came to stands below it, whole."""
+        """Show how it ended; `is_told_below`: its whole text is shown below it."""
         self._shut_in = clean(event.shut_in) or self._shut_in
         self.is_over = True
         self._ending = duration_text(event.duration_ms / 1000)
@@ -121,7 +116,7 @@ class PhaseBlock(BlockBase):
         self.changed()
 
     def cut_off(self) -> None:
-        """Nothing more is heard of it."""
+        """Show that it was stopped."""
         if not self.is_over:
             self.is_over = True
             after = duration_text(self._clock() - self._began)
@@ -150,26 +145,24 @@ class PhaseBlock(BlockBase):
             mark = "▾ " if expanded else "▸ "
         if going := self._going:
             going = going if self.is_over else clip(going, max(1, width - len(mark)))
-            rest: Sequence[Span] = [(_INDENT, styles.text)]
-            strips += wrap([(going, styles.dim)], width, first=[(mark, styles.accent)], rest=rest)
+            first, rest = (mark, styles.accent), (_INDENT, styles.text)
+            strips += wrap([(going, styles.dim)], width, first=[first], rest=[rest])
         if self._summary:
-            indent: Sequence[Span] = [(_INDENT, styles.text)]
-            strips += wrap([(self._summary, styles.text)], width, first=indent, rest=indent)
+            strips += wrap([(self._summary, styles.text)], width, indent=(_INDENT, styles.text))
         return strips
 
     def _paint_rule(self, width: int, styles: Styles) -> list[Strip]:
-        """The title, with what shuts it in at the other end, or below where there is no room."""
+        """The title, and the sandbox at the other end, or below where there is no space."""
         title = clip(step_of_plan(self.phase, self.step), max(1, width - 6))
-        room = width - cell_len(title) - 4
+        left = width - cell_len(title) - 4
         spans: list[Span] = [("── ", styles.dim), (title, styles.heading)]
         needed = cell_len(self._shut_in) + 4
         if not self._shut_in:
-            return [strip([*spans, (f" {'─' * room}", styles.dim)])]
-        if needed + _LEAST_RULE > room:
-            indent: Sequence[Span] = [(_INDENT, styles.text)]
-            below = wrap([(self._shut_in, styles.dim)], width, first=indent, rest=indent)
-            return [strip([*spans, (f" {'─' * max(0, room)}", styles.dim)]), *below]
-        rule = f" {'─' * (room - needed)} {self._shut_in} ──"
+            return [strip([*spans, (f" {'─' * left}", styles.dim)])]
+        if needed + _LEAST_RULE > left:
+            below = wrap([(self._shut_in, styles.dim)], width, indent=(_INDENT, styles.text))
+            return [strip([*spans, (f" {'─' * max(0, left)}", styles.dim)]), *below]
+        rule = f" {'─' * (left - needed)} {self._shut_in} ──"
         return [strip([*spans, (rule, styles.dim)])]
 
     def guess_height(self, width: int) -> int:
@@ -194,8 +187,8 @@ def evidence_words(event: EvidenceTaken) -> tuple[str, str, str]:
     return mark, clean(f"{event.id} {event.command}"), how
 
 
-class EvidenceBlock(BlockBase):
-    """Commands that were run as evidence, a line each; of many, what failed and the latest."""
+class EvidenceBlock(TranscriptBlock):
+    """Commands that were run as evidence, a line each; of many, the failed and the latest."""
 
     gap = False
 
@@ -221,14 +214,14 @@ class EvidenceBlock(BlockBase):
         for each in shown:
             mark, command, how = evidence_words(each)
             style = {"✓": styles.good, "✗": styles.error}.get(mark, styles.warning)
-            first: Sequence[Span] = [(f"{_INDENT}{mark} ", style)]
-            rest: Sequence[Span] = [(_INDENT * 2, styles.text)]
             if not expanded:
                 command = clip(command, max(8, width - len(how) - 6))
             spans = [(command, styles.text), (f"  {how}", style)]
-            strips += wrap(spans, width, first=first, rest=rest)
+            first, rest = (f"{_INDENT}{mark} ", style), (_INDENT * 2, styles.text)
+            strips += wrap(spans, width, first=[first], rest=[rest])
         if hidden := len(self._taken) - len(shown):
-            passed = " that passed" if self._all_bad_in(shown) else ""
+            is_passed = all(e.outcome == "passed" or e in shown for e in self._taken)
+            passed = " that passed" if is_passed else ""
             more = f"… {hidden} more{passed}"
             strips += wrap([(more, styles.dim)], width, first=[(_INDENT, styles.text)])
         return strips
@@ -241,13 +234,9 @@ class EvidenceBlock(BlockBase):
             return self._taken
         bad = [each for each in self._taken if each.outcome != "passed"][-_MOST_EVIDENCE:]
         good = [each for each in self._taken if each.outcome == "passed"]
-        room = _MOST_EVIDENCE - len(bad)
-        kept = {each.id for each in (*bad, *(good[-room:] if room else ()))}
-        return [each for each in self._taken if each.id in kept]
-
-    def _all_bad_in(self, shown: Sequence[EvidenceTaken]) -> bool:
-        bad = [each for each in self._taken if each.outcome != "passed"]
-        return all(each in shown for each in bad)
+        left = _MOST_EVIDENCE - len(bad)
+        shown = {each.id for each in (*bad, *(good[-left:] if left else ()))}
+        return [each for each in self._taken if each.id in shown]
 
 
 PlanEvent = PlanPhase | EvidenceTaken | ForkEvent
@@ -292,7 +281,7 @@ class GroupedPage:
 
 
 class PlanDocumentBlock(ProseBlock):
-    """A piece of a plan or a report, with a bar at its side: it is no answer to anything said."""
+    """A piece of a plan or a report, with a bar at its side, which tells it from an answer."""
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         bar: Span = (_BAR, styles.accent)
@@ -304,7 +293,7 @@ class PlanRenderer:
     """Draws the events of plans as blocks, live or as they were stored.
 
     `make_fork_renderer` makes what draws a fork's events on a page; `clock` gives seconds.
-    `to_read` is the heading of a plan that nobody has decided on yet.
+    `to_read` is the heading of a plan that waits for a decision.
     """
 
     def __init__(
@@ -331,7 +320,7 @@ class PlanRenderer:
             case EvidenceTaken():
                 self._add_evidence(event)
             case ForkEvent() if self._now is not None and self._fork is not None:
-                self._fork.on_event(_as_ours(event.event))
+                self._fork.on_event(_from_dirge(event.event))
                 if self._now.on_event(event.event):
                     self._page.touch(self._now)
 
@@ -341,7 +330,7 @@ class PlanRenderer:
 
     @property
     def is_going(self) -> bool:
-        """Does a phase go on, whose time is shown?"""
+        """Whether a phase is running, whose time is shown."""
         return self._now is not None
 
     @property
@@ -350,13 +339,13 @@ class PlanRenderer:
 
     def tick(self) -> None:
         if self._now is not None:
-            self._now.tick()
+            self._now.changed()
             self._page.touch(self._now)
         if self._fork is not None:
             self._fork.tick()
 
-    def rest(self) -> None:
-        """Whoever worked through the plan is gone."""
+    def cut_off(self) -> None:
+        """End the running phase: the plan was stopped, which no event reports."""
         if self._now is not None:
             self._now.cut_off()
             self._page.touch(self._now)
@@ -366,7 +355,7 @@ class PlanRenderer:
     # -- inside
 
     def _begin(self, event: PlanPhase) -> None:
-        self.rest()
+        self.cut_off()
         self._now = PhaseBlock(event, self._clock)
         self._page.add(self._now)
         if event.phase != "implement":
@@ -397,7 +386,7 @@ class PlanRenderer:
         if self._now is None:
             self._early.append(event)
         elif event.phase == "implement":
-            # The call itself stands above, with how it ended.
+            # The call itself is shown above, with how it ended.
             self._page.add(DetailBlock("evidence " + "  ".join(evidence_words(event))))
         else:
             self._list(event)
@@ -405,11 +394,9 @@ class PlanRenderer:
     def _list(self, event: EvidenceTaken) -> None:
         if self._evidence is None:
             self._evidence = EvidenceBlock()
-            self._evidence.add(event)
             self._page.add(self._evidence)
-        else:
-            self._evidence.add(event)
-            self._page.touch(self._evidence)
+        self._evidence.add(event)
+        self._page.touch(self._evidence)
 
     def _show_early(self, phase: PlanPhase) -> None:
         """Only the end of a phase is stored, and its evidence before that."""
@@ -424,8 +411,8 @@ class PlanRenderer:
         self._now = self._fork = self._evidence = None
 
 
-def _as_ours(event: LoopEvent) -> LoopEvent:
-    """What a fork is asked is no word of the person's."""
+def _from_dirge(event: LoopEvent) -> LoopEvent:
+    """Return the event with the prompt of a fork marked as dirge's own, not the person's."""
     if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
         return MessageEnd(replace(event.message, origin="harness"))
     return event

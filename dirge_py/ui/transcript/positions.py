@@ -1,16 +1,16 @@
 """Positions in the text of the transcript that stay valid however it is drawn; its plain text.
 
-`ScrollAnchor` holds where the view stands: at the end, which it follows, or at a line.
+`ScrollAnchor` holds where the view is: at the end, which it follows, or at a line.
 """
 
 from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.ui.transcript.blocks import TranscriptBlock, UserBlock
+from dirge_py.ui.transcript.blocks import UserBlock
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 
 _MOST_PAINTED = 1_000
-"""Rows painted for their text; about half a second."""
+"""How many rows are painted for their text; takes about half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class TextPosition:
 
 
 def position_at(layout: TranscriptLayout, y: int, cell: int = 0) -> TextPosition | None:
-    """What stands at a height and a column; the end of all text beyond it, None where is none."""
+    """The position at a height and a column; the end of all text beyond it, None without text."""
     place = layout.find(y)
     if place is None:
         last = layout.rows.last
@@ -31,7 +31,7 @@ def position_at(layout: TranscriptLayout, y: int, cell: int = 0) -> TextPosition
 
 
 def position_of(layout: TranscriptLayout, place: LinePosition, cell: int = 0) -> TextPosition:
-    """What stands in a line of a row; blank lines above it belong to its beginning."""
+    """The position in a line of a row; blank lines above it belong to its beginning."""
     line = place.line - place.row.gap
     if line < 0:
         return TextPosition(place.row, 0)
@@ -59,7 +59,7 @@ def texts_between(
 ) -> Iterator[str]:
     """The text from one spot to another, as it was written: what was wrapped is one line again.
 
-    Of very many rows those in between are not painted: what they say of themselves is taken.
+    Of very many rows those in between are not painted: their own text is taken.
     """
     row: BlockRow | None = first.row
     count = 0
@@ -68,7 +68,7 @@ def texts_between(
         if layout.is_hidden(row.block) and row is not first.row and row is not last.row:
             row = row.below
             continue
-        if count > _MOST_PAINTED and row is not last.row and (own := own_text(row.block)):
+        if count > _MOST_PAINTED and row is not last.row and (own := row.block.text):
             yield "\n" * (row.gap + 1) + own.strip("\n")
             row = row.below
             continue
@@ -100,8 +100,7 @@ _MOST_MEASURED = 16
 class ScrollAnchor:
     """`place` is the line on top of the view; None while the end is followed.
 
-    `would_follow`: the end was in view when `end` was told that it is held, and nobody has scrolled
-    since.
+    `would_follow`: the end was in view when the view was held, and was not scrolled since.
     """
 
     def __init__(self, layout: TranscriptLayout) -> None:
@@ -152,7 +151,7 @@ class ScrollAnchor:
             self._changed[row] = None
 
     def row_goes(self, row: BlockRow) -> None:
-        """A row will be taken out; the one below it takes its place in the view."""
+        """A row will be removed; the one below it replaces it in the view."""
         self._changed.pop(row, None)
         if self.place is not None and self.place.row is row:
             self.place = LinePosition(row.below, 0) if row.below else None
@@ -211,25 +210,17 @@ WIDTH = 1000
 """Columns to paint with where only the text counts: hardly a line is wrapped then."""
 
 
-def own_text(block: TranscriptBlock) -> str:
-    """What a block says of itself; empty if it does not, and has to be painted to know."""
-    text = getattr(block, "text", "")
-    return text if isinstance(text, str) else ""
-
-
 def text_of(layout: TranscriptLayout, row: BlockRow) -> str:
     """All text of a row, what is folded away too."""
-    return own_text(row.block) or layout.painted(row, WIDTH, expanded=True).text
+    return row.block.text or layout.painted(row, WIDTH, expanded=True).text
 
 
 def whole_text(layout: TranscriptLayout) -> str:
-    """All of the transcript; who says what is told by the marks that the screen has, too."""
-    return "".join(_parts(layout)).lstrip("\n")
-
-
-def _parts(layout: TranscriptLayout) -> Iterator[str]:
+    """All of the transcript as plain text; the marks of the screen tell who says what."""
+    parts: list[str] = []
     for row in layout.rows:
-        block, text = row.block, text_of(layout, row).strip("\n")
+        text = text_of(layout, row).strip("\n")
         if text.strip():
-            mark = "● " if block.is_tool_call else "› " * isinstance(block, UserBlock)
-            yield "\n" * row.gap + mark + text + "\n"
+            mark = "● " if row.block.is_tool_call else "› " * isinstance(row.block, UserBlock)
+            parts.append("\n" * row.gap + mark + text + "\n")
+    return "".join(parts).lstrip("\n")

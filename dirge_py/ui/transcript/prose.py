@@ -10,11 +10,9 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import clean
 from dirge_py.types.events import MessageUpdate
-from dirge_py.types.messages import AssistantMessage, TextBlock
-from dirge_py.types.messages import ThinkingBlock as Thought
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import (
-    BlockBase,
     BlockPage,
     ReasoningBlock,
     TranscriptBlock,
@@ -39,16 +37,15 @@ _LINE_PIECE = 6_000
 
 @dataclass(frozen=True, slots=True)
 class MarkdownPiece:
-    """A finished stretch. `language` is None for Markdown, else this is bare code.
-
-    `continues`: it belongs to the block before it, so no blank line goes between. `head` has to be
-    read before the text: the heading of the table that these are more rows of.
-    """
+    """A finished stretch of Markdown, or of the code in a fence."""
 
     text: str
     language: str | None = None
+    """None for Markdown, else this is bare code."""
     continues: bool = False
+    """It belongs to the block before it, so no blank line goes between."""
     head: str = ""
+    """Parsed before the text: the heading of the table that these are more rows of."""
 
 
 class MarkdownStream:
@@ -189,7 +186,7 @@ def _offset(text: str, line: int) -> int:
     return _line_start(text, line) if line else 0
 
 
-class ProseBlock(BlockBase):
+class ProseBlock(TranscriptBlock):
     """One piece of an answer. While it is being written it is drawn without highlighting."""
 
     def __init__(self, piece: MarkdownPiece, *, is_finished: bool = True) -> None:
@@ -215,7 +212,7 @@ class ProseBlock(BlockBase):
     def _set(self, piece: MarkdownPiece) -> None:
         self._piece = piece
         self._text, self._head = clean(piece.text), clean(piece.head)
-        # An end that is still empty takes no room, not even its blank line.
+        # An open end that is empty has no lines, not even its blank one.
         self.gap = bool(self._text.strip()) and not piece.continues
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
@@ -241,18 +238,18 @@ class _Text:
         self._open = ProseBlock(self._flow.open_piece, is_finished=False)
         page.add(self._open)
         self._settled = 0
-        self.heard: list[str] = []
+        self.deltas: list[str] = []
         self.blocks: list[TranscriptBlock] = [self._open]
 
     def append(self, text: str) -> None:
-        self.heard.append(text)
+        self.deltas.append(text)
 
     def settle(self) -> None:
-        """Draw what has been heard since the last time."""
-        new = "".join(self.heard[self._settled :])
+        """Draw what has come since the last time."""
+        new = "".join(self.deltas[self._settled :])
         if not new:
             return
-        self._settled = len(self.heard)
+        self._settled = len(self.deltas)
         for piece in self._flow.feed(new):
             block = ProseBlock(piece)
             self.blocks.insert(-1, block)
@@ -270,7 +267,7 @@ class _Text:
 
 
 class StreamedAnswer:
-    """Hears the updates of one assistant message. `settle` draws them, once for many deltas."""
+    """Draws the updates of one assistant message; `settle` does so once for many deltas."""
 
     def __init__(self, page: BlockPage, *, show_thinking: bool = False) -> None:
         self._page = page
@@ -303,12 +300,9 @@ class StreamedAnswer:
             self._page.touch(thought)
         if not self._thoughts:
             self._add_thoughts(message)
-        told = "\n".join("".join(text.heard) for text in self._texts.values())
-        if told != message.text:
-            for text in self._texts.values():
-                for block in text.blocks:
-                    self._page.remove_block(block)
-            self._texts = {}
+        streamed = "\n".join("".join(text.deltas) for text in self._texts.values())
+        if streamed != message.text:
+            self._remove_texts()
             for index, content in enumerate(message.content):
                 if isinstance(content, TextBlock):
                     self._texts[index] = _Text(self._page)
@@ -318,12 +312,16 @@ class StreamedAnswer:
 
     def withdraw(self) -> None:
         """Take everything that was streamed off the page again."""
+        self._remove_texts()
+        for thought in self._thoughts.values():
+            self._page.remove_block(thought)
+        self._thoughts = {}
+
+    def _remove_texts(self) -> None:
         for text in self._texts.values():
             for block in text.blocks:
                 self._page.remove_block(block)
-        for thought in self._thoughts.values():
-            self._page.remove_block(thought)
-        self._texts, self._thoughts = {}, {}
+        self._texts = {}
 
     def _thought(self, index: int) -> ReasoningBlock:
         if index not in self._thoughts:
@@ -333,7 +331,7 @@ class StreamedAnswer:
 
     def _add_thoughts(self, message: AssistantMessage) -> None:
         for content in message.content:
-            if isinstance(content, Thought) and content.text:
+            if isinstance(content, ThinkingBlock) and content.text:
                 self._page.add(
                     ReasoningBlock(content.text, is_done=True, is_shown=self._show_thinking)
                 )

@@ -22,11 +22,12 @@ class ReadingCursor:
 
     @property
     def cursor(self) -> LinePosition | None:
-        """The line the cursor is on; None while nobody reads."""
+        """The line the cursor is on; None without the focus."""
         if self._cursor is None or not self._view.has_focus:
             return None
         if self._cursor.row.is_gone:
-            self.put(self._middle())
+            middle = self._view.first_line + self._view.lines_in_view // 2
+            self.put(position_at(self._layout, middle))
         return line_of(self._layout, self._cursor) if self._cursor else None
 
     @property
@@ -64,7 +65,7 @@ class ReadingCursor:
         self._view.refresh()
 
     def follow(self, spot: TextPosition) -> None:
-        """A match was found here: whoever reads on begins there."""
+        """Move the cursor to a match, without scrolling."""
         self._cursor = spot
 
     def row_inserted(self, row: BlockRow) -> None:
@@ -117,26 +118,10 @@ class ReadingCursor:
             self.put(TextPosition(row, 0))
 
     def previous_landmark(self) -> None:
-        place = self.cursor
-        row: BlockRow | None = place.row if place else None
-        line = place.line - place.row.gap if place else 0
-        while row is not None:
-            above = [mark for mark in self._landmarks(row) if mark < line]
-            if above:
-                return self._go_to(row, above[-1])
-            row, line = row.above, 1 << 30
-        return None
+        self._go_to_landmark(-1)
 
     def next_landmark(self) -> None:
-        place = self.cursor
-        row: BlockRow | None = place.row if place else None
-        line = place.line - place.row.gap if place else 0
-        while row is not None:
-            below = [mark for mark in self._landmarks(row) if mark > line]
-            if below:
-                return self._go_to(row, below[0])
-            row, line = row.below, -1
-        return None
+        self._go_to_landmark(1)
 
     def toggle(self) -> None:
         """Open or close the block at the cursor."""
@@ -189,7 +174,7 @@ class ReadingCursor:
         y = max(0, min(y, layout.height - 1))
         to = layout.find(y)
         if to is not None and to.line < to.row.gap:
-            # Above the first line of a block stands a line of nobody.
+            # The blank line above a block belongs to no block.
             y += 1 if lines > 0 or y == 0 else -1
             to = layout.find(y)
         if to is not None:
@@ -197,7 +182,7 @@ class ReadingCursor:
             self.put(position_of(layout, to))
 
     def _spot_up_from(self, y: int) -> TextPosition | None:
-        """The text at a height, or above it where nothing stands: what is below is out of view."""
+        """The text at a height, or above it where the line is blank: below is out of view."""
         place = self._layout.find(y)
         is_blank = place is not None and place.line < place.row.gap
         return position_at(self._layout, y - 1 if is_blank else y)
@@ -207,33 +192,35 @@ class ReadingCursor:
         begin = self._selects_from
         if begin is None or begin.row.is_gone:
             return
-        ends = []
-        for each in (begin, spot):
-            logical = self._layout.drawn(each.row).logical
-            line = logical.line_of(each.offset)
-            ends.append(
-                (
-                    TextPosition(each.row, logical.start_of(line)),
-                    TextPosition(each.row, logical.end_of(line)),
-                )
-            )
-        (here, behind_here), (there, behind_there) = ends
+
+        def line_around(at: TextPosition) -> tuple[TextPosition, TextPosition]:
+            logical = self._layout.drawn(at.row).logical
+            line = logical.line_of(at.offset)
+            start, end = logical.start_of(line), logical.end_of(line)
+            return TextPosition(at.row, start), TextPosition(at.row, end)
+
+        (here, behind_here), (there, behind_there) = line_around(begin), line_around(spot)
         if is_before(self._layout, there, here):
             self._view.selection.set(behind_here, there)
         else:
             self._view.selection.set(here, behind_there)
 
-    def _landmarks(self, row: BlockRow) -> list[int]:
-        drawn = self._layout.drawn(row)
-        return [mark for mark in drawn.landmarks if mark < len(drawn.strips)]
+    def _go_to_landmark(self, step: int) -> None:
+        """Go to the next landmark, or with -1 to the one before."""
+        place = self.cursor
+        row: BlockRow | None = place.row if place else None
+        line = place.line - place.row.gap if place else 0
+        while row is not None:
+            drawn = self._layout.drawn(row)
+            marks = [mark for mark in drawn.landmarks if mark < len(drawn.strips)]
+            ahead = [mark for mark in marks if (mark - line) * step > 0]
+            if ahead:
+                self._layout.settle_row(row)
+                landmark = LinePosition(row, row.gap + ahead[0 if step > 0 else -1])
+                self.put(position_of(self._layout, landmark))
+                return
+            row, line = (row.below, -1) if step > 0 else (row.above, 1 << 30)
 
     def _has_lines(self, row: BlockRow) -> bool:
         self._layout.settle_row(row)
         return row.lines > 0
-
-    def _go_to(self, row: BlockRow, line: int) -> None:
-        self._layout.settle_row(row)
-        self.put(position_of(self._layout, LinePosition(row, row.gap + line)))
-
-    def _middle(self) -> TextPosition | None:
-        return position_at(self._layout, self._view.first_line + self._view.lines_in_view // 2)

@@ -1,59 +1,23 @@
-"""From what happens to what is seen: loop events and stored messages become blocks of the page."""
+"""Renders loop events and stored messages as blocks of the transcript."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
-from typing import Any
-
-from dirge_py.frontend.event_text import (
-    describe_event,
-    describe_run_end,
-    describe_silent_answer,
-    parse_shell_message,
-)
+from dirge_py.frontend.event_text import describe_event, describe_run_end, describe_silent_answer, parse_shell_message
 from dirge_py.frontend.replay import replay_messages
 from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    EscalationActivated,
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    PermissionAnswered,
-    PermissionAsked,
-    PlanPhase,
-    RepairStats,
-    RetryNotice,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    ToolExecutionUpdate,
-    TurnStart,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PermissionAnswered, PermissionAsked, PlanPhase, RepairStats, RetryNotice, SystemNotice, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate, TurnStart
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
-from dirge_py.ui.transcript.images import names_of, words_about
+from dirge_py.ui.transcript.images import attachments_in, describe_attachment
 from dirge_py.ui.transcript.plan_blocks import PlanRenderer
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
+from pathlib import Path
+from typing import Any
+
 
 
 class TranscriptRenderer:
@@ -113,7 +77,7 @@ class TranscriptRenderer:
     ) -> None:
         """Write stored messages, as they would have come live; `besides`: see `replay_messages`."""
         replay_messages(messages, besides, self._stored_message, self.phases.on_event)
-        self.phases.rest()
+        self.phases.cut_off()
         self._tools.clear()
 
     def _stored_message(self, message: Message) -> None:
@@ -126,7 +90,7 @@ class TranscriptRenderer:
                 block = self._tool(message.tool_call_id, message.tool_name)
                 block.finish(message.text, message.details, is_error=message.is_error, took_ms=0)
                 self._show_pictures(block, message.content)
-                self._touch_tool(message.tool_call_id)
+                self._page.touch(block)
 
     def on_event(self, event: LoopEvent) -> None:
         """Write what an event says. Events that change nothing to be seen are passed over."""
@@ -169,7 +133,7 @@ class TranscriptRenderer:
                 self._on_tool_event(event)
 
     def settle(self) -> None:
-        """Draw the text heard since the last time; called once for a batch of events."""
+        """Draw the text that has come since the last time; called once for a batch of events."""
         if self._answer is not None:
             self._answer.settle()
         self.phases.settle()
@@ -181,12 +145,12 @@ class TranscriptRenderer:
 
     @property
     def has_something_to_tick(self) -> bool:
-        """Does it show anything that time alone changes?"""
+        """Whether it shows anything that time alone changes."""
         waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
         return waits or self.has_calls_running or self.phases.is_going
 
     def tick(self) -> None:
-        """Time has gone by, which is seen of calls that run, and of a wait before another try."""
+        """Show the time anew: of calls that run, and of a wait before another try."""
         if isinstance(self._activity, RetryBlock) and self._activity.tick():
             self._page.touch(self._activity)
         for block in self._tools.values():
@@ -198,7 +162,7 @@ class TranscriptRenderer:
     # -- what dirge does by itself
 
     def _compaction(self, event: CompactionStarted | ContextCompacted) -> None:
-        """Tell of a compaction in a run. Between runs it was asked for, and its answer tells."""
+        """Report a compaction in a run; between runs the command that asked for it does."""
         self._end_activity()
         if not self._is_in_run:
             return
@@ -233,8 +197,7 @@ class TranscriptRenderer:
     # -- answers
 
     def _update(self, event: MessageUpdate) -> None:
-        if self._activity is not None:
-            self._end_activity()
+        self._end_activity()
         if self._answer is None:
             self._answer = StreamedAnswer(self._page, show_thinking=self._show_thinking)
         if event.phase.startswith("toolcall"):
@@ -267,7 +230,7 @@ class TranscriptRenderer:
             self.notice(self._silence, tone="warning")
 
     def _words_of_dirge(self, message: AssistantMessage) -> None:
-        """What stands in the place of an answer, or ends a run that the model did not end."""
+        """Show a message of dirge that replaces an answer, or ends a run for the model."""
         if message.withheld:
             self.notice(f"The answer was withheld by {message.withheld}.", tone="warning")
         elif message.text.strip():
@@ -289,7 +252,7 @@ class TranscriptRenderer:
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
         self._note_empty_answer(message)
 
-    # -- what others said
+    # -- messages of the person and of dirge
 
     def _user(self, message: UserMessage, *, is_live: bool) -> None:
         sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
@@ -304,23 +267,22 @@ class TranscriptRenderer:
         ways = {"steering": "steered in", "follow_up": "queued"}
         label = ways.get(message.origin, "")
         if label and is_live:
-            # What is stored does not tell in which turn of which run that was.
+            # Stored messages don't say in which turn of which run that was.
             label += f" → delivered at turn {self._turn}"
         self._page.add(shown.UserBlock(typed, label=label, attached=self._attached(message)))
 
     def _attached(self, message: UserMessage) -> Sequence[str]:
         """The names of what was attached; of pictures and documents, what they are."""
-        told = {name: words_about(block, self._assets) for name, block in names_of(message.content)}
-        names = [*message.attached, *(name for name in told if name not in message.attached)]
-        return [f"{name or 'image'} · {told[name]}" if name in told else name for name in names]
+        found = attachments_in(message.content)
+        about = {name: describe_attachment(item, self._assets) for name, item in found}
+        names = [*message.attached, *(name for name in about if name not in message.attached)]
+        return [f"{name or 'image'} · {about[name]}" if name in about else name for name in names]
 
     def _show_pictures(self, block: ToolBlock, content: Sequence[Any]) -> None:
-        """Tell of pictures and documents among a result."""
-        found = names_of(content)
-        if found:
-            block.show_pictures(
-                [" · ".join(p for p in (n, words_about(b, self._assets)) if p) for n, b in found]
-            )
+        """Name the pictures and documents in a result."""
+        if found := attachments_in(content):
+            about = [(name, describe_attachment(item, self._assets)) for name, item in found]
+            block.show_pictures([" · ".join(filter(None, parts)) for parts in about])
 
     # -- tools
 
@@ -333,12 +295,10 @@ class TranscriptRenderer:
             self._page.add(block)
         return block
 
-    def _touch_tool(self, call_id: str) -> None:
-        self._page.touch(self._tools[call_id])
-
     def _set_state(self, call_id: str, name: str, state: Any) -> None:
-        self._tool(call_id, name).set_state(state)
-        self._touch_tool(call_id)
+        block = self._tool(call_id, name)
+        block.set_state(state)
+        self._page.touch(block)
 
     def _on_tool_event(
         self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd
@@ -361,14 +321,14 @@ class TranscriptRenderer:
                     took_ms=event.duration_ms,
                 )
                 self._show_pictures(block, result.content)
-        self._touch_tool(event.tool_call_id)
+        self._page.touch(block)
 
     def _end(self, event: AgentEnd) -> None:
         self.settle()
-        for call_id, block in self._tools.items():
+        for block in self._tools.values():
             if block.state in ("running", "asking"):
                 block.set_state("aborted")
-                self._touch_tool(call_id)
+                self._page.touch(block)
         self._tools.clear()
         self._answer = None
         self._is_in_run = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.transcript.layout import BlockRow, TranscriptLayout
-from dirge_py.ui.transcript.positions import WIDTH, TextPosition, own_text, position_at
+from dirge_py.ui.transcript.positions import WIDTH, TextPosition, position_at
 
 _SLICE_S = 0.02
 """How long is searched before everything else gets its turn."""
@@ -66,16 +66,19 @@ class TranscriptSearch:
         self._texts = {}
         self._kept = 0
 
-    async def scan(self, y: int = 0, told: Callable[[], None] = lambda: None) -> None:
+    async def scan(self, y: int = 0, on_slice: Callable[[], None] = lambda: None) -> None:
         """Count the matches of every row that has changed since it was counted.
 
         Those from height `y` on come first, then those above it, from there upwards: as soon as
-        there is a match, `choose_near` knows it. `told` is called after every slice.
+        there is a match, `choose_near` knows it. `on_slice` is called after every slice.
         """
         pattern = self._pattern
         if pattern is None:
             return
-        waiting = [row for row in self._rows_from(y) if not self._is_counted(row)]
+        counts = self._counts
+        waiting = [
+            row for row in self._rows_from(y) if counts.get(row, (-1, 0))[0] != row.block.version
+        ]
         at = 0
         while at < len(waiting) and pattern is self._pattern:
             # Painting is another thread's: one huge block would take longer than a slice.
@@ -83,7 +86,7 @@ class TranscriptSearch:
             if pattern is self._pattern:
                 self._counts.update(found)
             at += len(found)
-            told()
+            on_slice()
 
     @property
     def total(self) -> int:
@@ -114,10 +117,12 @@ class TranscriptSearch:
             number = sum(begin < start.offset for begin, _ in spans)
         while row is not None and number >= self._count(row):
             row, number = row.below, 0
-        if row is not None:
-            self._hit = TranscriptMatch(row, number)
-        else:
-            self._hit = self._last_up_to(start.row)
+        if row is None:  # There is none below: the last one above.
+            row = start.row
+            while row is not None and not self._count(row):
+                row = row.above
+            number = self._count(row) - 1 if row is not None else 0
+        self._hit = TranscriptMatch(row, number) if row is not None else None
         return self.hit
 
     def step(self, direction: int) -> TranscriptMatch | None:
@@ -139,7 +144,7 @@ class TranscriptSearch:
         return None
 
     def needs_open(self, row: BlockRow) -> bool:
-        """Is there a match in a row that it does not show as it stands?"""
+        """Whether a row has a match that it does not show as it is."""
         return self._is_folded(row) and len(self._spans(row)) < self._count(row)
 
     def spot(self, hit: TranscriptMatch) -> TextPosition:
@@ -180,10 +185,6 @@ class TranscriptSearch:
             yield row
             row = row.above
 
-    def _is_counted(self, row: BlockRow) -> bool:
-        counted = self._counts.get(row)
-        return counted is not None and counted[0] == row.block.version
-
     def _count(self, row: BlockRow) -> int:
         counted = self._counts.get(row)
         return counted[1] if counted and not row.is_gone else 0
@@ -197,13 +198,6 @@ class TranscriptSearch:
         assert self._pattern is not None
         return self._layout.drawn(row).logical.matches(self._pattern)
 
-    def _last_up_to(self, row: BlockRow | None) -> TranscriptMatch | None:
-        while row is not None:
-            if count := self._count(row):
-                return TranscriptMatch(row, count - 1)
-            row = row.above
-        return None
-
     def _read(
         self, rows: Sequence[BlockRow], at: int, pattern: re.Pattern[str]
     ) -> dict[BlockRow, tuple[int, int]]:
@@ -212,16 +206,14 @@ class TranscriptSearch:
         found: dict[BlockRow, tuple[int, int]] = {}
         for row in rows[at:]:
             version = row.block.version
-            count = len(pattern.findall(self._text_of(row))) if self._may_match(row) else 0
+            own = row.block.text
+            # Painting takes time: only a row whose own text has a word of the query is painted.
+            may_match = self._word is None or not own or self._word.search(own) is not None
+            count = len(pattern.findall(self._text_of(row))) if may_match else 0
             found[row] = (version, count)
             if time.monotonic() > until:
                 break
         return found
-
-    def _may_match(self, row: BlockRow) -> bool:
-        """Painting takes time, so a row is painted only if its own text has a word of the query."""
-        text = own_text(row.block)
-        return self._word is None or not text or self._word.search(text) is not None
 
     def _text_of(self, row: BlockRow) -> str:
         """What is to be seen of a row when it is open."""

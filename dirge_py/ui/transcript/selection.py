@@ -3,15 +3,16 @@
 A selection is a stretch of text, however it is drawn and wherever.
 """
 
-from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 from textual import events
-from textual.geometry import Region, Size, Spacing
+from textual.scroll_view import ScrollView
 from textual.timer import Timer
 
+from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import (
+    ScrollAnchor,
     TextPosition,
     after_insertion,
     is_before,
@@ -27,47 +28,8 @@ _FASTEST = 8
 """Lines scrolled at once, however far the mouse has gone."""
 
 
-class TranscriptView(Protocol):
-    """What selecting, reading and folding use of the transcript's widget."""
-
-    @property
-    def layout_of_blocks(self) -> TranscriptLayout: ...
-    @property
-    def selection(self) -> "TextSelection": ...
-    @property
-    def folding(self) -> "BlockToggle": ...
-    @property
-    def first_line(self) -> int: ...
-    @property
-    def lines_in_view(self) -> int: ...
-    @property
-    def page_lines(self) -> int: ...
-    @property
-    def top_place(self) -> LinePosition | None: ...
-    @property
-    def has_focus(self) -> bool: ...
-    @property
-    def gutter(self) -> Spacing: ...
-    @property
-    def region(self) -> Region: ...
-    @property
-    def size(self) -> Size: ...
-    def refresh(self) -> object: ...
-    def capture_mouse(self) -> None: ...
-    def release_mouse(self) -> None: ...
-    def set_interval(self, interval: float, callback: Callable[[], None]) -> Timer: ...
-    def scroll_lines(self, count: int) -> None: ...
-    def show(self, spot: TextPosition) -> None: ...
-    def go_to(self, place: LinePosition) -> None: ...
-    def go_to_end(self) -> None: ...
-    def hold(self) -> None: ...
-    def let_go(self) -> None: ...
-    def drop_selection(self) -> None: ...
-    def refold(self, row: BlockRow) -> None: ...
-
-
 class TextSelection:
-    """From where it was begun to where it goes now, in this order or the other."""
+    """The selected text, from where selecting began to where it is now, in either order."""
 
     def __init__(self, layout: TranscriptLayout) -> None:
         self._layout = layout
@@ -128,8 +90,57 @@ class TextSelection:
             self._ends = (begin, end)
 
 
+class TranscriptView(ScrollView, can_focus=True):
+    """The transcript's widget as selecting, reading and folding know it: its lines, scrolled."""
+
+    def __init__(self, styles: Styles) -> None:
+        super().__init__(id="transcript")
+        self.layout_of_blocks = TranscriptLayout(styles)
+        self.scroll_anchor = ScrollAnchor(self.layout_of_blocks)
+        self.selection = TextSelection(self.layout_of_blocks)
+        self.folding = BlockToggle(self)
+
+    @property
+    def first_line(self) -> int:
+        """The height of the first line in view."""
+        return self.scroll_offset.y
+
+    @property
+    def lines_in_view(self) -> int:
+        return self.scrollable_content_region.height
+
+    @property
+    def page_lines(self) -> int:
+        """Lines of a page, of which two of the last one stay in view."""
+        return max(1, self.lines_in_view - 2)
+
+    def scroll_lines(self, count: int) -> None:
+        self.scroll_to(y=self.first_line + count, animate=False)
+
+    def show(self, spot: TextPosition, *, around: int = 0) -> None:
+        """Scroll so far that a spot is in view, with `around` lines on both sides of it."""
+
+    def go_to(self, place: LinePosition) -> None:
+        """Show this line at the top, or as near to it as there are lines below."""
+
+    def go_to_end(self) -> None:
+        """Follow the end from now on."""
+
+    def hold(self) -> None:
+        """Stay here, though the end may be in view: the person points at something."""
+
+    def let_go(self) -> None:
+        """Follow the end again, if only `hold` has kept from it."""
+
+    def drop_selection(self) -> None:
+        """Select nothing, and follow the end again if only the selection has kept from it."""
+
+    def refold(self, row: BlockRow) -> None:
+        """A block was opened or closed; its first line stays in view if it was on top."""
+
+
 class MouseSelection:
-    """Between a button that goes down and what becomes of it."""
+    """Selects with the mouse, from where the button goes down; a click opens or closes a block."""
 
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
@@ -184,8 +195,8 @@ class MouseSelection:
         if self._has_moved or event.button != 1:
             return
         if event.chain == 1:
-            view.folding.forget_click()
             if self._has_dropped:
+                view.folding.forget_click()
                 view.let_go()
             else:
                 view.folding.toggle_at(self._where(event)[0])
@@ -247,19 +258,23 @@ class MouseSelection:
 
 
 class BlockToggle:
-    """`toggle_at` remembers what it did: it may turn out to have been the first of two clicks."""
+    """Opens and closes blocks. `toggle_at` can be undone: it may be the first of two clicks."""
 
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
         self._toggled: tuple[BlockRow, LinePosition | None] | None = None
 
+    def forget_click(self) -> None:
+        """The last click was not the first of two."""
+        self._toggled = None
+
     def toggle_at(self, y: int) -> None:
         """Open or close the block that the line `y` of the view belongs to."""
-        view = self._view
-        found = view.layout_of_blocks.find(view.first_line + y)
-        before = view.top_place
-        if found is not None and self.toggle(found.row):
-            self._toggled = (found.row, before)
+        view, self._toggled = self._view, None
+        place = view.layout_of_blocks.find(view.first_line + y)
+        before = view.scroll_anchor.place
+        if place is not None and self.toggle(place.row):
+            self._toggled = (place.row, before)
 
     def untoggle(self) -> None:
         """Take the last `toggle_at` back, and show what was in view before."""
@@ -288,8 +303,8 @@ class BlockToggle:
             opened.append(layout.rows.of(group))
         if row.block.can_expand and not self.is_open(row):
             opened.append(row)
-        for each in opened:
-            self._set(each, is_open=True)
+        for closed in opened:
+            self._set(closed, is_open=True)
         return opened
 
     def close(self, row: BlockRow) -> None:
@@ -298,10 +313,6 @@ class BlockToggle:
 
     def is_open(self, row: BlockRow) -> bool:
         return self._view.layout_of_blocks.is_open(row.block)
-
-    def forget_click(self) -> None:
-        """The last click was not the first of two."""
-        self._toggled = None
 
     def _set(self, row: BlockRow, *, is_open: bool) -> None:
         row.block.is_open = is_open

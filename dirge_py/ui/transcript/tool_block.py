@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import BlockBase, main_argument
+from dirge_py.ui.transcript.blocks import TranscriptBlock, main_argument
 from dirge_py.ui.transcript.diff import (
     DiffLayout,
     DiffRow,
@@ -24,7 +24,7 @@ from dirge_py.ui.transcript.diff import (
     paint_rows,
     read_diff,
 )
-from dirge_py.ui.transcript.lines import Line, Span, clip, fold, wrap
+from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
 
 CallState = Literal[
     "running",
@@ -41,7 +41,7 @@ CallState = Literal[
 ]
 """`again`: the tool asks for another try. `repeated`, `unrun`: answered in the tool's place."""
 TOLD: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
-"""What stands below the call then is a sentence of ours, not output whose columns count."""
+"""The text below the call is a sentence of dirge then, not output whose columns count."""
 UNRUN: frozenset[CallState] = frozenset({"repeated", "unrun"})
 _STATE_BY_OUTCOME: dict[str, CallState] = {
     "ok": "ok",
@@ -52,7 +52,7 @@ _STATE_BY_OUTCOME: dict[str, CallState] = {
 
 
 def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> CallState:
-    """How a call ended, by its outcome and what its details tell."""
+    """How a call ended, by its outcome and its details."""
     if details.get("storm"):
         return "repeated"
     if details.get("withheld"):
@@ -78,13 +78,7 @@ _EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
 
 
-def _folder_asked_for(args: Any) -> str:
-    """The folder that a command is to start in, as the model wrote it; "" for the usual one."""
-    folder = args.get("workdir") if isinstance(args, Mapping) and "command" in args else None
-    return folder if isinstance(folder, str) and folder not in (".", "./") else ""
-
-
-class ToolBlock(BlockBase):
+class ToolBlock(TranscriptBlock):
     """A call from its first letter to its result."""
 
     is_tool_call = True
@@ -113,6 +107,7 @@ class ToolBlock(BlockBase):
         self._note = ""
         self._is_command = False
         self._folder: str | None = None
+        """Where a command ran; None before it has ended: then the model's own argument counts."""
         self._going = ProgressText(clock)
 
     @property
@@ -173,13 +168,10 @@ class ToolBlock(BlockBase):
         if self._diff and self.state == "ok":
             return self._paint_diff(strips, width, styles, expanded=expanded)
         if self.state in UNRUN and not expanded:
-            # What the model was told instead is no output, and nothing failed.
-            return strips
+            return strips  # What the model was told instead is no output.
         body = self._paint_body(width, styles, expanded=expanded)
         for line in self._pictures:
-            body += wrap(
-                [(f"▣ {line}", styles.dim)], width, first=_indent(styles), rest=_indent(styles)
-            )
+            body += wrap([(f"▣ {line}", styles.dim)], width, indent=(_BODY, styles.text))
         return strips + body
 
     def _paint_diff(
@@ -189,9 +181,8 @@ class ToolBlock(BlockBase):
         self._rows = self._rows or read_diff(self._diff)
         rows = self._rows if expanded else self._rows[:_DIFF_LINES]
         split = is_split(self._diff_layout, width)
-        painted = paint_rows(rows, width, styles, indent=_indent(styles), split=split)
-        later = [line for line in painted.hunks if line > 0]
-        self.landmarks = (0, *(len(head) + line for line in later))
+        painted = paint_rows(rows, width, styles, indent=[(_BODY, styles.text)], split=split)
+        self.landmarks = (0, *(len(head) + line for line in painted.hunks if line > 0))
         hidden = len(self._rows) - len(rows)
         return head + painted.strips + (_more(hidden, width, styles) if hidden else [])
 
@@ -209,47 +200,55 @@ class ToolBlock(BlockBase):
             return self._paint_output(lines[-_LINES_LIVE:], width, styles)
         lines = [line for line in lines if line.strip()]
         if self._is_command or self.state == "aborted":
-            return self._paint_end(lines, width, styles)
-        shown = self._paint_output(lines[:_LINES_COLLAPSED], width, styles)
-        hidden = len(lines) - _LINES_COLLAPSED
-        if len(shown) > _LINES_COLLAPSED * 2:
-            shown = shown[: _LINES_COLLAPSED * 2]
-            hidden = max(1, hidden)
-        return shown + (_more(hidden, width, styles) if hidden > 0 else [])
+            # The last lines of a command tell how it ended, and what failed.
+            if len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1]) and self.state == "failed":
+                lines = lines[:-1]  # The header says it.
+            return self._paint_part(lines, width, styles, of_end=True)
+        return self._paint_part(lines, width, styles, of_end=False)
 
     def _paint_todo(self, width: int, styles: Styles) -> list[Strip]:
         """The list; of a long one, not what is done at its beginning."""
-        rest: Line = [(_BODY * 2, styles.text)]
+        first, rest = [(_BODY, styles.text)], [(_BODY * 2, styles.text)]
         strips: list[Strip] = []
         done = 0
         if len(self._todo) > _TODO_LINES:
             done = next((at for at, item in enumerate(self._todo) if item[0] != "done"), 0)
-            strips += (
-                wrap([(f"… {done} done", styles.dim)], width, first=_indent(styles)) if done else []
-            )
+        if done:
+            strips += wrap([(f"… {done} done", styles.dim)], width, first=first)
         for status, text in self._todo[done:]:
-            strips += wrap(todo_line(status, text, styles), width, first=_indent(styles), rest=rest)
+            style = styles.text + styles.strong if status == "in_progress" else styles.text
+            mark = {"done": styles.good, "in_progress": styles.accent}.get(status, styles.dim)
+            spans = [
+                (f"{_MARKS[status]} ", mark),
+                (text, styles.dim if status == "done" else style),
+            ]
+            strips += wrap(spans, width, first=first, rest=rest)
         return strips
 
     def _paint_answers(self, width: int, styles: Styles) -> list[Strip]:
         """What the person chose; the questions, only where there are several."""
+        first, rest = [(_BODY, styles.text)], [(_BODY * 2, styles.text)]
         strips: list[Strip] = []
         for question, answer in self._answers:
             asked = f"{clip(question, width // 2)}  " if len(self._answers) > 1 else ""
             spans = [("→ ", styles.accent), (asked, styles.dim), (answer, styles.text)]
-            strips += wrap(spans, width, first=_indent(styles), rest=[(_BODY * 2, styles.text)])
+            strips += wrap(spans, width, first=first, rest=rest)
         return strips
 
-    def _paint_end(self, lines: Sequence[str], width: int, styles: Styles) -> list[Strip]:
-        """The last lines of a command: what became of it, and what failed, stands at the end."""
-        if len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1]) and self.state == "failed":
-            lines = lines[:-1]  # The header says it.
-        shown = self._paint_output(lines[-_LINES_COLLAPSED:], width, styles)
-        hidden = len(lines) - _LINES_COLLAPSED
-        if len(shown) > _LINES_COLLAPSED * 2:
-            shown = shown[-_LINES_COLLAPSED * 2 :]
+    def _paint_part(
+        self, lines: Sequence[str], width: int, styles: Styles, *, of_end: bool
+    ) -> list[Strip]:
+        """The first lines of the output, or the last ones, and how many more there are."""
+        most, hidden = _LINES_COLLAPSED, len(lines) - _LINES_COLLAPSED
+        shown = self._paint_output(lines[-most:] if of_end else lines[:most], width, styles)
+        if len(shown) > most * 2:
+            shown = shown[-most * 2 :] if of_end else shown[: most * 2]
             hidden = max(1, hidden)
-        return (_more(hidden, width, styles, which="earlier") if hidden > 0 else []) + shown
+        if hidden <= 0:
+            return shown
+        if of_end:
+            return _more(hidden, width, styles, which="earlier") + shown
+        return shown + _more(hidden, width, styles)
 
     def guess_height(self, width: int) -> int:
         if self._diff:
@@ -285,8 +284,8 @@ class ToolBlock(BlockBase):
                 rest=[(_BODY, styles.text)],
             )
             return strips + self._paint_arguments(width, styles)
-        room = width - len(self._name) - 3 - (len(tail) + 2 if tail else 0)
-        head.append((clip(subject, max(8, room)), styles.text))
+        space = width - len(self._name) - 3 - (len(tail) + 2 if tail else 0)
+        head.append((clip(subject, max(8, space)), styles.text))
         if tail:
             head.append((f"  {tail}", styles.dim))
         return wrap(head, width)
@@ -301,7 +300,10 @@ class ToolBlock(BlockBase):
             "repeated": "not run",
             "unrun": "not run",
         }
-        folder = _folder_asked_for(self._args) if self._folder is None else self._folder
+        folder = self._folder
+        if folder is None and isinstance(self._args, Mapping) and "command" in self._args:
+            asked = self._args.get("workdir")
+            folder = asked if isinstance(asked, str) and asked not in (".", "./") else ""
         parts = [clean(f"in {folder}") if folder else "", words.get(self.state, ""), self._note]
         if self.state == "running":
             parts.append(self._going.words)
@@ -320,20 +322,22 @@ class ToolBlock(BlockBase):
             if value == main or (self._diff and isinstance(value, str) and "\n" in value):
                 continue
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            spans = [(clean(f"{name}: "), styles.dim), (clean(shown), styles.dim)]
-            indent: Sequence[Span] = [(_BODY, styles.text)]
-            strips += wrap(spans, width, first=indent, rest=indent)
+            spans = [(clean(f"{name}: {shown}"), styles.dim)]
+            strips += wrap(spans, width, indent=(_BODY, styles.text))
         return strips
 
     def _paint_output(self, lines: Sequence[str], width: int, styles: Styles) -> list[Strip]:
         if not self._output:
             return []
         style: Style = styles.error if self.state == "failed" else styles.dim
-        prefix = [(_BODY, styles.text)]
-        if self.state in TOLD:
-            spans = [[(line, style)] for line in lines]
-            return [part for span in spans for part in wrap(span, width, first=prefix, rest=prefix)]
-        return [part for line in lines for part in fold([(line, style)], width, prefix=prefix)]
+        indent = (_BODY, styles.text)
+        strips: list[Strip] = []
+        for line in lines:
+            if self.state in TOLD:
+                strips += wrap([(line, style)], width, indent=indent)
+            else:
+                strips += fold([(line, style)], width, prefix=[indent])
+        return strips
 
 
 def _note(details: Mapping[str, Any], took_ms: int) -> str:
@@ -351,22 +355,16 @@ def _note(details: Mapping[str, Any], took_ms: int) -> str:
     return ", ".join(parts)
 
 
-def _indent(styles: Styles) -> Line:
-    return [(_BODY, styles.text)]
-
-
 def _more(count: int, width: int, styles: Styles, *, which: str = "more") -> list[Strip]:
     text = f"… {count} {which} line{'s' * (count != 1)}"
-    return wrap(
-        [(text, styles.dim)], width, first=[(_BODY, styles.text)], rest=[(_BODY, styles.text)]
-    )
+    return wrap([(text, styles.dim)], width, indent=(_BODY, styles.text))
 
 
 _MARKS = {"done": "☑", "in_progress": "▶", "pending": "☐"}
 
 
 def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """(status, text) of a todo list as its tool tells it in `details`; none if there is none."""
+    """(status, text) of the todo list in the `details` of its tool; empty if there is none."""
     items = details.get("items")
     if not isinstance(items, Sequence) or isinstance(items, str):
         return ()
@@ -378,52 +376,38 @@ def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return found if all(status in _MARKS for status, _ in found) else ()
 
 
-def todo_line(status: str, text: str, styles: Styles) -> list[tuple[str, Style]]:
-    """One item as it is drawn."""
-    style = {"done": styles.dim, "in_progress": styles.text + styles.strong}.get(
-        status, styles.text
-    )
-    mark = {"done": styles.good, "in_progress": styles.accent}.get(status, styles.dim)
-    return [(f"{_MARKS[status]} ", mark), (text, style)]
-
-
 def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:
-    """(question, answer) of a call that asked the person; none where it cannot be told for sure.
+    """(question, answer) of a call that asked the person; none where that is not certain.
 
     The result repeats every question as it was put, each with its answer below.
     """
     asked = args.get("questions") if isinstance(args, Mapping) else None
     if not isinstance(asked, Sequence) or isinstance(asked, str) or not asked:
         return ()
-    questions = [_words_of(each) for each in asked]
-    places: list[int] = []
-    at = 0
-    for question in questions:
-        at = text.find(question, at) if question else -1
-        if at < 0:
-            return ()
-        places.append(at)
-        at += len(question)
+    questions = [_question_text(item) for item in asked]
     found: list[tuple[str, str]] = []
-    for number, question in enumerate(questions):
-        begin = places[number] + len(question)
-        end = places[number + 1] if number + 1 < len(places) else len(text)
-        answer = text[begin:end]
-        if number + 1 < len(places):
-            # Before a question stands its number, on the same line.
-            answer = answer.rpartition("\n")[0]
-        found.append((clean(question), clean(" ".join(answer.split()))))
+    end = 0
+    for question in questions:
+        begin = text.find(question, end) if question else -1
+        if begin < 0:
+            return ()
+        if found:
+            # Before a question is its number, on the same line.
+            answer = text[end:begin].rpartition("\n")[0]
+            found[-1] = (found[-1][0], clean(" ".join(answer.split())))
+        end = begin + len(question)
+        found.append((clean(question), clean(" ".join(text[end:].split()))))
     return found
 
 
-def _words_of(question: Any) -> str:
+def _question_text(question: Any) -> str:
     if isinstance(question, Mapping):
         question = question.get("question") or question.get("prompt") or question.get("text")
     return question if isinstance(question, str) else ""
 
 
-_SAID_FROM_S = 3
-"""Seconds from which on it is said how long a call has been running."""
+_SHOWN_FROM_S = 3
+"""Seconds from which on the running time of a call is shown."""
 _BAR_WIDTH = 10
 
 
@@ -453,7 +437,7 @@ class ProgressText:
         """As much as is worth saying, such as `95 s, quiet for 75 s`."""
         parts = [self._share]
         ran_s = int(self._clock() - self._began)
-        if ran_s >= _SAID_FROM_S:
+        if ran_s >= _SHOWN_FROM_S:
             parts.append(_duration(ran_s))
         if self._quiet_since is not None:
             parts.append(f"quiet for {_duration(int(self._clock() - self._quiet_since))}")

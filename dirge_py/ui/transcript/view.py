@@ -4,7 +4,7 @@ What is selected, found or at the cursor is drawn over its lines, and so is the 
 what has come below the view since the end was left.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,24 +15,23 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import TranscriptBlock
-from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
-from dirge_py.ui.transcript.positions import ScrollAnchor, TextPosition, line_of
+from dirge_py.ui.transcript.layout import BlockRow, LinePosition
+from dirge_py.ui.transcript.positions import TextPosition, line_of
 from dirge_py.ui.transcript.reading_cursor import ReadingCursor
 from dirge_py.ui.transcript.search import TranscriptSearch
-from dirge_py.ui.transcript.selection import BlockToggle, MouseSelection, TextSelection
+from dirge_py.ui.transcript.selection import MouseSelection, TranscriptView
 
 _WIDEST = 120
 """Text wider than this is hard to read; a wider terminal keeps blank margins."""
 
 
-class TranscriptWidget(ScrollView, can_focus=True):
+class TranscriptWidget(TranscriptView):
     """Draws the lines of a `TranscriptLayout` that are in view.
 
     It stays at the end while new text comes, until the person scrolls up, selects or reads with the
@@ -67,29 +66,19 @@ class TranscriptWidget(ScrollView, can_focus=True):
         typed: str = ""
 
     def __init__(self, styles: Styles, keymap: Keymap | None = None) -> None:
-        super().__init__(id="transcript")
+        super().__init__(styles)
         self._styles = styles
         self._keymap = keymap or Keymap()
-        self._blocks = TranscriptLayout(styles)
-        self._following = ScrollAnchor(self._blocks)
-        self.selection = TextSelection(self._blocks)
+        self._blocks = self.layout_of_blocks
         self.search = TranscriptSearch(self._blocks)
         self.reading = ReadingCursor(self)
-        self.folding = BlockToggle(self)
         self._dragging = MouseSelection(self)
-        self._marks = Highlights(
-            self.search, self.selection, self._blocks, lambda: self.app.no_color
-        )
         self._is_moving = False
         self._changed_from: TranscriptBlock | None = None
         self._changed_all = True
-        self._news = NewContentBadge(self, self._following)
+        self._news = NewContentBadge(self)
 
     # -- the blocks (blocks.BlockPage)
-
-    @property
-    def layout_of_blocks(self) -> TranscriptLayout:
-        return self._blocks
 
     def add(self, block: TranscriptBlock) -> None:
         self._blocks.append(block)
@@ -98,13 +87,13 @@ class TranscriptWidget(ScrollView, can_focus=True):
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
         self._blocks.insert(before, block)
         row = self._blocks.rows.of(block)
-        if self._following.row_inserted(row):
+        if self.scroll_anchor.row_inserted(row):
             self.selection.row_inserted(row)
             self.reading.row_inserted(row)
         self._note_change(block)
 
     def remove_block(self, block: TranscriptBlock) -> None:
-        self._following.row_goes(self._blocks.rows.of(block))
+        self.scroll_anchor.row_goes(self._blocks.rows.of(block))
         self._blocks.remove(block)
         if self._changed_from is block:
             self._changed_from = None
@@ -135,19 +124,18 @@ class TranscriptWidget(ScrollView, can_focus=True):
         """Show everything, or only the short forms; the block on top of the view stays there."""
         self._changed_all = True
         self._blocks.expand_all(not self._blocks.expanded)
-        place = self._following.place
+        place = self.scroll_anchor.place
         if place is not None and place.row.block.can_expand:
-            self._following.place = LinePosition(place.row, 0)
+            self.scroll_anchor.place = LinePosition(place.row, 0)
         self.redraw()
 
     def refold(self, row: BlockRow) -> None:
-        """A block was opened or closed; its first line stays in view if it was on top."""
         self.touch(row.block)
         if row.block.is_open:
             self._follow(sticks=False)
-        place = self._following.place
+        place = self.scroll_anchor.place
         if place is not None and place.row is row:
-            self._following.place = LinePosition(row, min(place.line, row.gap))
+            self.scroll_anchor.place = LinePosition(row, min(place.line, row.gap))
         self.redraw()
 
     # -- selecting and reading
@@ -159,12 +147,10 @@ class TranscriptWidget(ScrollView, can_focus=True):
             self.let_go()
 
     def hold(self) -> None:
-        """Stay here, though the end may be in view: somebody points at what is seen."""
         self._follow(sticks=False, is_held=True)
 
     def let_go(self) -> None:
-        """Follow the end again, if only `hold` has kept from it."""
-        if self._following.would_follow and not self.has_focus:
+        if self.scroll_anchor.would_follow and not self.has_focus:
             self.go_to_end()
 
     def watch_has_focus(self, has_focus: bool) -> None:
@@ -180,19 +166,19 @@ class TranscriptWidget(ScrollView, can_focus=True):
 
     async def _on_key(self, event: events.Key) -> None:
         found = self._keymap.action(event.key, "reading", "screen")
-        if found is None:
-            if event.is_printable and event.character:
-                event.stop()
-                event.prevent_default()
-                self.post_message(self.ReadingEnded(event.character))
+        typed = event.character if event.is_printable else None
+        if found is None and not typed:
             return
         event.stop()
         event.prevent_default()
+        if found is None:
+            self.post_message(self.ReadingEnded(typed or ""))
+            return
         scope, action = found
         own = getattr(self.reading, action, None) if scope == "reading" else None
         if own is not None:
             own()
-        elif (scope, action) == ("reading", "close"):
+        elif found == ("reading", "close"):
             self.post_message(self.ReadingEnded())
         else:
             self.post_message(self.ActionForScreen(action))
@@ -219,43 +205,17 @@ class TranscriptWidget(ScrollView, can_focus=True):
 
     # -- scrolling
 
-    @property
-    def first_line(self) -> int:
-        """The height of the first line in view."""
-        return self.scroll_offset.y
-
-    @property
-    def lines_in_view(self) -> int:
-        return self.scrollable_content_region.height
-
-    @property
-    def top_place(self) -> LinePosition | None:
-        """The line on top of the view; None while the end is followed."""
-        return self._following.place
-
-    @property
-    def sticks(self) -> bool:
-        return self._following.is_on
-
     def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
         """Follow the end, or stop to. The scrollbar is there only while the end is not followed:
         drawing it anew at every line would be a sixth of all that is sent to the terminal.
         """
         if sticks:
-            changes = self._following.begin()
+            changes = self.scroll_anchor.begin()
         else:
-            changes = self._following.end(self.first_line, is_held=is_held)
+            changes = self.scroll_anchor.end(self.first_line, is_held=is_held)
         if changes:
             self.styles.scrollbar_size_vertical = 0 if sticks else 1
             self._changed_all = True
-
-    @property
-    def page_lines(self) -> int:
-        """Lines of a page, of which two of the last one stay in view."""
-        return max(1, self.lines_in_view - 2)
-
-    def scroll_lines(self, count: int) -> None:
-        self.scroll_to(y=self.first_line + count, animate=False)
 
     def go_to_start(self) -> None:
         self.scroll_to(y=0, animate=False)
@@ -265,19 +225,17 @@ class TranscriptWidget(ScrollView, can_focus=True):
         self.redraw()
 
     def go_to(self, place: LinePosition) -> None:
-        """Show this line at the top, or as near to it as there are lines below."""
         self._follow(sticks=False)
-        self._following.place = place
+        self.scroll_anchor.place = place
         self._changed_all = True
         self.redraw()
 
     def show(self, spot: TextPosition, *, around: int = 0) -> None:
-        """Scroll so far that a spot is in view, with `around` lines on both sides of it."""
         place = line_of(self._blocks, spot)
         y = self._blocks.top(place.row) + place.line
         first, height = self.first_line, self.lines_in_view
         if not height:
-            return  # A question has taken all the room, and gives it back.
+            return  # A question covers the transcript.
         around = min(around, (height - 1) // 2)
         if y < first + around:
             first = y - around
@@ -291,17 +249,17 @@ class TranscriptWidget(ScrollView, can_focus=True):
 
     def redraw(self) -> None:
         """Show what has changed."""
-        if not self._has_size:
-            return
         height = self.lines_in_view
+        if not self.is_mounted or height <= 0:
+            return
         top = self.first_line
         with self._moving():
-            if self._following.is_on:
+            if self.scroll_anchor.is_on:
                 self._blocks.settle_end(height)
                 self._update_height()
                 self.scroll_to(y=self.max_scroll_y, animate=False)
             else:
-                first = self._following.settle(height, top)
+                first = self.scroll_anchor.settle(height, top)
                 self._update_height()
                 self.scroll_to(y=first, animate=False)
         self._refresh_changed(has_scrolled=self.first_line != top)
@@ -318,7 +276,7 @@ class TranscriptWidget(ScrollView, can_focus=True):
         is_at_end = self.first_line >= self.max_scroll_y
         is_held = self.has_focus or self.selection.ends is not None
         self._follow(sticks=is_at_end and not is_held, is_held=is_held and is_at_end)
-        self._following.went_to(self.first_line)
+        self.scroll_anchor.went_to(self.first_line)
         self._news.count_lines()
 
     def _scroll_update(self, virtual_size: Size) -> None:
@@ -328,31 +286,36 @@ class TranscriptWidget(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         self._changed_all = True
-        self._following.before_resize()
+        self.scroll_anchor.before_resize()
         if self._blocks.resize(*self._widths):
-            self._following.after_resize()
+            self.scroll_anchor.after_resize()
         self.redraw()
         self.reading.stay_in_view()
 
     # -- drawing
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
+        styles, width = self._styles, self.scrollable_content_region.width
+        # Without colours another background would not be seen.
+        pointed = CHOSEN if self.app.no_color else styles.selection
         place = self._blocks.find(self.first_line + y)
         line = place.line - place.row.gap if place else -1
-        found = self._blocks.strip_at(place.row, line) if place else None
-        if found is None:
-            strip = Strip.blank(width, self._styles.text)
-        else:
-            strip = found.crop_extend(0, width, self._styles.text)
-            if place is not None:
-                strip = self._marks.put_on(strip, place.row, line, self._styles)
+        drawn = self._blocks.strip_at(place.row, line) if place else None
+        strip = (Strip([]) if drawn is None else drawn).crop_extend(0, width, styles.text)
+        if place is not None and drawn is not None:
+            matches, chosen = self.search.columns_of(place.row, line)
+            for begin, end in matches:
+                strip = restyled(strip, begin, end, styles.selection + styles.strong)
+            for begin, end in chosen:
+                strip = restyled(strip, begin, end, CHOSEN)
+            part = self.selection.part_of(place.row)
+            columns = self._blocks.drawn(place.row).logical.cells_of(line, *part) if part else None
+            if columns:
+                strip = restyled(strip, *columns, pointed)
         cursor = self.reading.cursor
         if cursor is not None and cursor == place:
-            strip = restyled(
-                strip, 0, width, self._marks.pointed(self._styles) + self._styles.strong
-            )
-        return self._news.put_on(strip, y, width, self._styles)
+            strip = restyled(strip, 0, width, pointed + styles.strong)
+        return self._news.put_on(strip, y, width, styles)
 
     # -- inside
 
@@ -366,15 +329,11 @@ class TranscriptWidget(ScrollView, can_focus=True):
             self._is_moving = was_moving
 
     @property
-    def _has_size(self) -> bool:
-        return self.is_mounted and self.scrollable_content_region.height > 0
-
-    @property
     def _widths(self) -> tuple[int, int]:
         """Columns for what is read, and for what is wide."""
         # One column is left for the scrollbar, so that its coming and going wraps nothing anew.
-        room = max(1, self.content_size.width - 1)
-        return min(_WIDEST, room), room
+        width = max(1, self.content_size.width - 1)
+        return min(_WIDEST, width), width
 
     def _note_change(self, block: TranscriptBlock) -> None:
         """Remember the highest block that changed: only what is below it is drawn again."""
@@ -382,7 +341,7 @@ class TranscriptWidget(ScrollView, can_focus=True):
         rows = self._blocks.rows
         if changed is None or rows.is_above(rows.of(block), rows.of(changed)):
             self._changed_from = block
-        self._following.changed(rows.of(block))
+        self.scroll_anchor.changed(rows.of(block))
 
     def _refresh_changed(self, *, has_scrolled: bool) -> None:
         """Draw again what changed, and no more: every line drawn goes through the terminal."""
@@ -406,17 +365,16 @@ class TranscriptWidget(ScrollView, can_focus=True):
 
 
 class NewContentBadge:
-    """Empty while there is nothing new below. A line of its own would push the text about."""
+    """Counts the new lines below the view, over the end of its last line."""
 
-    def __init__(self, view: "TranscriptWidget", following: ScrollAnchor) -> None:
+    def __init__(self, view: TranscriptView) -> None:
         self._view = view
-        self._following = following
         self._text = ""
 
     def count_lines(self) -> None:
         """Count the lines below again, and draw the badge if it changes."""
         view = self._view
-        lines = self._following.new_lines(view.first_line + view.lines_in_view)
+        lines = view.scroll_anchor.new_lines(view.first_line + view.lines_in_view)
         text = f" ▼ {lines} new line{'s' * (lines != 1)} below " if lines else ""
         if text != self._text:
             self._text = text
@@ -431,7 +389,7 @@ class NewContentBadge:
         return Strip.join([strip.crop(0, width - size), note])
 
     def is_at(self, event: events.MouseEvent) -> bool:
-        """Does the mouse point at it?"""
+        """Whether the mouse points at it."""
         view = self._view
         is_last = event.y - view.gutter.top == view.lines_in_view - 1
         begin = view.scrollable_content_region.width - cell_len(self._text)
@@ -450,41 +408,3 @@ def restyled(strip: Strip, begin: int, end: int, style: Style) -> Strip:
         [type(s)(s.text, (s.style or Style.null()) + style) for s in strip.crop(begin, end)]
     )
     return Strip.join([strip.crop(0, begin), inside, strip.crop(end)])
-
-
-class Highlights:
-    """What is selected and what was found, put on the lines that show it.
-
-    `is_colorless` tells whether a ground of another colour would not be seen.
-    """
-
-    def __init__(
-        self,
-        search: TranscriptSearch,
-        selection: TextSelection,
-        layout: TranscriptLayout,
-        is_colorless: Callable[[], bool],
-    ) -> None:
-        self._is_colorless = is_colorless
-        self._search = search
-        self._selection = selection
-        self._layout = layout
-
-    def pointed(self, styles: Styles) -> Style:
-        """The look of what is selected, or at the cursor."""
-        return CHOSEN if self._is_colorless() else styles.selection
-
-    def put_on(self, strip: Strip, row: BlockRow, line: int, styles: Styles) -> Strip:
-        """A drawn line of a row, with its marks."""
-        found, chosen = self._search.columns_of(row, line)
-        strip = _all_restyled(strip, found, styles.selection + styles.strong)
-        strip = _all_restyled(strip, chosen, CHOSEN)
-        part = self._selection.part_of(row)
-        columns = self._layout.drawn(row).logical.cells_of(line, *part) if part else None
-        return restyled(strip, *columns, self.pointed(styles)) if columns else strip
-
-
-def _all_restyled(strip: Strip, columns: Sequence[tuple[int, int]], style: Style) -> Strip:
-    for begin, end in columns:
-        strip = restyled(strip, begin, end, style)
-    return strip

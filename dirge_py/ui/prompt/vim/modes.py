@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -54,7 +55,7 @@ def without_lines(text: str, start: int, end: int) -> TextAndCursor:
 
 
 def put(place: TextAndCursor, register: Register, *, is_after: bool, times: int) -> TextAndCursor:
-    """The text with the register in it: beside the cursor, or on lines of its own."""
+    """The text with the register in it: beside the cursor, or as whole lines."""
     text, at = place.text, place.at
     if not register.text:
         return place
@@ -144,29 +145,38 @@ def typed_between(before: TextAndCursor, text: str) -> str:
     return ""
 
 
-OPERATORS = frozenset("dcy")
-_COMMANDS = frozenset("iaIAoOxXsSDCYpPuvVJ~./")
-_VISUAL_COMMANDS = frozenset("xXsSDCYRpPuUvVJ~oO")
-_MOST_TIMES = 9_999
 CommandKind = Literal["motion", "find", "object", "line", "command"]
+OPERATORS = frozenset("dcy")
+_COMMANDS = frozenset("iaIAoODCpPuvVJ~./")
+_VISUAL_COMMANDS = frozenset("xXsSDCYRpPuUvVJ~oO")
+_SHORT: Mapping[str, tuple[CommandKind, str, str]] = {
+    "Y": ("line", "line", "y"),
+    "S": ("line", "line", "c"),
+    "x": ("motion", "l", "d"),
+    "X": ("motion", "h", "d"),
+    "s": ("motion", "l", "c"),
+}
+"""What a key of normal mode is short for: kind, motion and operator."""
+_MOST_TIMES = 9_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VimCommand:
-    """One order. `what`: the motion, object or command; `char`: what is looked for or put in.
-
-    `operator`: what to do with the text up to there; `line`: with as many whole lines.
-    """
+    """One complete command."""
 
     kind: CommandKind
+    """`line`: an operator on as many whole lines."""
     what: str
+    """The motion, text object or command."""
     operator: str = ""
+    """What to do with the text up to there."""
     char: str = ""
+    """The character that is searched for or put in."""
     count: int | None = None
 
 
 Reading: TypeAlias = VimCommand | Literal["more", "nothing"]
-"""An order, the beginning of one, or neither."""
+"""A command, the beginning of one, or neither."""
 
 
 def read_command(keys: str, *, is_visual: bool = False) -> Reading:
@@ -188,37 +198,28 @@ def read_command(keys: str, *, is_visual: bool = False) -> Reading:
 
 def _rest(rest: str, operator: str, count: int | None, *, is_visual: bool) -> Reading:
     head, tail = rest[0], rest[1:]
-    if head in "fFtT":
-        return _with_next("find", head, tail, operator, count)
-    if head == "g":
-        if not tail:
-            return "more"
-        return _phrase("motion", "gg", operator, count) if tail == "g" else "nothing"
-    if head in SIMPLE:
-        return _phrase("motion", head, operator, count)
-    if head in "ia" and (operator or is_visual):
-        if not tail:
-            return "more"
-        found = _phrase("object", rest, operator, count)
-        return found if tail in NAMES else "nothing"
-    if operator:
-        return "nothing"
-    if head == "r":
-        return _with_next("command", "r", tail, "", count)
-    known = _VISUAL_COMMANDS | OPERATORS if is_visual else _COMMANDS
-    return _phrase("command", head, "", count) if head in known else "nothing"
-
-
-def _with_next(
-    kind: CommandKind, what: str, tail: str, operator: str, count: int | None
-) -> Reading:
-    if not tail:
+    is_object = head in "ia" and bool(operator or is_visual)
+    if not tail and (head in "fFtTg" or is_object or (head == "r" and not operator)):
         return "more"
-    return VimCommand(kind=kind, what=what, operator=operator, char=tail, count=count)
-
-
-def _phrase(kind: CommandKind, what: str, operator: str, count: int | None) -> VimCommand:
-    return VimCommand(kind=kind, what=what, operator=operator, count=count)
+    kind: CommandKind = "command"
+    if head in "fFtT":
+        kind, what = "find", head
+    elif head == "g" and tail == "g":
+        kind, what = "motion", "gg"
+    elif head in SIMPLE:
+        kind, what = "motion", head
+    elif is_object and tail in NAMES:
+        kind, what = "object", rest
+    elif head == "g" or is_object or operator:
+        return "nothing"
+    elif not is_visual and head in _SHORT:
+        kind, what, operator = _SHORT[head]
+    elif head == "r" or head in (_VISUAL_COMMANDS | OPERATORS if is_visual else _COMMANDS):
+        what = head
+    else:
+        return "nothing"
+    char = tail if head in "fFtTr" else ""
+    return VimCommand(kind=kind, what=what, operator=operator, char=char, count=count)
 
 
 def _count(keys: str) -> tuple[int | None, str]:
@@ -239,25 +240,27 @@ _WHOLE_LINE = {"D": "d", "C": "c", "Y": "y", "S": "c", "R": "c"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VimResult:
-    """What a key made: text, cursor, the other end of a selection; `wish`: what others must do.
-
-    `cut`: what was deleted or copied by it.
-    """
+    """The state after a key."""
 
     text: str
     at: int
+    """The cursor, an offset into the text."""
     anchor: int | None = None
+    """The other end of the selection; None: nothing is selected."""
     wish: Wish = ""
+    """What the composer has to do."""
     cut: str = ""
+    """What the key has deleted or copied."""
 
 
 class Vim:
-    """Modes, registers and what was done last. `mode` begins as insert, as in any prompt."""
+    """Vim's modes, register and last change. It begins in insert mode, as in any prompt."""
 
     def __init__(self) -> None:
         self.mode: Mode = "insert"
         self.register = Register()
-        self._keys = ""
+        self.pending = ""
+        """The keys of a command that is not complete."""
         self._found: CharacterSearch | None = None
         self._column: int | None = None
         self._anchor = 0
@@ -268,14 +271,9 @@ class Vim:
         self._before = TextAndCursor("", 0)
         self._repeats = False
 
-    @property
-    def pending(self) -> str:
-        """The keys of an order that is not complete."""
-        return self._keys
-
     def begin(self) -> None:
-        """An empty input: writing starts, and nothing is half said."""
-        self.mode, self._keys, self._column = "insert", "", None
+        """Start in insert mode, for an empty input."""
+        self.mode, self.pending, self._column = "insert", "", None
 
     def press(self, key: str, text: str, at: int) -> VimResult | None:
         """Take a key: a character, `escape`, `ctrl+r` or an arrow's name. None: not for us.
@@ -289,23 +287,23 @@ class Vim:
         if self.mode == "insert":
             return None
         if key == "ctrl+r":
-            self._keys = ""
+            self.pending = ""
             return VimResult(text=text, at=at, wish="redo")
-        if not (self._keys and self._keys[-1] in "rfFtT"):
+        if not (self.pending and self.pending[-1] in "rfFtT"):
             key = _AS_LETTERS.get(key, key)
         key = " " if key == "space" else key
         if len(key) != 1:
-            self._keys = ""
+            self.pending = ""
             return None
         return self._handle_key(key, TextAndCursor(text, at))
 
-    # -- orders
+    # -- commands
 
     def _handle_key(self, key: str, place: TextAndCursor) -> VimResult | None:
-        keys, self._keys = self._keys + key, ""
+        keys, self.pending = self.pending + key, ""
         phrase = read_command(keys, is_visual=self.mode != "normal")
         if phrase == "more":
-            self._keys = keys
+            self.pending = keys
             return self._outcome(place)
         if phrase == "nothing":
             return self._outcome(place) if len(keys) > 1 or key.isprintable() else None
@@ -331,13 +329,13 @@ class Vim:
         return VimResult(text=place.text, at=at, anchor=anchor, wish=self._wish, cut=self._cut)
 
     def _escape(self, text: str, at: int) -> VimResult | None:
-        """Back to normal mode; there, without an order begun, it is for others."""
-        if self.mode == "normal" and not self._keys:
+        """Go back to normal mode; there, without a command begun, the key is for others."""
+        if self.mode == "normal" and not self.pending:
             return None
         if self.mode == "insert":
             self._inserted = typed_between(self._before, text)
             at = max(line_start(text, at), at - 1)
-        self.mode, self._keys = "normal", ""
+        self.mode, self.pending = "normal", ""
         return self._outcome(TextAndCursor(text, at))
 
     def _again(self, place: TextAndCursor, count: int | None) -> VimResult:
@@ -364,8 +362,9 @@ class Vim:
             return self._command(phrase, place)
         text, at = place.text, place.at
         if phrase.kind == "line":
-            below = move(text, at, "j", count=(phrase.count or 1) - 1) if phrase.count else None
-            last = below.at if below else len(text) if (phrase.count or 1) > 1 else at
+            times = phrase.count or 1
+            below = move(text, at, "j", count=times - 1) if times > 1 else MotionTarget(at)
+            last = below.at if below else len(text)
             return self._operate(phrase.operator, place, at, MotionTarget(last, "lines"))
         if phrase.kind == "object":
             found = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
@@ -393,22 +392,15 @@ class Vim:
             if self._column is None:
                 self._column = at - line_start(text, at)
             return move(text, at, phrase.what, count=phrase.count, column=self._column)
-        if phrase.operator == "c" and phrase.what in ("w", "W") and at < len(text):
-            # As in Vim: changing a word leaves the space behind it.
-            return self._changed_word(phrase, place)
+        is_on_word = at < len(text) and not text[at].isspace()
+        if phrase.operator == "c" and phrase.what in ("w", "W") and is_on_word:
+            # As in Vim: changing a word leaves the space behind it. From one before: on the last
+            # letter of a word, `e` would move to the next word.
+            return move(text, at - 1, "e" if phrase.what == "w" else "E", count=phrase.count)
         target = move(text, at, phrase.what, count=phrase.count)
         if phrase.operator and phrase.what in ("w", "W") and target is not None:
             return within_line(text, at, target)
         return target
-
-    def _changed_word(self, phrase: VimCommand, place: TextAndCursor) -> MotionTarget | None:
-        text, at = place.text, place.at
-        motion = "e" if phrase.what == "w" else "E"
-        if text[at].isspace():
-            found = move(text, at, phrase.what, count=phrase.count)
-            return within_line(text, at, found) if found else None
-        # From one before: on the last letter of a word, `e` would go on to the next word.
-        return move(text, at - 1, motion, count=phrase.count)
 
     def _beyond(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
         """A line before the first or behind the last: earlier and later prompts are there."""
@@ -462,10 +454,10 @@ class Vim:
         times = phrase.count or 1
         if what in "iaIAoO":
             return self._insert(opened(what, place))
-        if what in "DCYS":
-            return self._to_line_end(what, times, place)
-        if what in "xXs":
-            return self._by_characters(what, times, place)
+        if what in "DC":
+            below = move(text, at, "$", count=times) or MotionTarget(len(text))
+            target = MotionTarget(line_end(text, below.at))
+            return self._operate(what.lower(), place, at, target)
         if what in "pP":
             times = max(1, min(times, _LONGEST // max(1, len(self.register.text))))
             return put(place, self.register, is_after=what == "p", times=times)
@@ -478,23 +470,6 @@ class Vim:
         elif what in "r~":
             return replaced(place, times, phrase.char)
         return place
-
-    def _to_line_end(self, what: str, times: int, place: TextAndCursor) -> TextAndCursor:
-        text, at = place.text, place.at
-        if what in "YS":
-            below = move(text, at, "j", count=times - 1) if times > 1 else MotionTarget(at)
-            last = below.at if below else len(text)
-            return self._operate(_WHOLE_LINE[what], place, at, MotionTarget(last, "lines"))
-        below = move(text, at, "$", count=times) or MotionTarget(len(text))
-        end = line_end(text, below.at)
-        return self._operate(_WHOLE_LINE[what], place, at, MotionTarget(end))
-
-    def _by_characters(self, what: str, times: int, place: TextAndCursor) -> TextAndCursor:
-        text, at = place.text, place.at
-        other = max(line_start(text, at), at - times)
-        if what != "X":
-            other = min(line_end(text, at), at + times)
-        return self._operate("c" if what == "s" else "d", place, at, MotionTarget(other))
 
     # -- what is selected
 
@@ -534,13 +509,13 @@ class Vim:
         if what == "J":
             return joined(text, start, text.count("\n", start, end) + 1)
         if what in "pP":
-            return self._putreplaced(place, start, end, is_lines=is_lines)
+            return self._put_over_selection(place, start, end, is_lines=is_lines)
         operator = _WHOLE_LINE.get(what) or {"x": "d", "X": "d", "s": "c"}.get(what, what)
         if is_lines:
             return self._operate_lines(operator, place, start, end)
         return self._operate(operator, place, start, MotionTarget(end))
 
-    def _putreplaced(
+    def _put_over_selection(
         self, place: TextAndCursor, start: int, end: int, *, is_lines: bool
     ) -> TextAndCursor:
         text, taken = place.text, self.register
@@ -554,5 +529,5 @@ class Vim:
 def _changes(phrase: VimCommand) -> bool:
     """Whether it is what `.` does again."""
     if phrase.kind == "command":
-        return phrase.what not in "yYvVu./"
+        return phrase.what not in "vVu./"
     return phrase.operator in ("d", "c")

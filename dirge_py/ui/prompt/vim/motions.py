@@ -1,4 +1,4 @@
-"""Motions and text objects of Vim over a text: where they lead, and what an operator takes.
+"""Motions and text objects of Vim over a text: where they lead, and the range of an operator.
 
 Positions are offsets of characters.
 """

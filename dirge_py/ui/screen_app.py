@@ -1,0 +1,95 @@
+"""What the parts of the screen use of the app: its widgets, its settings and what they may ask."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from textual.theme import Theme
+
+from dirge_py.frontend.controller import ChatController
+from dirge_py.lib.lazy import late
+from dirge_py.slash.base import Tone
+from dirge_py.slash.registry import Registry
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.options import UiSettings
+from dirge_py.ui.panels.above_input import QueuePanel
+from dirge_py.ui.panels.choices import LineQuestion, Picker
+from dirge_py.ui.prompt.completion import Completer
+from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.status import StatusBar
+from dirge_py.ui.terminal.app_base import TerminalApp
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.view import TranscriptWidget
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.ui.transcript.renderer import TranscriptRenderer
+else:
+    TranscriptRenderer = late("dirge_py.ui.transcript.renderer", "TranscriptRenderer")
+
+
+class ScreenApp(TerminalApp):
+    """The app as its parts know it. `app.DirgeApp`, the only one there is, makes the parts."""
+
+    clock: Callable[[], float]
+    """Seconds; `time.monotonic` but in tests."""
+    keymap: Keymap
+    commands: Registry
+    controller: ChatController
+    ui_settings: UiSettings
+    theme_styles: Styles
+    """The styles of the theme on its background."""
+    panel_styles: Styles
+    """The same on the ground of panels."""
+    transcript: TranscriptWidget
+    composer: Composer
+    proposer: Completer
+    queue: QueuePanel
+    picker: Picker
+    line_question: LineQuestion
+    status: StatusBar
+    _renderer: "TranscriptRenderer | None" = None
+
+    @property
+    def renderer(self) -> "TranscriptRenderer":
+        """What draws the events of this conversation; made when it is first used."""
+        if self._renderer is None:
+            conversation = self.controller.conversation
+            self._renderer = TranscriptRenderer(
+                self.transcript,
+                show_thinking=self.ui_settings.show_thinking,
+                diff=self.ui_settings.diff,
+                clock=self.clock,
+                assets=conversation.environment.asset_dir if conversation else None,
+            )
+        return self._renderer
+
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
+        """Write a line of our own into the transcript, behind what has happened before it."""
+        self.flush_events()
+        self.renderer.notice(text, tone=tone)
+        self.transcript.redraw()
+
+    def flush_events(self) -> None:
+        """Draw the events that have come."""
+
+    def refresh_status(self) -> None:
+        """Show the state of things in the status line and above the input."""
+
+    def hint(self, text: str) -> None:
+        """Show `text` above the input until the next key."""
+
+    def focus_input(self) -> None:
+        """Give the keys to the command that runs, if one is to be seen, else to the input."""
+
+    def adopt(self, conversation: "Conversation") -> None:
+        """Go on with this conversation, on an empty page; its messages are not written there."""
+
+    def apply_settings(self, settings: UiSettings) -> Sequence[str]:
+        """Take over what the settings say of the screen; returns what is wrong with the theme."""
+        return ()
+
+    def set_colors(self, name: str) -> None:
+        """Switch to a theme."""
+
+    def draw_with(self, theme: Theme, *, before: str) -> None:
+        """Draw Textual's widgets with this theme in the place of `before`, ours with its styles."""
