@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dirge_py.providers.recording import HttpRecording
 
 
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
     """Which session to work in. `named` opens or creates; `none` keeps nothing; `view` only shows.

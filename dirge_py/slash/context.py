@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dirge_py.types.events import ContextCompacted
 
 
-
 _BAR_CELLS = 20
 _MOST_DIGITS = 9
 _MOST_OFFERED = 20

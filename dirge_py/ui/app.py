@@ -59,9 +59,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-
-
-
 Action: TypeAlias = Callable[["DirgeApp"], Awaitable[None]]
 """What a key of the screen does."""
 

@@ -1,21 +1,45 @@
 """Blocks of the transcript one by one, and failures that screens of agents are known for."""
 
 import struct
-from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PlanPhase, RetryNotice, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate, TurnStart, UsageReported
-from dirge_py.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock, Usage, UserMessage, user_text
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PlanPhase,
+    RetryNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    TurnStart,
+    UsageReported,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    UserMessage,
+    user_text,
+)
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.images import image_size
 from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
-from hypothesis import given, settings, strategies as st
-from pathlib import Path
 from tests.ui.drawn_lines import line_at
 from tests.ui.test_transcript import Page
-
-import pytest
-
 
 STYLES = styles_for(load_theme("dark"))
 START = AgentStart(run_id="r")

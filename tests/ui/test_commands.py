@@ -1,6 +1,11 @@
 """Slash commands typed into the UI."""
 
 import asyncio
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain
 from dirge_py.permission.project_trust import TrustGate
@@ -9,14 +14,9 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
 from dirge_py.types.questions import Asker
 from dirge_py.ui.options import UiOptions, UiSettings
-from pathlib import Path
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Raw, Say
-from tests.ui.desk import Desk, HELD, desk
-from textual.widgets import Input
-
-import pytest
-
+from tests.ui.desk import HELD, Desk, desk
 
 
 async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room):

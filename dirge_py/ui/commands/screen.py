@@ -1,19 +1,18 @@
 """Slash commands about what is on the screen: transcript, panels, theme, Vim's keys."""
 
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
 from dirge_py.slash.base import Choice, FrontEnd, Unsupported
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.ui.actions import show_thinking
 from dirge_py.ui.app import TuiFrontEnd
-from dirge_py.ui.chrome import ChromePresenter, Side, WIDE
+from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
 from dirge_py.ui.theme.styles import theme_names, user_theme_names
 from dirge_py.ui.transcript.positions import whole_text
-from typing import Literal, TYPE_CHECKING, cast, get_args
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-
-
 
 
 async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -456,8 +456,8 @@ class PromptDrafts:
             expand = composer.pastes.expand
             draft = "" if composer.draft.startswith(_PRIVATE) else composer.draft
             stashed = [text for text in composer.stashed if not text.startswith(_PRIVATE)]
-            conversation.unsent.keep_draft(expand(draft))
-            conversation.unsent.keep_stash(list(map(expand, stashed)))
+            conversation.unsent.save_draft(expand(draft))
+            conversation.unsent.save_stash(list(map(expand, stashed)))
 
     def end(self) -> None:
         """The program ends; the draft is there again at the next start."""
@@ -472,15 +472,15 @@ class PromptDrafts:
         conversation = self._controller.conversation
         if conversation is None:
             return
-        if conversation.unsent.is_kept:
+        if conversation.unsent.is_stored:
             self._composer.put("")
             self._composer.stashed.clear()
-        conversation.unsent.let_go()
+        conversation.unsent.release()
 
     def restore(self, conversation: "Conversation") -> None:
         """Go on with what was typed for this conversation, and with the prompts before it."""
         composer, unsent = self._composer, conversation.unsent
-        unsent.take_over()
+        unsent.adopt_abandoned()
         fold = composer.pastes.recalled
         own = [
             typed_text(m) for m in conversation.messages if m.role == "user" and m.origin == "user"
