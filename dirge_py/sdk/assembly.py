@@ -22,7 +22,6 @@ from dirge_py.conversation.deps import Pictures, RunDeps, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
-from dirge_py.extensions.snapshots.extension import NOTHING_KEPT
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import Limits
@@ -50,6 +49,7 @@ from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.sdk.waiting import ThreadState
 from dirge_py.session.recorder import Recorder
+from dirge_py.session.snapshots.originals import NOTHING_KEPT
 from dirge_py.session.store import Store, continuation_reader
 from dirge_py.tools.base import Tool, ToolServices
 from dirge_py.tools.toolbox import Toolbox

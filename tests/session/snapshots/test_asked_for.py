@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.extensions.snapshots.extension import COPIES_LIST, FileCopies
+from dirge_py.session.snapshots.originals import COPIES_LIST, FileCopies
 from dirge_py.types.errors import FileError
 
 from .conftest import LIMIT

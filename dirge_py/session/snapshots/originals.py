@@ -1,0 +1,166 @@
+"""Files that tools replace or remove: a snapshot holds them, or a copy is made first.
+
+Copies are made of files that no snapshot can hold: outside of the project, in another repository,
+or of a project without snapshots. They lie in the state folder, for the person to restore by hand.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dirge_py.config.paths import state_dir
+from dirge_py.config.schema import Config
+from dirge_py.files.resolve import reason_of
+from dirge_py.files.versions import sha256_of
+from dirge_py.files.workspace import Originals
+from dirge_py.lib.text import clean
+from dirge_py.session.ids import project_id
+from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, paths_as_text
+from dirge_py.session.snapshots.repository import SnapshotRepository
+from dirge_py.session.snapshots.store import DAY_S
+from dirge_py.types.errors import FileError
+
+MAX_COPIES_BYTES = 500_000_000
+"""What the copies of one project may take; the oldest go first."""
+COPIES_LIST = "copies.jsonl"
+"""What each copy is of: {"at", "path", "copy"} a line."""
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
+_COPY = re.compile(r"\d{8}-\d{6}-[0-9a-f]{12}-.+")
+
+
+class FileCopies:
+    """The copies of one project, in `folder`, each for `days`. For any thread."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        days: int,
+        max_bytes: int = MAX_COPIES_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder = folder
+        self._days = days
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._kept: dict[tuple[str, str], Path] = {}
+
+    def keep(self, real: str, content: bytes) -> Path:
+        """Keep what the file at `real` holds; the copy, also where this was kept before.
+
+        Raises:
+            FileError: it cannot be kept.
+        """
+        digest = sha256_of(content)
+        earlier = self._kept.get((real, digest))
+        if earlier is not None and earlier.is_file():
+            return earlier
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        name = _UNUSUAL.sub("_", os.path.basename(real))[-80:]
+        copy = self.folder / f"{now:%Y%m%d-%H%M%S}-{digest[:12]}-{name}"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write_new(copy, content)
+            self._note(real, copy, now)
+        except OSError as error:
+            raise FileError(
+                f"{real} was not changed: it could not be copied to {self.folder}: "
+                f"{reason_of(error)}.",
+                hint="Ask the user to free some space there.",
+            ) from error
+        self._kept[real, digest] = copy
+        self._prune(copy)
+        return copy
+
+    def _note(self, real: str, copy: Path, now: datetime) -> None:
+        (path,) = paths_as_text([real])
+        line = {"at": now.isoformat(timespec="seconds"), "path": path, "copy": copy.name}
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(self.folder / COPIES_LIST, flags, 0o600), "ab") as stream:
+            stream.write(f"{json.dumps(line)}\n".encode())
+
+    def _prune(self, newest: Path) -> None:
+        """Remove copies that are too old, and the oldest where all take too much."""
+        copies = (path for path in self.folder.iterdir() if _COPY.fullmatch(path.name))
+        newest_first = sorted(copies, key=lambda path: (path == newest, path.name), reverse=True)
+        oldest = datetime.fromtimestamp(self._clock() - self._days * DAY_S, UTC)
+        left = self._max_bytes
+        for path in newest_first:
+            is_old = path.name < f"{oldest:%Y%m%d-%H%M%S}"
+            try:
+                left -= path.stat().st_size
+                if path != newest and (is_old or left < 0):
+                    path.unlink(missing_ok=True)
+            except OSError:
+                continue  # another writer removed it first, or it stays until the next time
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    with open(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(descriptor)
+
+
+NOTHING_KEPT = "no snapshots of the files are kept here, so this cannot be undone"
+_NOT_HELD = "it would remove a file that no snapshot holds"
+
+
+def keep_originals(
+    originals: Originals,
+    snapshots: SnapshotRepository | None,
+    config: Config,
+    cwd: Path,
+    notice: Callable[[str], None],
+) -> None:
+    """Have `originals` kept wherever `snapshots` do not hold them.
+
+    Without snapshots, because the person wants none or no session is saved, nothing is kept.
+    """
+    if snapshots is None:
+        originals.unkept = lambda real: NOTHING_KEPT
+        return
+    folder = state_dir(config.origin.environment) / "copies" / project_id(cwd)
+    keeper = _OriginalsKeeper(
+        snapshots, FileCopies(folder, days=config.session.snapshot_days), notice
+    )
+    originals.unkept, originals.keep = keeper.unkept, keeper.keep
+
+
+class _OriginalsKeeper:
+    def __init__(
+        self, snapshots: SnapshotRepository, copies: FileCopies, notice: Callable[[str], None]
+    ) -> None:
+        self._snapshots = snapshots
+        self._copies = copies
+        self._notice = notice
+        self._noticed: set[str] = set()
+
+    def unkept(self, real: str) -> str:
+        if self._snapshots.holds_file(real):
+            return ""
+        try:
+            size = os.stat(real).st_size
+        except OSError:
+            size = 0
+        if size > MAX_KEPT_BYTES:
+            return f"{_NOT_HELD}; it is too large to be kept, so this cannot be undone"
+        if self._snapshots.unheld([real]):
+            return f"{_NOT_HELD}; it is kept first, so that /undo brings it back"
+        return f"{_NOT_HELD}; a copy is kept first, in {self._copies.folder}"
+
+    def keep(self, real: str, read: Callable[[], bytes]) -> None:
+        if self._snapshots.holds_file(real):
+            return
+        copy = self._copies.keep(real, read())
+        # Without any snapshots this holds for every file, and is said once.
+        topic = self._copies.folder if self._snapshots.unavailable else real
+        if str(topic) not in self._noticed:
+            self._noticed.add(str(topic))
+            self._notice(clean(f"No snapshot holds {real}, so dirge copied it to {copy} first."))
