@@ -37,23 +37,23 @@ def final_text(messages: Sequence[Message]) -> str:
     Where the harness made the agent continue after an answer, the text before it is kept: a report
     must not be replaced by "Tests pass, too." Repeated text appears once.
     """
-    said: list[str] = []
+    texts: list[str] = []
     was_cut = False
     for message in messages:
         if isinstance(message, UserMessage) and message.origin != "harness":
-            said.clear()  # what was said before is not this run's last word any more
+            texts.clear()  # what was said before is not this run's last word any more
         if not isinstance(message, AssistantMessage):
             continue
         if message.withheld:
-            said.clear()
+            texts.clear()
         elif message.stop_reason not in UNFINISHED and not message.calls and message.text.strip():
-            if was_cut and said:
-                said[-1] += message.text
-            elif message.text not in said:
-                said.append(message.text)
+            if was_cut and texts:
+                texts[-1] += message.text
+            elif message.text not in texts:
+                texts.append(message.text)
             was_cut = message.stop_reason == "length"
-    if said:
-        return "\n\n".join(said)
+    if texts:
+        return "\n\n".join(texts)
     answers = [message for message in messages if isinstance(message, AssistantMessage)]
     return answers[-1].text if answers and not answers[-1].withheld else ""
 

@@ -173,9 +173,9 @@ class MergedHooks:
                 unchecked = None if bundle.only_watches else withheld
                 rest = (info, call, result)
                 change = await _ask("after_tool_call", bundle, hook, *rest, if_aborted=unchecked)
-            except StopRun as asked:
+            except StopRun as error:
                 # The result is recorded all the same: what hides its secrets must still see it.
-                stop, change = stop or asked, asked.change
+                stop, change = stop or error, error.change
             if change is not None:
                 result = changed_result(result, change)
                 merged = _overlaid(merged, change)
@@ -369,16 +369,16 @@ class HistoryConverter:
     """`default_convert_to_llm` for a history that grows: what was converted before stays so."""
 
     def __init__(self) -> None:
-        self._given: tuple[Message, ...] = ()
+        self._seen: tuple[Message, ...] = ()
         self._converted: list[Message] = []
 
     def convert(self, messages: Sequence[Message]) -> Sequence[Message]:
-        given = tuple(messages)
-        known = len(self._given)
-        if given[:known] != self._given:
+        current = tuple(messages)
+        known = len(self._seen)
+        if current[:known] != self._seen:
             known, self._converted = 0, []
-        self._converted += default_convert_to_llm(given[known:])
-        self._given = given
+        self._converted += default_convert_to_llm(current[known:])
+        self._seen = current
         return tuple(self._converted)
 
 

@@ -47,7 +47,7 @@ from dirge_py.types.messages import (
 OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
 """Given an answer and its end, the end to emit instead; its `message` replaces the answer."""
 
-EVENTS_PER_BREATH = 256
+EVENTS_PER_YIELD = 256
 
 _logger = logging.getLogger(__name__)
 
@@ -169,9 +169,9 @@ class Assembler:
         assert isinstance(thinking, _Thinking)
         thinking.signature, thinking.redacted = end.signature, end.redacted
         if end.text:
-            said = "".join(thinking.pieces)
+            text = "".join(thinking.pieces)
             # Some services repeat the whole at the end, others send only its last piece.
-            thinking.pieces = [end.text] if end.text.startswith(said) else [said, end.text]
+            thinking.pieces = [end.text] if end.text.startswith(text) else [text, end.text]
         yield from self._close_open("".join(thinking.pieces) if end.text else None)
 
     def _close_open(self, text: str | None = None) -> Iterator[MessageUpdate]:
@@ -264,15 +264,15 @@ def finished_blocks(
 
     An id answers for one call, so one that is missing or repeated is replaced.
     """
-    taken: set[str] = set()
+    used_ids: set[str] = set()
     finished: list[AssistantBlock] = []
     for block in blocks:
         if isinstance(block, ToolCallBlock):
             if not block.name:
                 continue
-            is_fresh = block.id and block.id not in taken
+            is_fresh = block.id and block.id not in used_ids
             call_id = block.id if is_fresh else f"call_{new_id()}"
-            taken.add(call_id)
+            used_ids.add(call_id)
             block = replace(block, id=call_id, arguments=parsed_arguments(block.arguments))
         finished.append(block)
     return tuple(finished)
@@ -316,7 +316,7 @@ async def _answer(
         raise _stopped()
     assembler = Assembler(options.model)
     async with closing(stream_fn(context, options, signal)) as stream:
-        heard = 0
+        received = 0
         async for event in stream:
             match event:
                 case StreamError(error):
@@ -325,8 +325,8 @@ async def _answer(
                     return finished_message(event, assembler, lambda: os.urandom(8).hex())
             for _ in assembler.feed(event):
                 pass
-            heard += 1
-            if heard % EVENTS_PER_BREATH == 0:
+            received += 1
+            if received % EVENTS_PER_YIELD == 0:
                 # A burst that never waits would outlive every time limit.
                 await asyncio.sleep(0)
     # Half a summary or verdict must not pass for a whole one.

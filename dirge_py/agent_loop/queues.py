@@ -68,9 +68,9 @@ class InputQueue:
     def take_back(self, id: int | None = None) -> tuple[QueuedInput, ...]:  # noqa: A002
         """Remove one input, or all: they will not be delivered. Returns what was still there."""
         with self._lock:
-            taken = tuple(item for item in self._waiting if id in (None, item.id))
-            self._waiting = [item for item in self._waiting if item not in taken]
-        return taken
+            removed = tuple(item for item in self._waiting if id in (None, item.id))
+            self._waiting = [item for item in self._waiting if item not in removed]
+        return removed
 
     def drain(self) -> tuple[QueuedInput, ...]:
         """Take what is due now; two who ask at once never get the same input."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dirge_py.agent_loop.argument_repair import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
-from dirge_py.agent_loop.model_call import EVENTS_PER_BREATH, Assembler, finished_message
+from dirge_py.agent_loop.model_call import EVENTS_PER_YIELD, Assembler, finished_message
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.types.errors import ProviderError
@@ -131,7 +131,7 @@ class _Answer:
             self._error = ProviderError(f"The model could not be asked: {error!r}", kind="other")
 
     async def _consume(self, stream: AsyncIterator[StreamEvent]) -> None:
-        heard = 0
+        received = 0
         async with closing(stream) as events:
             async for event in events:
                 if self._is_over or self._run.signal.aborted:
@@ -139,8 +139,8 @@ class _Answer:
                 self._on_event(event)
                 if isinstance(event, StreamDone | StreamError):
                     return
-                heard += 1
-                if heard % EVENTS_PER_BREATH == 0:
+                received += 1
+                if received % EVENTS_PER_YIELD == 0:
                     # A burst that never waits would keep the event loop from the keyboard.
                     await asyncio.sleep(0)
 

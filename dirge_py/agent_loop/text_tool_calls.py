@@ -61,8 +61,8 @@ def with_written_calls(
         return message
     names = {tool.name for tool in tools}
     candidates = [
-        *((found, False) for found in find_calls("\n".join(thoughts), names)),
-        *((found, True) for found in find_calls(without_quotations("\n".join(said)), names)),
+        *((call, False) for call in find_calls("\n".join(thoughts), names)),
+        *((call, True) for call in find_calls(without_quotations("\n".join(said)), names)),
     ]
     blocks: dict[str, ToolCallBlock] = {}
     for found, is_public in candidates:

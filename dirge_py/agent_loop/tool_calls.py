@@ -191,7 +191,7 @@ def _fitted(
             tool.name,
             tool.parameters,
             arguments,
-            lambda given: _valid(tool, given, validate),
+            lambda value: _valid(tool, value, validate),
             reshape=reshape,
             keep_nulls=keep_nulls,
         )
@@ -415,7 +415,7 @@ def value_at(arguments: Any, path: Path) -> Any:
     return arguments
 
 
-def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
+def _advice(schema: Schema, problem: ArgumentProblem | None, value: Any) -> str:
     if problem is None or not problem.path:
         return "call it again with one JSON object that fits what is expected."
     name, where = problem.path[-1], json_pointer(problem.path)
@@ -430,10 +430,10 @@ def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
     choices = choices_at(here, schema)
     if problem.kind == "enum" and choices:
         words = [each for each in choices if isinstance(each, str)]
-        near = nearest(given, words) if isinstance(given, str) else None
+        near = nearest(value, words) if isinstance(value, str) else None
         meant = f" You probably meant {json.dumps(near, ensure_ascii=False)}." if near else ""
         return f"give {where} one of {cut_json(list(choices), _GOT_BYTES)}.{meant}"
-    if given is None and problem.kind == "type":
+    if value is None and problem.kind == "type":
         if name in required_in(around, schema):
             return f"give {where} a value{_as_type(here, schema)}: it is required."
         return f"leave out {where}, or give it a value{_as_type(here, schema)}."

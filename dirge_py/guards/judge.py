@@ -425,9 +425,9 @@ def _finding(block: Sequence[str]) -> ReviewFinding | None:
         first = labelled[2].lstrip(" \t])*_`:—–-")
         if first.startswith("="):
             continue  # a legend: what the severities mean
-        said = "\n".join([first, *block[at + 1 :]]).strip().removesuffix("```").strip()
-        if said:
-            return ReviewFinding(severity=cast(Severity, labelled[1].lower()), text=said)
+        text = "\n".join([first, *block[at + 1 :]]).strip().removesuffix("```").strip()
+        if text:
+            return ReviewFinding(severity=cast(Severity, labelled[1].lower()), text=text)
     return None
 
 

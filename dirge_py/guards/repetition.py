@@ -218,16 +218,16 @@ class _Memory:
 
     def _comes_round(self, latest: str) -> bool:
         """Whether `latest` completes the threshold-th round of a cycle in which nothing changed."""
-        asked = [*(entry.signature for entry in self._trail), latest]
+        signatures = [*(entry.signature for entry in self._trail), latest]
         digests = [*(entry.digest for entry in self._trail), None]
         for period in range(2, max(self._breaker.window // 2, 2) + 1):
-            start = len(asked) - period * self._breaker.threshold
-            if start < 0 or len(set(asked[start:])) == 1:
+            start = len(signatures) - period * self._breaker.threshold
+            if start < 0 or len(set(signatures[start:])) == 1:
                 continue
             if all(
-                asked[n] == asked[n + period]
+                signatures[n] == signatures[n + period]
                 and (digests[n] == digests[n + period] or None in (digests[n], digests[n + period]))
-                for n in range(start, len(asked) - period)
+                for n in range(start, len(signatures) - period)
             ):
                 return True
         return False

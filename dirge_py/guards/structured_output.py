@@ -102,13 +102,13 @@ class StructuredAnswer:
                 tools = tuple(tool for tool in context.tools if tool.name != TOOL)
                 words = _BY_ANSWER + compact(self._schema.json_schema)
                 schema = ResponseSchema(name="result", schema=self._schema.json_schema)
-                asked = stream_fn(
+                answer = stream_fn(
                     _with_words(replace(context, tools=tools), words),
                     replace(options, response_schema=schema),
                     signal,
                 )
                 refusal, has_spoken = None, False
-                async with closing(asked) as events:
+                async with closing(answer) as events:
                     async for event in events:
                         if isinstance(event, StreamError) and not has_spoken:
                             # The service takes the request for wrong.
@@ -121,8 +121,8 @@ class StructuredAnswer:
                 if refusal is None:
                     return
                 self._fall_back(options.model, refusal)
-            asked = stream_fn(_with_words(context, _BY_TOOL), options, signal)
-            async with closing(asked) as events:
+            answer = stream_fn(_with_words(context, _BY_TOOL), options, signal)
+            async with closing(answer) as events:
                 async for event in events:
                     yield event
 

@@ -46,17 +46,17 @@ def limit_tool_retries(most: int) -> Hooks:
     which attempt it was. One more becomes an error without `retry`. A success of the tool starts
     its count anew.
     """
-    asked: Counter[str] = Counter()
+    retries: Counter[str] = Counter()
 
     def after(
         _info: TurnInfo, call: ToolCall, result: LoopToolResult
     ) -> AfterToolCallResult | None:
         if result.details.get("retry") is not True:
             if not result.is_error:
-                asked[call.name] = 0
+                retries[call.name] = 0
             return None
-        asked[call.name] += 1
-        attempt = asked[call.name]
+        retries[call.name] += 1
+        attempt = retries[call.name]
         counted = {**result.details, "attempt": attempt, "attempts": most}
         if attempt <= most:
             return AfterToolCallResult(details=counted)

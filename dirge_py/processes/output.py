@@ -23,7 +23,7 @@ KEEP_BYTES = 64 * 1024
 SHOWN_WHOLE_BYTES = 8 * 1024
 
 SHOWN_WHOLE_LINES = 200
-"""Output up to this size is shown whole; beyond it a file is begun."""
+"""Output up to this size is shown whole; beyond it a file is written, too."""
 
 _LIVE_BYTES = 4 * 1024
 
@@ -166,9 +166,9 @@ class OutputCapture:
             self._file.write(bytes(self._head))
         if self._file is not None:
             self._file.write(chunk)
-        room = KEEP_BYTES - len(self._head)
-        self._head += chunk[:room]
-        self._tail += chunk[room:][-KEEP_BYTES:]
+        free = KEEP_BYTES - len(self._head)
+        self._head += chunk[:free]
+        self._tail += chunk[free:][-KEEP_BYTES:]
         # Cut rarely, not at every chunk: each cut moves what stays.
         if len(self._tail) > 2 * KEEP_BYTES:
             del self._tail[:-KEEP_BYTES]
@@ -231,14 +231,14 @@ def readable(text: str) -> str:
 class UnreadOutput:
     """New output in bounded memory: its beginning and its end, whole characters only."""
 
-    def __init__(self, begun: bytes = b"") -> None:
-        """`begun` is the beginning of a character of which the rest is still to come."""
-        self._begin(begun)
+    def __init__(self, partial: bytes = b"") -> None:
+        """`partial` is the beginning of a character of which the rest is still to come."""
+        self._restart(partial)
 
     @property
     def size(self) -> int:
         """Bytes that `read` would give now."""
-        return self._capture.total_bytes - len(self._begun)
+        return self._capture.total_bytes - len(self._partial)
 
     def feed(self, chunk: bytes) -> None:
         self._capture.feed(chunk)
@@ -248,29 +248,29 @@ class UnreadOutput:
 
         Half a character at the end stays here for next time, unless there will be none.
         """
-        output, begun = self._capture.finish(), b""
+        output, partial = self._capture.finish(), b""
         if not is_over:
-            output, begun = split_whole(output)
-        self._begin(begun)
+            output, partial = split_whole(output)
+        self._restart(partial)
         return output
 
-    def _begin(self, begun: bytes) -> None:
-        self._begun = begun
+    def _restart(self, partial: bytes) -> None:
+        self._partial = partial
         self._capture = OutputCapture()
-        self._capture.feed(begun)
+        self._capture.feed(partial)
 
 
 def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
-    """`output` up to its last whole character, and what is begun of the next one."""
+    """`output` up to its last whole character, and the bytes of the next one."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode((output.tail or output.head)[-3:])
-    begun = decoder.getstate()[0]
-    if not begun:
+    partial = decoder.getstate()[0]
+    if not partial:
         return output, b""
-    total_bytes = output.total_bytes - len(begun)
+    total_bytes = output.total_bytes - len(partial)
     if output.tail:
-        return replace(output, tail=output.tail[: -len(begun)], total_bytes=total_bytes), begun
-    return replace(output, head=output.head[: -len(begun)], total_bytes=total_bytes), begun
+        return replace(output, tail=output.tail[: -len(partial)], total_bytes=total_bytes), partial
+    return replace(output, head=output.head[: -len(partial)], total_bytes=total_bytes), partial
 
 
 def excerpt(output: BoundedOutput) -> str:

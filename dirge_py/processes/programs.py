@@ -205,7 +205,7 @@ class ProgramResult:
 
 
 def run_program(
-    arguments: Sequence[str], *, given: bytes = b"", limit_s: float, reads: bool = True
+    arguments: Sequence[str], *, input_bytes: bytes = b"", limit_s: float, reads: bool = True
 ) -> ProgramResult:
     """Run a program of the person's, with their environment, to its end.
 
@@ -224,7 +224,7 @@ def run_program(
     try:
         ended = subprocess.run(
             [found, *arguments[1:]],
-            input=given,
+            input=input_bytes,
             stdout=output,
             stderr=output,
             timeout=limit_s,

@@ -142,10 +142,10 @@ class PtyCommand(RunningCommand):
             self._loop.remove_writer(self._output_fd)
 
     def _read(self) -> None:
-        room = _READ_BYTES
-        while room > 0 and self._output_fd is not None:
+        budget = _READ_BYTES
+        while budget > 0 and self._output_fd is not None:
             try:
-                chunk = os.read(self._output_fd, room)
+                chunk = os.read(self._output_fd, budget)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -155,7 +155,7 @@ class PtyCommand(RunningCommand):
             if not chunk:
                 self._close_output()
                 return
-            room -= len(chunk)
+            budget -= len(chunk)
             self._capture.feed(self._text.feed(chunk))
             self._on_bytes(chunk)
         if self._output_fd is not None:

@@ -80,8 +80,8 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
     shared = (*SHARED, profile.home if profile.home != "/" else "/root")
     hidden = (path for path in shared if os.path.isdir(path) and not os.path.islink(path))
     places |= dict.fromkeys(hidden, "hide")
-    asked = map(os.path.realpath, spec.shows)
-    _show(places, [*_needed(profile, spec), *profile.readable, *asked], profile)
+    shown = map(os.path.realpath, spec.shows)
+    _show(places, [*_needed(profile, spec), *profile.readable, *shown], profile)
     places |= dict.fromkeys((*profile.writable, *profile.roots), "write")
     for root in profile.roots:
         places |= dict.fromkeys(_guarded(root, may_write="git" in spec.permits), "guard")
@@ -111,8 +111,8 @@ def ordered(places: Mapping[str, MountEffect]) -> Iterator[tuple[str, MountEffec
 
 
 def _existing(paths: Iterable[str]) -> tuple[str, ...]:
-    found = (os.path.realpath(path) for path in paths)
-    return tuple(dict.fromkeys(path for path in found if os.path.exists(path)))
+    reals = map(os.path.realpath, paths)
+    return tuple(dict.fromkeys(path for path in reals if os.path.exists(path)))
 
 
 def _check_entries(root: str) -> None:
@@ -161,15 +161,15 @@ def _guarded(root: str, *, may_write: bool) -> Iterator[str]:
 
 def _of_git(root: str, *, may_write: bool) -> MountPlan:
     """The git directories of the repository that `root` is in, and what acts in them."""
-    found: MountPlan = {}
+    mounts: MountPlan = {}
     repository = repository_of(root)
     for place in repository.places if repository else ():
         # Without settings there, a command could make some.
         is_open = may_write and os.path.isfile(os.path.join(place, "config"))
-        found[place] = "write" if is_open else "guard"
+        mounts[place] = "write" if is_open else "guard"
         if is_open:
-            found |= dict.fromkeys(acting_in(place), "guard")
-    return found
+            mounts |= dict.fromkeys(acting_in(place), "guard")
+    return mounts
 
 
 def _pinned(places: MountPlan) -> Iterator[str]:

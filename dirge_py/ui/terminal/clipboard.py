@@ -9,15 +9,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, TypeAlias
-
 from dirge_py.config.paths import state_dir
 from dirge_py.files.assets import asset_type
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import DirgeError, ProcessError
+from pathlib import Path
+from typing import Literal, TypeAlias
+
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 Came: TypeAlias = tuple[Literal["copied", "sent", ""], str]
@@ -113,7 +113,7 @@ class Clipboard:
             return "", _no_tool(known)
         given = text.encode(tool.encoding, "replace")
         try:
-            ended = run_program(tool.write, given=given, limit_s=_LIMIT_S, reads=False)
+            ended = run_program(tool.write, input_bytes=given, limit_s=_LIMIT_S, reads=False)
             if ended.code != 0:
                 return "", f"{tool.write[0]} ended with exit code {ended.code}."
             if not tool.read:
@@ -128,7 +128,9 @@ class Clipboard:
     def _by_tmux(self, text: str) -> Came:
         given = text.encode("utf-8", "replace")
         try:
-            ended = run_program(("tmux", "load-buffer", "-w", "-"), given=given, limit_s=_LIMIT_S)
+            ended = run_program(
+                ("tmux", "load-buffer", "-w", "-"), input_bytes=given, limit_s=_LIMIT_S
+            )
             found = run_program(("tmux", "show-buffer"), limit_s=_LIMIT_S)
             why = ended.last_words if ended.code else "its buffer has something else"
         except ProcessError as error:
