@@ -21,7 +21,7 @@ from dirge_py.ui.keymap import preset_of, speaks_kitty, unsendable
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import prompt_in_use
-from dirge_py.ui.theme.styles import theme_names
+from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
 
 if TYPE_CHECKING:
@@ -223,6 +223,7 @@ class TuiSessionOpener:
 
     def use_extensions(self, conversation: "Conversation") -> Sequence[str]:
         extensions = conversation.extensions
+        use_extension_themes(extensions.themes())
         return [
             *self._app.commands.use_extensions(extensions.commands()),
             *self._app.keymap.use_plugins(extensions.key_bindings()),

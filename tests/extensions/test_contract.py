@@ -10,6 +10,7 @@ from dirge_py import Agent
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.sdk.extensions import EXTENSIONS, ExtensionEntry
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import LoopError
 from dirge_py.types.messages import ToolResultMessage
 from tests.conversation.room import Room
 from tests.extensions import throwaway
@@ -37,8 +38,19 @@ async def test_a_program_has_it() -> None:
     [result] = [m for m in model.seen[-1].messages if isinstance(m, ToolResultMessage)]
     assert [block.text for block in result.content] == ["pong", "hooked"]
     assert "Answer every ping." in model.seen[0].system_prompt
+    assert model.seen[0].system_prompt.endswith("Ping was here.")
     log = throwaway.MADE[-1].log
-    assert {"started", "around model", "around ping", "agent_end", "closed"} <= {*log}
+    wrapped = {"around model", "around summary", "around ping"}
+    assert {"started", "agent_end", *wrapped} <= {*log}
+    assert log[-2:] == ["closing", "closed"]
+
+
+async def test_a_prompt_that_it_refuses_is_not_sent() -> None:
+    model = ScriptedModel().will_say("Never.")
+    async with Agent(stream_fn=model.stream_fn) as agent:
+        with pytest.raises(LoopError, match="no pong, please"):
+            await agent.run("pong")
+    assert model.seen == []
 
 
 def test_print_mode_has_it(product: Product) -> None:
@@ -51,6 +63,10 @@ def test_print_mode_has_it(product: Product) -> None:
     said = product.service.requests[-1].json["messages"]
     assert "Answer every ping." in said[0]["content"]
     assert "hooked" in str(said[-1])
+    assert "Ping was here." in said[0]["content"]
+    assert "ping is on" in ran.stderr
+    refused = product.run("-p", "pong")
+    assert refused.exit_code != 0 and "no pong, please" in refused.stderr
     assert (product.state_dir / "extensions" / "ping" / "started").exists()
     assert throwaway.MADE[-1].log[-1] == "closed"
 
@@ -72,6 +88,8 @@ def test_the_screen_has_it(tmp_path: Path) -> None:
     terminal.read_until("PONG 2")
     terminal.press("\x1b[20~")  # F9
     terminal.read_until("PONG key")
+    terminal.press("/theme nowhere\r")
+    terminal.read_until("phosphor, ping")
     assert (state / "extensions" / "ping" / "started").exists()
     terminal.press("\x04")
     terminal.finish()

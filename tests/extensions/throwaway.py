@@ -1,5 +1,6 @@
 """A capability that nobody ships: it uses every part of the contract once."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from dirge_py.tools.function_tool import tool
@@ -10,12 +11,15 @@ from dirge_py.types.extensions import (
     ExtensionHost,
     ExtensionStatus,
     KeyBinding,
+    PromptCheck,
     RunContext,
     Section,
+    Summarize,
+    Theme,
 )
 from dirge_py.types.hooks import AfterToolCallResult, Hooks, TurnInfo
 from dirge_py.types.llm import StreamFn
-from dirge_py.types.messages import TextBlock
+from dirge_py.types.messages import TextBlock, UserMessage
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 
@@ -47,6 +51,9 @@ class Ping(Extension):
     def key_bindings(self) -> list[KeyBinding]:
         return [KeyBinding(id="ping", keys=("f9",), command="ping key", summary="answers")]
 
+    def themes(self) -> list[Theme]:
+        return [Theme(name="ping", colors={"accent": "#00ffaa"})]
+
     def hooks(self, run: RunContext) -> list[Hooks]:
         self.log.append(f"hooks for {run.model}")
 
@@ -73,8 +80,24 @@ class Ping(Extension):
         self.log.append("around model")
         return stream_fn
 
+    def around_summary(self, summarize: Summarize) -> Summarize:
+        self.log.append("around summary")
+        return summarize
+
+    def prompt_checks(self) -> list[PromptCheck]:
+        async def check(message: UserMessage) -> str | None:
+            return "no pong, please" if message.text == "pong" else None
+
+        return [check]
+
     def prompt_sections(self) -> list[Section]:
         return [Section(name="ping", priority=49, text="Answer every ping.")]
+
+    def edit_prompt(self, sections: Sequence[Section]) -> list[Section]:
+        return [*sections, Section(name="edited", priority=99, text="Ping was here.")]
+
+    def notices(self) -> list[str]:
+        return ["ping is on"]
 
     async def start(self, host: ExtensionHost) -> None:
         assert host.conversation is not None
@@ -82,6 +105,9 @@ class Ping(Extension):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "started").write_text(str(host.cwd), encoding="utf-8")
         self.log.append("started")
+
+    async def before_close(self) -> None:
+        self.log.append("closing")
 
     async def close(self) -> None:
         self.log.append("closed")

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,20 +21,32 @@ _LIGHT_THEME = "light"
 _FOLDER = Path(__file__).parent
 
 
+_extension_themes: dict[str, Theme] = {}
+
+
+def use_extension_themes(themes: Iterable[Theme]) -> None:
+    """Offer these themes of extensions instead of those offered before."""
+    _extension_themes.clear()
+    _extension_themes.update((theme.name, theme) for theme in themes)
+
+
 def theme_names() -> Sequence[str]:
-    """The themes there are, in order: those that come with dirge, and the person's own."""
-    return sorted({path.stem for path in _FOLDER.glob("*.toml")} | set(user_theme_names()))
+    """The names of all themes in order: those of dirge, of extensions, and the user's own."""
+    bundled = {path.stem for path in _FOLDER.glob("*.toml")}
+    return sorted({*bundled, *_extension_themes, *user_theme_names()})
 
 
 def load_theme(name: str) -> Theme:
-    """A theme by name; a person's own goes before one of ours.
+    """A theme by name; the user's own goes before one of an extension, that before one of ours.
 
     Raises:
         KeyError: there is none of that name.
         ConfigError: its file is wrong.
     """
     own = user_theme_file(name)
-    return read_theme(own, roles()) if own is not None else _bundled(name)
+    if own is not None:
+        return read_theme(own, roles())
+    return _extension_themes.get(name) or _bundled(name)
 
 
 def theme_or_default(name: str) -> tuple[Theme, str]:
