@@ -81,37 +81,54 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """What forks get from the conversation that they come from. `notify` tells the person."""
+    """What forks get from the conversation that they come from."""
 
     config: Config
+    """The settings."""
     options: BuildOptions
+    """The flags that are no settings."""
     cwd: Path
+    """The folder it works in."""
     environment: ExecutionEnvironment
+    """Its folders, commands and sandbox."""
     tools: ToolFactory
+    """Makes its tools."""
     folders: SessionFolders
+    """Where its outputs and pictures are stored."""
     prompt: SystemPrompt
+    """Its system prompt."""
     gate: PermissionEngine
+    """Judges its calls."""
     guards: Guards
+    """Configures its runs."""
     authorizer: Authorizer
+    """Asks about its calls."""
     extensions: ExtensionSet
+    """Its capabilities."""
     asker: Asker
+    """Answers its questions."""
     notify: Callable[[str], None]
+    """Tells the person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectCopy:
-    """`top` is what the project's root is in the copy, `paths` are the files that were copied.
-
-    `cwd` and `roots` are what the folders of the workspace are there.
-    """
+    """A copy of the working tree of a project."""
 
     project: Project
+    """The project that was copied."""
     top: str
+    """The root of the copy."""
     cwd: str
+    """The working folder in the copy."""
     roots: Sequence[str]
+    """The folders of the workspace in the copy."""
     paths: Sequence[str]
+    """The files that were copied, relative to the root."""
     linked: Sequence[str]
+    """Folders of dependencies that are links to those of the project."""
     hashes: TreeHash
+    """Hashes the files of the copy."""
 
     async def tree(self) -> TreeState:
         """What was copied, as it is now.
@@ -300,7 +317,7 @@ def open_fork_sandbox(
     mode = config.sandbox.mode
     if config.plan.sandbox == "off" and mode == "off":
         return Unconfined('`[plan] sandbox` is "off"')
-    found = find_sandbox(_room(config, workspace, project=project, writable=writable))
+    found = find_sandbox(_fork_profile(config, workspace, project=project, writable=writable))
     if not isinstance(found, NoSandbox):
         return found
     if mode == "required":
@@ -308,7 +325,7 @@ def open_fork_sandbox(
     return Unconfined("no sandbox works here")
 
 
-def _room(
+def _fork_profile(
     config: Config, workspace: Workspace, *, project: str, writable: Sequence[str]
 ) -> SandboxProfile:
     usual, roots = sandbox_profile_of(config, workspace), workspace.roots
@@ -361,7 +378,7 @@ class Forks:
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
         self._reader: TreeReader | None = None
-        self._rooms: Rooms | None = None
+        self._workspaces: ForkWorkspaces | None = None
 
     async def make(self, options: ForkOptions, model: str) -> ForkEnvironment:
         """Guards without gates, with a memory of their own, and a todo list; a room as asked.
@@ -372,9 +389,13 @@ class Forks:
         extensions = self._parent.extensions.for_fork(options)
         if options.workspace == "shared":
             return self._beside(model, extensions)
-        if self._rooms is None:
-            self._rooms = Rooms(self._parent, self._tree())
-        make = self._rooms.read_only if options.workspace == "read_only" else self._rooms.copy
+        if self._workspaces is None:
+            self._workspaces = ForkWorkspaces(self._parent, self._tree())
+        make = (
+            self._workspaces.read_only
+            if options.workspace == "read_only"
+            else self._workspaces.copy
+        )
         return await make(model, extensions)
 
     async def tree(self) -> TreeState:
@@ -387,8 +408,8 @@ class Forks:
 
     async def aclose(self) -> None:
         """Let go of what forks that were not closed have left."""
-        if self._rooms is not None:
-            await self._rooms.aclose()
+        if self._workspaces is not None:
+            await self._workspaces.aclose()
 
     def _beside(self, model: str, extensions: ExtensionSet) -> ForkEnvironment:
         parent = self._parent
@@ -444,16 +465,23 @@ async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> TreeDigest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Furnishing:
-    """What makes one place of its own. `shut_in` is for people; `cwd` is seen by the model."""
+class ForkWorkspace:
+    """Where one fork works."""
 
     cwd: Path
+    """Its folder, as the model sees it."""
     workspace: Workspace
+    """Its files."""
     gate: PermissionEngine
+    """Judges its calls."""
     sandbox: Sandbox | Unconfined
-    shut_in: str
+    """Confines its commands, or says why nothing does."""
+    isolation: str
+    """For people: what keeps its commands from changing the project."""
     prompt: SystemPrompt
+    """Its system prompt."""
     tree: ReadTree
+    """Reads its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +491,7 @@ class _Workplace:
     shells: Shells
 
 
-def _workplace(parent: Parent, place: Furnishing, undo: AsyncExitStack) -> _Workplace:
+def _workplace(parent: Parent, place: ForkWorkspace, undo: AsyncExitStack) -> _Workplace:
     """Files and commands of a fork; `undo` gets what ends them."""
     sandbox = place.sandbox if isinstance(place.sandbox, Sandbox) else None
     read_only = parent.environment.read_only_profile(place.workspace, sandbox)
@@ -481,7 +509,7 @@ def _workplace(parent: Parent, place: Furnishing, undo: AsyncExitStack) -> _Work
 
 def fork_in(
     parent: Parent,
-    place: Furnishing,
+    place: ForkWorkspace,
     model: str,
     extensions: ExtensionSet,
     undo: AsyncExitStack,
@@ -515,7 +543,7 @@ def fork_in(
     environment = WorkEnvironment(
         cwd=place.cwd,
         gate=place.gate,
-        isolation=place.shut_in,
+        isolation=place.isolation,
         sandbox=place.sandbox.kind if isinstance(place.sandbox, Sandbox) else "",
         read_only_profile=lambda: str(parent.environment.read_only.mechanism),
         system_prompt=place.prompt.text,
@@ -535,8 +563,8 @@ def fork_in(
     )
 
 
-class Rooms:
-    """Makes the rooms of one conversation's forks."""
+class ForkWorkspaces:
+    """Makes the workspaces of one conversation's forks."""
 
     def __init__(self, parent: Parent, tree: TreeReader) -> None:
         self._parent = parent
@@ -545,7 +573,7 @@ class Rooms:
         self._open: set[AsyncExitStack] = set()
 
     async def aclose(self) -> None:
-        """Let go of the rooms whose forks were not closed."""
+        """Remove the workspaces of forks that were not closed."""
         while self._open:
             await self._open.pop().aclose()
 
@@ -563,12 +591,12 @@ class Rooms:
 
     async def _opened(
         self,
-        furnish: Callable[[AsyncExitStack], Awaitable[Furnishing]],
+        make: Callable[[AsyncExitStack], Awaitable[ForkWorkspace]],
         model: str,
         extensions: ExtensionSet,
     ) -> ForkEnvironment:
         async with AsyncExitStack() as undo:
-            place = await furnish(undo)
+            place = await make(undo)
             made = fork_in(self._parent, place, model, extensions, undo)
             kept = undo.pop_all()
         self._open.add(kept)
@@ -579,7 +607,7 @@ class Rooms:
 
         return replace(made, on_close=(close,))
 
-    async def _to_look(self, undo: AsyncExitStack) -> Furnishing:
+    async def _to_look(self, undo: AsyncExitStack) -> ForkWorkspace:
         parent = self._parent
         workspace = Workspace(parent.environment.workspace.roots, parent.cwd)
         undo.callback(workspace.close)
@@ -593,20 +621,20 @@ class Rooms:
         )
         sandbox = await self._sandbox((), undo)
         if isinstance(sandbox, Sandbox):
-            shut_in = f"read-only: {sandbox.kind}"
+            isolation = f"read-only: {sandbox.kind}"
         else:
-            shut_in = f"{sandbox.reason}: only commands that look"
-        return Furnishing(
+            isolation = f"{sandbox.reason}: only commands that look"
+        return ForkWorkspace(
             cwd=parent.cwd,
             workspace=workspace,
             gate=gate,
             sandbox=sandbox,
-            shut_in=shut_in,
+            isolation=isolation,
             prompt=parent.prompt,
             tree=self._tree,
         )
 
-    async def _to_work(self, undo: AsyncExitStack) -> Furnishing:
+    async def _to_work(self, undo: AsyncExitStack) -> ForkWorkspace:
         parent, project = self._parent, self._tree.project
         copy = await copied(project, parent.gate.folders, undo, parent.notify)
         workspace = Workspace(copy.roots, copy.cwd)
@@ -619,12 +647,12 @@ class Rooms:
             granted=self._granted,
             is_sandboxed=isinstance(sandbox, Sandbox),
         )
-        return Furnishing(
+        return ForkWorkspace(
             cwd=Path(copy.cwd),
             workspace=workspace,
             gate=gate,
             sandbox=sandbox,
-            shut_in=_of_copy(sandbox),
+            isolation=_of_copy(sandbox),
             prompt=parent.prompt.at(Path(copy.cwd)),
             tree=copy.tree,
         )
