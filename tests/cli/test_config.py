@@ -4,6 +4,8 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 from tests.frontend.print.product import KEY, Product
 
 
@@ -92,3 +94,14 @@ def test_a_module_in_the_project_is_not_imported_by_python_m(product: Product) -
 
     assert ran.returncode == 0
     assert not (product.base / "ran").exists()
+
+
+@pytest.mark.parametrize("words", [("set", "ui.theme", "day"), ("get", "ui.theme"), ("edit",)])
+def test_a_verb_that_config_does_not_have_is_refused_with_those_it_has(
+    product: Product, words: tuple[str, ...]
+) -> None:
+    ran = product.run("config", *words)
+
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert f"`dirge config` has no `{words[0]}`" in ran.stderr
+    assert "init, check, show, path, prompt" in ran.stderr
