@@ -20,17 +20,16 @@ from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
 from dirge_py.sdk.doctor.report import as_text
 from dirge_py.session.import_export.export import write_new_file
-from dirge_py.slash.base import FrontEnd, settings_of
+from dirge_py.slash.base import FrontEnd
+from dirge_py.slash.settings import changed_lines
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
 
 if TYPE_CHECKING:
-    from dirge_py.config.commands import changed_settings
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.sdk.doctor.checks import examine
 else:
-    changed_settings = late("dirge_py.config.commands", "changed_settings")
     examine = late("dirge_py.sdk.doctor.checks", "examine")
 
 
@@ -141,13 +140,12 @@ def _report(
         if variable in os.environ:
             yield f"- {variable} {'set' if variable == 'TMUX' else os.environ[variable]}"
     try:
-        config = settings_of(front)
-        changed = changed_settings(config) if config is not None else ["not known here"]
+        changed = changed_lines(front)
     except DirgeError as error:
         changed = [error.message]
     errors = [*_session_errors(conversation), *_log_errors(state_dir() / "log" / "dirge.jsonl")]
     for title, lines in (
-        ("Settings", changed),
+        ("Settings", ["not known here"] if changed is None else changed),
         ("What `dirge doctor` finds", findings.splitlines()),
         ("Last errors", "\n".join(errors[-_MOST_ERRORS:] or ["none"]).splitlines()),
     ):

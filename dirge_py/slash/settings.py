@@ -3,9 +3,6 @@
 import asyncio
 import platform
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.git import branch_of
 from dirge_py.lib.lazy import late
@@ -14,6 +11,9 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, HasSettings, Unsupported, pick_name, settings_of
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.extensions import Command
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
@@ -143,12 +143,17 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
             f"/config does not know {args!r}.",
             hint="/config shows what is set, /config edit opens the file in your editor.",
         )
-    settings = settings_of(front)
-    changed = changed_settings(settings) if settings is not None else []
-    rows = [f"  {line}" for line in changed] or ["  nothing: the defaults apply"]
+    changed = changed_lines(front) or ["nothing: the defaults apply"]
+    rows = [f"  {line}" for line in changed]
     note = "" if file.exists() else " (there is none yet)"
     after = "/config edit changes it. `dirge config show` prints every setting."
     front.show("\n".join([f"Settings: {file}{note}", *rows, after]))
+
+
+def changed_lines(front: FrontEnd) -> list[str] | None:
+    """The settings that differ from the defaults, one a line; None: unknown. Raises ConfigError."""
+    settings = settings_of(front)
+    return changed_settings(settings) if settings is not None else None
 
 
 async def _edit(front: FrontEnd, file: Path) -> None:

@@ -49,7 +49,7 @@ class TerminalLines:
     """A `LineSource` at a terminal. A context: while it is open, the terminal is its own.
 
     `label` gives the text before the line at each drawing. `interrupt` is called for Ctrl+C on an
-    empty line.
+    empty line. `commands` and `conversation` are for completing.
     """
 
     is_script = False
@@ -59,7 +59,8 @@ class TerminalLines:
         *,
         label: Callable[[], str],
         interrupt: Callable[[], object],
-        completer: Completer,
+        commands: Registry,
+        conversation: "Callable[[], Conversation | None]",
         input: Input | None = None,  # noqa: A002 - prompt_toolkit's word
         output: Output | None = None,
     ) -> None:
@@ -69,7 +70,7 @@ class TerminalLines:
         self._history = InMemoryHistory()
         self._open = ExitStack()
         self._label = label
-        self._completer = completer
+        self._completer = LineCompleter(commands, conversation)
         self._draft = ""
         self._is_open = True
         self._is_free = asyncio.Event()

@@ -11,21 +11,13 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.streams import LineSource, LineWriter, PlainLines
-from dirge_py.frontend.session_opener import (
-    OpenFirst,
-    OpenMode,
-    OpenOther,
-    SessionOpener,
-    notice_sink,
-)
+from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther, SessionOpener, notice_sink
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone
@@ -35,14 +27,15 @@ from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
-    from dirge_py.frontend.line.editor import LineCompleter, TerminalLines
+    from dirge_py.frontend.line.editor import TerminalLines
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
 else:
     # Only where lines are edited: scripts start without prompt_toolkit.
-    LineCompleter = late("dirge_py.frontend.line.editor", "LineCompleter")
     TerminalLines = late("dirge_py.frontend.line.editor", "TerminalLines")
 
 _HUNG_UP = 128 + signal.SIGHUP
@@ -426,9 +419,11 @@ def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:
     lines: list[TerminalLines] = []
 
     def make(repl: Repl) -> "TerminalLines":
-        completer = LineCompleter(repl.commands, lambda: repl.controller.conversation)
         source = TerminalLines(
-            label=lambda: repl.label, interrupt=repl.interrupt, completer=completer
+            label=lambda: repl.label,
+            interrupt=repl.interrupt,
+            commands=repl.commands,
+            conversation=lambda: repl.controller.conversation,
         )
         lines.append(opened.enter_context(source))
         return source
