@@ -5,6 +5,11 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from typing import Any
+
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.line.editor import TerminalLines
 from dirge_py.frontend.line.repl import LineOptions, Repl
@@ -13,12 +18,7 @@ from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.permission.rules import Mode
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.questions import Asker
-from prompt_toolkit.input import PipeInput, create_pipe_input
-from prompt_toolkit.output import DummyOutput
 from tests.conversation.room import Room
-from typing import Any
-
-
 
 LIMIT_S = 10.0
 
