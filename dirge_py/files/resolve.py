@@ -1,8 +1,8 @@
-"""Where a path really leads, and opening that very place.
+"""Resolving a path to its physical path, and opening exactly that one.
 
-A path is resolved first: its components are walked one by one, as the kernel walks them. It is
-judged then, and what is opened afterwards must be the place that was judged. So opening it, and
-making the folders it needs, follows no link at all: one that was put there in between is an error.
+A path is resolved first: its components are walked one by one, as the kernel walks them. Then the
+permission check judges the physical path, and what is opened must be what was judged. So opening
+it, and making the folders it needs, follows no link: one that was put there in between is an error.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class Resolved:
 
 
 def absolute(path: str, cwd: str) -> str:
-    """`path` seen from `cwd`, with `~` expanded and links and `..` left as they are.
+    """The absolute form of `path` relative to `cwd`: `~` expanded, links and `..` left as they are.
 
     `..` stays because `link/..` is the parent of what the link points at, not of the link.
     """
@@ -48,7 +48,7 @@ def absolute(path: str, cwd: str) -> str:
 
 
 def check_spelling(path: str) -> None:
-    """Refuse what no file system call could take.
+    """Refuse a path that no file system call accepts.
 
     Raises:
         FileError: the path is empty, holds a NUL or cannot be encoded.
@@ -91,14 +91,19 @@ def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Res
             on_step(step)
         status = _look_at(step, path)
         if status is None:
-            return Resolved(_with_missing_tail(step, pending, path), "missing")
+            if ".." in pending:
+                raise FileError(f"{path}: {step} does not exist, so `..` after it leads nowhere.")
+            return Resolved("/".join([step, *reversed(pending)]), "missing")
         if not stat.S_ISLNK(status.st_mode):
             real, kind = step, kind_of(status.st_mode)
             continue
         links += 1
         if links > MAX_LINKS:
             raise FileError(f"{path}: more than {MAX_LINKS} links, probably a loop.")
-        target = _target_of(step, path)
+        try:
+            target = os.readlink(step)
+        except OSError as error:
+            raise FileError(f"{path} changed while it was resolved: {reason_of(error)}.") from None
         if target.startswith("/"):
             real = ""
         pending.extend(_reversed_parts(target))
@@ -116,20 +121,6 @@ def _look_at(step: str, asked: str) -> os.stat_result | None:
         return None
     except OSError as error:
         raise FileError(f"{asked}: {reason_of(error)} at {step}.") from None
-
-
-def _target_of(step: str, asked: str) -> str:
-    try:
-        return os.readlink(step)
-    except OSError as error:
-        raise FileError(f"{asked} changed while it was looked at: {reason_of(error)}.") from None
-
-
-def _with_missing_tail(step: str, pending: list[str], asked: str) -> str:
-    tail = pending[::-1]
-    if ".." in tail:
-        raise FileError(f"{asked}: {step} does not exist, so `..` after it leads nowhere.")
-    return "/".join([step, *tail])
 
 
 def kind_of(mode: int) -> Kind:

@@ -1,4 +1,4 @@
-"""What many files hold, as one hash; a second look reads only those that may have changed."""
+"""Hashes of many files; a second pass reads only those that may have changed."""
 
 import errno
 import hashlib
@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
+from dirge_py.files.versions import SETTLED_NS
 
 _CHUNK_BYTES = 1 << 20
-_RACY_NS = 2_000_000_000
-"""A file changed so shortly before it was read may be changed again within one tick of the clock
-that its times are taken from; on some file systems that is two seconds."""
 
 _Stamp = tuple[int, int, int, int]
 
@@ -29,14 +27,14 @@ class _Known:
 
 @dataclass(slots=True)
 class TreeDigest:
-    """SHA-256 by relative path; `unread` are files that are there and cannot be read.
-
-    `rewritten` are those that were changed since the last look, and back again.
-    """
+    """The hashes of many files."""
 
     files: dict[str, str] = field(default_factory=dict)
+    """SHA-256 by relative path."""
     unread: list[str] = field(default_factory=list)
+    """Files that exist and cannot be read."""
     rewritten: list[str] = field(default_factory=list)
+    """Files that were changed since the last time, and back again."""
 
     @property
     def sha256(self) -> str:
@@ -116,7 +114,8 @@ class TreeHash:
         try:
             status = os.lstat(full)
             if stat.S_ISLNK(status.st_mode):
-                return _Known(_stamp_of(status), _of_link(os.readlink(full)))
+                target = os.fsencode(os.readlink(full))
+                return _Known(_stamp_of(status), hashlib.sha256(b"link\0" + target).hexdigest())
         except (OSError, ValueError):
             return None
         if not stat.S_ISREG(status.st_mode):
@@ -133,10 +132,6 @@ def sha256_of_files(files: Mapping[str, str]) -> str:
     for path in sorted(files):
         whole.update(os.fsencode(path) + b"\0" + files[path].encode() + b"\n")
     return whole.hexdigest()
-
-
-def _of_link(target: str) -> str:
-    return hashlib.sha256(b"link\0" + os.fsencode(target)).hexdigest()
 
 
 def _of_file(anchor: int, path: str, is_stopped: Callable[[], bool]) -> _Known:
@@ -157,7 +152,7 @@ def _of_file(anchor: int, path: str, is_stopped: Callable[[], bool]) -> _Known:
                 break
             content.update(chunk)
         stamp = _stamp_of(status)
-        is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < began_ns - _RACY_NS
+        is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < began_ns - SETTLED_NS
         is_same = stamp == _stamp_of(os.fstat(descriptor))
     return _Known(stamp, content.hexdigest(), is_settled=is_settled and is_same)
 

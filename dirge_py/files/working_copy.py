@@ -1,7 +1,7 @@
 """Copies of a project's files, so that work on them leaves the project as it is.
 
-They lie in folders for their owner only that are removed at the end, whatever was made of them.
-What a killed program left behind is known by its lock, which nobody holds any more.
+They are in folders for their owner only, which are removed at the end, whatever became of their
+modes. The folder of a killed program is recognized by its lock, which no process holds any more.
 """
 
 import contextlib
@@ -46,10 +46,12 @@ _ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 @dataclass(slots=True)
 class CopyResult:
-    """`paths` that the copy has; `left_out` are pairs of a path and why it was not copied."""
+    """What was copied."""
 
     paths: list[str] = field(default_factory=list)
+    """The files and links that the copy has."""
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    """Pairs of a path and why it was not copied."""
 
 
 class WorkingCopy:
@@ -330,17 +332,14 @@ def _remove(name: str, top: int, unused: Iterator[str]) -> list[str]:
                 with contextlib.suppress(OSError):
                     if _is_folder(each, folder):
                         up = next(unused)
-                        _move_up(each, folder, up, top)
+                        # Opening it corrects its mode: only its owner with all rights may move it.
+                        with _opened(each, folder):
+                            os.rename(each, up, src_dir_fd=folder, dst_dir_fd=top)
                         moved.append(up)
                     else:
                         os.unlink(each, dir_fd=folder)
         os.rmdir(name, dir_fd=top)
     return moved
-
-
-def _move_up(name: str, folder: int, target: str, top: int) -> None:
-    with _opened(name, folder):  # which sees to its mode: only who may write to it may move it
-        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=top)
 
 
 def _is_folder(name: str, folder: int) -> bool:

@@ -1,4 +1,4 @@
-"""The places we may work in, and the only way to the files in them."""
+"""The workspace: its folders, and reading and writing of files as one tool call may do it."""
 
 import contextlib
 import os
@@ -56,27 +56,15 @@ class LocatedPath:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
-    """A file that was written."""
-
-    real: str
-    """Its physical path."""
-    created: bool
-    """Whether it is new."""
-    identity: FileIdentity
-    """The version that stands there now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """What shall stand at one path."""
+    """A file to write or to remove."""
 
     path: str
-    """The path, as the call names it."""
+    """Its path, as the call names it."""
     content: bytes | None
-    """The content that shall stand there; None: nothing."""
+    """Its new content; None removes it."""
     expected: FileIdentity | None
-    """The version that stands there now; None: nothing does."""
+    """Its version now; None where there must be no file."""
     moved_from: str | None = None
     """Path that a new file takes owner, attributes and mode from."""
 
@@ -393,7 +381,7 @@ class CallFiles:
         """
         self._workspace.ledger.check_fresh(content.real, content.identity, shown=path)
 
-    def write(self, path: str, content: bytes, *, expected: FileIdentity | None) -> WrittenFile:
+    def write(self, path: str, content: bytes, *, expected: FileIdentity | None) -> None:
         """Make `content` the whole file if `expected` still stands there (None: nothing does).
 
         Missing folders are created. Counts as having read the file.
@@ -408,9 +396,7 @@ class CallFiles:
             if expected is not None:
                 self._workspace.originals.keep(real, place.read)
             status = replace(place, content, check=lambda: _check_version(place, expected))
-        identity = FileIdentity.of(status, sha256_of(content))
-        self.remember_read(real, identity)
-        return WrittenFile(real=real, created=expected is None, identity=identity)
+        self.remember_read(real, FileIdentity.of(status, sha256_of(content)))
 
     def write_all(self, targets: Sequence[WriteTarget]) -> None:
         """Make all of `targets` so, or none; no two of them are the same file.

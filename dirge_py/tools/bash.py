@@ -1,7 +1,4 @@
-"""bash: run a command line.
-
-Results of the tools that run commands.
-"""
+"""bash: run a command line. Also the results of all tools that run commands."""
 
 import os.path
 import signal
@@ -101,12 +98,12 @@ def _in_seconds(arguments: Any) -> Any:
     """The arguments with `timeout_ms`, or a `timeout` that can only be one, turned into seconds."""
     if not isinstance(arguments, dict):
         return arguments
-    told_ms, told = _number(arguments.get("timeout_ms")), _number(arguments.get("timeout"))
-    if told_ms is not None and "timeout" not in arguments:
+    timeout_ms, timeout = _number(arguments.get("timeout_ms")), _number(arguments.get("timeout"))
+    if timeout_ms is not None and "timeout" not in arguments:
         rest = {name: each for name, each in arguments.items() if name != "timeout_ms"}
-        return {**rest, "timeout": told_ms / 1000}
-    if told is not None and _LEAST_MS <= told <= _MOST_MS and told % 1000 == 0:
-        return {**arguments, "timeout": told / 1000}
+        return {**rest, "timeout": timeout_ms / 1000}
+    if timeout is not None and _LEAST_MS <= timeout <= _MOST_MS and timeout % 1000 == 0:
+        return {**arguments, "timeout": timeout / 1000}
     return arguments
 
 
@@ -182,22 +179,19 @@ async def _run(
     if runner is None:
         raise ToolFailed("Commands cannot be run here. Use the file tools.")
 
-    def show(tail: str, _total_bytes: int) -> None:
-        ctx.on_update(text_result(tail))
-
-    def tell_quiet(tail: str, quiet_s: float) -> None:
-        ctx.on_update(text_result(tail, quiet_s=round(quiet_s)))
-
     return await runner.run(
         args.command,
         cwd=folder,
         timeout_s=timeout_s,
         call_id=ctx.call_id,
         signal=ctx.signal,
-        on_output=show,
+        on_output=lambda tail, _total_bytes: ctx.on_update(text_result(tail)),
         outputs=services.outputs,
         stdin_text=args.input,
-        watching=WatchSettings(quiet_s=services.limits.quiet_s, on_quiet=tell_quiet),
+        watching=WatchSettings(
+            quiet_s=services.limits.quiet_s,
+            on_quiet=lambda tail, quiet_s: ctx.on_update(text_result(tail, quiet_s=round(quiet_s))),
+        ),
     )
 
 
@@ -309,9 +303,15 @@ def _outcome(finished: CommandResult, code: int | None) -> ToolOutcome:
 def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
     notes = []
     if finished.timed_out:
+        quiet = ""
+        if finished.quiet_s >= _LEAST_TOLD_S:
+            last = (
+                f"in its last {finished.quiet_s:.0f} s" if finished.output.total_bytes else "at all"
+            )
+            quiet = f" It wrote nothing {last}."
         notes.append(
             f"The command timed out after {timeout_s:g} s and was stopped with all its"
-            f" processes.{_quiet_note(finished)} What it did until then stays done. Narrow it, give"
+            f" processes.{quiet} What it did until then stays done. Narrow it, give"
             " a longer `timeout`, or run it in the `background`."
         )
     elif finished.aborted:
@@ -343,14 +343,6 @@ def _left_note(pids: Sequence[int]) -> str:
         f" still runs may have started {them}. It tries again when that command ends and when the"
         " session ends."
     )
-
-
-def _quiet_note(finished: CommandResult) -> str:
-    if finished.quiet_s < _LEAST_TOLD_S:
-        return ""
-    if not finished.output.total_bytes:
-        return " It wrote nothing at all."
-    return f" It wrote nothing in its last {finished.quiet_s:.0f} s."
 
 
 def _signal_name(number: int) -> str:

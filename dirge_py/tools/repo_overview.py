@@ -20,22 +20,24 @@ from dirge_py.types.tools import LoopToolResult, text_result
 
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
-    """A file, or a folder with the number of files below it. `path` counts from the top."""
+    """A file or folder of an outline."""
 
     path: str
+    """Its path, relative to the top."""
     files: int | None = None
+    """The number of files below a folder; None for a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepoOutline:
-    """`entries` in the order of a tree, folders before files; `left_out` files are not in it.
-
-    `folders` is the number of all folders with files, shown or not.
-    """
+    """A tree of files, cut to what can be shown."""
 
     entries: Sequence[OutlineEntry]
+    """The shown files and folders in the order of the tree, folders before files."""
     folders: int
+    """The number of all folders with files, shown or not."""
     left_out: int
+    """The number of files that are not shown."""
 
 
 def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> RepoOutline:
@@ -49,7 +51,10 @@ def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> Re
             counts[folder] = counts.get(folder, 0) + 1
             folder = folder.rpartition("/")[0]
     # By depth: what stands high is what a reader wants first.
-    folders = sorted((each for each in counts if _depth(each) <= max_depth), key=_by_depth)
+    folders = sorted(
+        (each for each in counts if _depth(each) <= max_depth),
+        key=lambda each: (_depth(each), each),
+    )
     shown = folders[:max_nodes]
     open_ones = ["", *(each for each in shown if _depth(each) < max_depth)]
     shares = fair_shares([len(files.get(each, ())) for each in open_ones], max_nodes - len(shown))
@@ -64,10 +69,6 @@ def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> Re
 
 def _depth(path: str) -> int:
     return path.count("/") + 1
-
-
-def _by_depth(path: str) -> tuple[int, str]:
-    return _depth(path), path
 
 
 def _in_tree_order(

@@ -165,7 +165,7 @@ class BoundTool:
 
 
 class Toolbox:
-    """The tools of one conversation, in order, without those whose services are absent."""
+    """The tools of one conversation, in the given order, without those that lack a service."""
 
     def __init__(self, tools: Iterable[Tool[Any]], services: ToolServices, cwd: str) -> None:
         self._bound = {

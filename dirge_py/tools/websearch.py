@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, ToolServices, rename_keys
-from dirge_py.tools.web.search import SearchHit, WebSearch
+from dirge_py.tools.web.search import WebSearch
 from dirge_py.tools.web.service import quote_untrusted
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
@@ -51,7 +51,10 @@ class WebsearchTool(Tool[WebsearchArgs]):
         hits = await search.find(args.query, args.num_results)
         if not hits:
             return text_result(f"{search.name} found nothing. Try fewer or other words.", hits=0)
-        listed = "\n\n".join(_format_hit(number, hit) for number, hit in enumerate(hits, start=1))
+        entries = (
+            (f"{number}. {hit.title}", hit.url, hit.snippet) for number, hit in enumerate(hits, 1)
+        )
+        listed = "\n\n".join("\n   ".join(filter(None, entry)) for entry in entries)
         return text_result(quote_untrusted(listed, search.host), hits=len(hits), untrusted=True)
 
 
@@ -64,7 +67,3 @@ def _search(ctx: ToolContext) -> WebSearch:
     if web is None or web.search is None:
         raise ToolFailed(f"{problem} Go on without searching.")
     return web.search
-
-
-def _format_hit(number: int, hit: SearchHit) -> str:
-    return "\n   ".join(line for line in (f"{number}. {hit.title}", hit.url, hit.snippet) if line)

@@ -35,7 +35,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as long unchanged: tests cannot set the time of a change."""
-    monkeypatch.setattr(tree_hash, "_RACY_NS", -(10**12))
+    monkeypatch.setattr(tree_hash, "SETTLED_NS", -(10**12))
 
 
 def rewrite_in_place(path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Which lines of files, or which of many names, match a pattern.
+"""Searching lines of files, or many names, for a pattern.
 
-Asked of ripgrep if there is one, else of our own program: a process of its own, because a regular
-expression that takes for ever cannot be stopped in ours.
+ripgrep searches if there is one, else our own program: a separate process, because a regular
+expression that never ends can't be stopped in this one.
 """
 
 import base64
@@ -38,36 +38,44 @@ _ARGUMENT_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class MatchedLine:
-    """A line of a file that matches, or stands beside one that does. Cut at `LINE_LIMIT`."""
+    """A line of a file that matches, or is context of one that does."""
 
     path: str
+    """The path of the file, as it was given."""
     number: int
+    """The number of the line, from 1."""
     text: str
+    """The line, cut at `LINE_LIMIT` characters."""
     is_match: bool
+    """Whether it matches; otherwise it is context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSearch:
-    """`pattern` is in the shared dialect; `folder` is where `paths` count from.
-
-    `most_lines` are wanted (None: all); matches are counted beyond that. `has_large`: a file may be
-    so large that the memory of the program is limited; its lines are held whole in there.
-    """
+    """What to search for, and where."""
 
     pattern: str
+    """The pattern, as `portable_pattern` returns it."""
     folder: str
+    """The folder that `paths` are relative to."""
     paths: Sequence[str]
+    """The files to search."""
     context: int = 0
+    """Lines of context on either side of a match."""
     most_lines: int | None = None
+    """How many lines to return at most, None: all; matches are counted beyond that."""
     has_large: bool = False
+    """Whether a file may be so large that the memory of the program must be limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineMatches:
-    """How many lines match, and the first of them with their context, in the order of the paths."""
+    """The lines that a search found."""
 
     count: int
+    """How many lines match."""
     lines: Sequence[MatchedLine]
+    """The first of them with their context, in the order of the paths."""
 
 
 def find_ripgrep(roots: Sequence[str]) -> str | None:
@@ -91,10 +99,7 @@ async def search_lines(
     """
     count = 0
     lines: list[MatchedLine] = []
-    program = _ripgrep_command(ripgrep, search) if ripgrep else _own_command(search)
-    needed = [ripgrep] if ripgrep else [*_PYTHON, os.path.dirname(program[3])]
-    if search.has_large:
-        program = _limit_command(program, RIPGREP_BYTES if ripgrep else OWN_BYTES)
+    program, needed = _search_command(search, ripgrep)
     with tempfile.TemporaryDirectory(prefix="dirge-grep-") as folder:
         outputs = OutputStore(Path(folder))
         for batch in _batches(search.paths):
@@ -107,32 +112,37 @@ async def search_lines(
                 outputs=outputs,
                 shows=[search.folder, *needed],
             )
-            _require_ended(finished)
-            room = None if search.most_lines is None else search.most_lines - len(lines)
-            found = await in_thread(signal, _parse_matches, finished, search.pattern, batch, room)
+            if finished.aborted:
+                raise ToolFailed("Aborted.", outcome="aborted")
+            if finished.timed_out:
+                raise ToolFailed(
+                    f"The search took longer than {TIMEOUT_S:g} s. Narrow the path, the include or"
+                    " the pattern.",
+                    outcome="timeout",
+                )
+            left = None if search.most_lines is None else search.most_lines - len(lines)
+            found = await in_thread(signal, _parse_matches, finished, search.pattern, batch, left)
             count += found.count
             lines += found.lines
     return LineMatches(count, lines)
 
 
-def _ripgrep_command(program: str, search: LineSearch) -> list[str]:
-    options = ["--json", "--no-config", "--crlf", "--no-mmap", f"--context={search.context}"]
-    return [program, *options, f"--regexp={search.pattern}", "--"]
-
-
-def _limit_command(program: Sequence[str], most_bytes: int) -> list[str]:
-    """The same program, ended when it needs more memory. macOS takes no such limit."""
-    limits = f"ulimit -Sc 0; ulimit -Sd {most_bytes // 1024} 2>/dev/null"
-    return [*shell_arguments(f'{limits}; exec "$@"'), "grep", *program]
-
-
-_PYTHON = (sys.prefix, sys.base_prefix)
-
-
-def _own_command(search: LineSearch) -> list[str]:
-    script = os.path.abspath(line_matcher.__file__)
-    patterns = [search.pattern, guard_pattern(search.pattern)]
-    return [sys.executable, "-I", "-S", script, *patterns, str(search.context)]
+def _search_command(search: LineSearch, ripgrep: str | None) -> tuple[list[str], list[str]]:
+    """The command but for the paths, and the files and folders that it needs itself."""
+    if ripgrep:
+        options = ["--json", "--no-config", "--crlf", "--no-mmap", f"--context={search.context}"]
+        command = [ripgrep, *options, f"--regexp={search.pattern}", "--"]
+        needed, most_bytes = [ripgrep], RIPGREP_BYTES
+    else:
+        script = os.path.abspath(line_matcher.__file__)
+        patterns = [search.pattern, guard_pattern(search.pattern)]
+        command = [sys.executable, "-I", "-S", script, *patterns, str(search.context)]
+        needed, most_bytes = [sys.prefix, sys.base_prefix, os.path.dirname(script)], OWN_BYTES
+    if search.has_large:
+        # Ended when it needs more memory. macOS knows no such limit.
+        limits = f"ulimit -Sc 0; ulimit -Sd {most_bytes // 1024} 2>/dev/null"
+        command = [*shell_arguments(f'{limits}; exec "$@"'), "grep", *command]
+    return command, needed
 
 
 def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
@@ -147,17 +157,6 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
         size += length
     if batch:
         yield batch
-
-
-def _require_ended(finished: CommandResult) -> None:
-    if finished.aborted:
-        raise ToolFailed("Aborted.", outcome="aborted")
-    if finished.timed_out:
-        raise ToolFailed(
-            f"The search took longer than {TIMEOUT_S:g} s. Narrow the path, the include or the"
-            " pattern.",
-            outcome="timeout",
-        )
 
 
 def _parse_matches(
@@ -235,9 +234,12 @@ def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
 
 def _parse_line(raw: bytes) -> MatchedLine:
     found = json.loads(raw)["data"]
-    text = (
-        _parse_bytes(found["lines"]).decode(errors="replace").removesuffix("\n").removesuffix("\r")
-    )
+    line = found["lines"]
+    if "text" in line:
+        content = line["text"].encode(errors="surrogatepass")
+    else:
+        content = base64.b64decode(line["bytes"])
+    text = content.decode(errors="replace").removesuffix("\n").removesuffix("\r")
     is_match = raw.startswith(_MATCH)
     return MatchedLine(_parse_path(found), found["line_number"], text[:LINE_LIMIT], is_match)
 
@@ -245,12 +247,6 @@ def _parse_line(raw: bytes) -> MatchedLine:
 def _parse_path(found: dict[str, Any]) -> str:
     path = found["path"]
     return path["text"] if "text" in path else os.fsdecode(base64.b64decode(path["bytes"]))
-
-
-def _parse_bytes(value: dict[str, str]) -> bytes:
-    if "text" in value:
-        return value["text"].encode(errors="surrogatepass")
-    return base64.b64decode(value["bytes"])
 
 
 async def search_names(

@@ -1,7 +1,7 @@
-"""A web page as Markdown: what a person would read on it, and where its links lead.
+"""A web page converted to Markdown: the text that a person would read on it, with its links.
 
-Nothing is fetched and nothing is run. What the page hides from people is left out, too: text that
-only programs read is where instructions to programs are put.
+Nothing is fetched and nothing is run. What the page hides from people is left out, too: hidden text
+is where a page puts instructions to programs.
 """
 
 import re
@@ -60,8 +60,8 @@ def html_to_markdown(html: str, source: ParsedUrl) -> Article:
             found.append(element)
             around[id(table)] = table
     for element in found:
-        tables.take(element, holds_tables=id(element) in around)
-    text = tables.put_back(_main_part(page).to_markdown())
+        tables.extract(element, holds_tables=id(element) in around)
+    text = tables.restore(_main_part(page).to_markdown())
     return Article(
         title=heading,
         text=_EMPTY_LINES.sub("\n\n", text).strip(),
@@ -181,23 +181,25 @@ class TableConverter:
         self._secret = secrets.token_hex(8)
         self._rendered: list[str] = []
 
-    def take(self, table: Any, *, holds_tables: bool) -> None:
+    def extract(self, table: Any, *, holds_tables: bool) -> None:
         """Replace what is in `table` by its mark. One that only lays out a page is dissolved."""
         rows = list(_table_rows(table))
         width = min(max((len(cells) for _, cells in rows), default=0), _MAX_COLUMNS)
         if holds_tables or width < 2 or _holds_blocks(table):
             _dissolve(table, rows)
             return
-        lines = [
-            _table_line([_cell_text(cell) for cell in cells], width) for _, cells in rows if cells
-        ]
+        lines = []
+        for cells in (cells for _, cells in rows if cells):
+            texts = [" ".join(cell.to_markdown().split()).replace("|", r"\|") for cell in cells]
+            texts += [""] * (width - len(texts))
+            lines.append(f"| {' | '.join(texts[:width])} |")
         lines.insert(1, "|" + " --- |" * width)
         self._rendered.append("\n".join(lines))
         mark = Text(f"t{self._secret}n{len(self._rendered) - 1}n")
         mark.parent = table
         table.name, table.attrs, table.children = "p", {}, [mark]
 
-    def put_back(self, markdown: str) -> str:
+    def restore(self, markdown: str) -> str:
         """`markdown` with the tables where their marks are."""
         return re.sub(
             rf"t{self._secret}n([0-9]+)n", lambda mark: self._rendered[int(mark[1])], markdown
@@ -211,14 +213,6 @@ def _table_rows(table: Any) -> Iterator[tuple[Any, list[Any]]]:
         for row in rows:
             if row.name == "tr":
                 yield row, [cell for cell in row.children or () if cell.name in ("td", "th")]
-
-
-def _table_line(cells: list[str], width: int) -> str:
-    return f"| {' | '.join([*cells, *[''] * (width - len(cells))][:width])} |"
-
-
-def _cell_text(cell: Any) -> str:
-    return " ".join(cell.to_markdown().split()).replace("|", r"\|")
 
 
 def _dissolve(table: Any, rows: list[tuple[Any, list[Any]]]) -> None:
