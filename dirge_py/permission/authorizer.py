@@ -1,4 +1,4 @@
-"""The permission hook: judges the claims of each call, asks, and hands on what was judged.
+"""The permission hook: judges the claims of each call, asks, and approves what was judged.
 
 `RefusalLoopGuard` stops asking about calls that were refused again and again. `StartCheck` looks
 once more, right before an approved command starts, whether the files it would run have changed.
@@ -10,27 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Literal
-
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
-from dirge_py.permission.questions import (
-    AnsweredCall,
-    JudgedCall,
-    PendingQuestion,
-    PermissionJudge,
-    answered_family,
-    batch_questions,
-    describe_changes,
-    files_of,
-    judge_call,
-    objection_to,
-    request_for,
-    rules_to_store,
-    stored_rules_notice,
-    verdict_on,
-)
+from dirge_py.permission.questions import AnsweredCall, JudgedCall, PendingQuestion, PermissionJudge, answered_family, batch_questions, describe_changes, files_of, judge_call, objection_to, request_for, rules_to_store, stored_rules_notice, verdict_on
 from dirge_py.processes.programs import closed_folders, search_path
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.profile import Permit
@@ -40,6 +23,8 @@ from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, To
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import Asker, PermissionAnswer, SupportsForms
 from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
+from typing import Literal
+
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
@@ -51,9 +36,9 @@ class Authorizer:
     """Judges calls for one conversation, and for what is forked off it.
 
     What was judged is what may be done: the physical paths of an allowed call are handed to the
-    workspace, its environment to the runner, and both refuse anything else. `on_grant` hears of
-    every rule allowed for the session; `keep_rules` writes rules into the person's own settings
-    (None: they cannot be kept). `judge` looks at a call before a person is asked, and can only
+    workspace, its environment to the runner, and both refuse anything else. `on_grant` is called
+    with every rule allowed for the session; `keep_rules` stores rules in the person's own settings
+    (None: they cannot be stored). `judge` looks at a call before a person is asked, and can only
     tighten; `judge_effect` is what its no does.
     """
 
@@ -94,7 +79,7 @@ class Authorizer:
         cwd: str,
         distrusted: Sequence[str],
     ) -> "Authorizer":
-        """One for a fork that works elsewhere; what is granted there is kept by its engine alone.
+        """An authorizer for a fork that works elsewhere; only its own engine keeps its grants.
 
         Programs are not taken from the folders `distrusted` either, when nobody was asked.
         """
@@ -106,7 +91,7 @@ class Authorizer:
 
     @property
     def at_start(self) -> Interceptor:
-        """Goes around each call as the last before it begins, also for those of forks."""
+        """The interceptor that checks each call right before it begins, also for forks."""
         return self._start_check.interceptor
 
     def bundle(self) -> Hooks:
@@ -133,7 +118,7 @@ class Authorizer:
     async def _answered(
         self, info: TurnInfo, judged: JudgedCall, held: AnsweredCall | None
     ) -> AnsweredCall:
-        """What was decided while the run was down, else what the asker said or says now."""
+        """The decision made while the run was down, else the asker's answer of before or now."""
         earlier = info.decisions.get(judged.call.id)
         changed = ""
         if earlier is not None:
@@ -210,7 +195,7 @@ class Authorizer:
     async def _ask_once(
         self, info: TurnInfo, judged: JudgedCall, changed: str, *, is_first: bool
     ) -> AnsweredCall:
-        """Ask about this call, and in the same breath about those after it that would ask too."""
+        """Ask about this call, and with it about those after it that would ask too."""
         try:
             question = await self._question(judged, changed)
         except DirgeError as error:
@@ -411,8 +396,8 @@ Shape = tuple[str, tuple[Claim, ...]]
 class RefusalLoopGuard:
     """Counts how often the same tool was denied the same claims in one run.
 
-    After `most` denials without an approval in between it speaks up; 0 turns it off. A new run
-    begins from nothing: somebody has said something since.
+    After `most` denials without an approval in between it stops the questions; 0 turns it off. A
+    new run begins at zero: the person has written something since.
     """
 
     def __init__(self, most: int) -> None:
@@ -424,7 +409,7 @@ class RefusalLoopGuard:
         count = self._denials(run_id)[tool, tuple(claims)]
         if not self._most or count < self._most:
             return ""
-        return f"exactly this was denied {count} times, so nobody is asked again in this run"
+        return f"this exact call was denied {count} times, so dirge doesn't ask again in this run"
 
     def record_denial(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
         self._denials(run_id)[tool, tuple(claims)] += 1

@@ -266,7 +266,7 @@ def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
         "ask": lambda rule: bool(forbids(rule, fact, policy.anchors)),
         "deny": lambda rule: False,
     }
-    # A project comes last: what it wants to be asked about is asked about, whoever allowed it.
+    # A project comes last: what it wants to be asked about is asked about, whatever rule allows it.
     own = (rule for rule in reversed(policy.project_rules) if rule.effect == "ask")
     ordered = (*own, *reversed(policy.rules))
     return next((rule for rule in ordered if matches[rule.effect](rule)), None)

@@ -46,7 +46,7 @@ class TraceLine:
     policy: Policy
     """The policy that votes."""
     effect: Effect | None
-    """Its vote; None = it had nothing to say."""
+    """Its vote; None = it does not apply."""
     reason: str
     """Why, in words for a person."""
 
@@ -147,7 +147,7 @@ class PastDecision:
     tool: str
     """The name of the tool."""
     effect: Result
-    """What came of it."""
+    """The outcome of the call."""
     policy: str
     """That of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
     `earlier` (given while the run was down), `changed` (what was asked about changed).
@@ -163,7 +163,7 @@ class PastDecision:
     tried: tuple[Claim, ...] = ()
     """The claims, word for word, if it asked and is neither long nor secret."""
     family: tuple[str, ...] = ()
-    """The wider rules of a call that somebody answered alone."""
+    """The wider rules of a call that was answered for itself alone."""
     files: Mapping[str, str] | None = None
     """What the commands of a call that waits would run, see `files_run`; None if nobody looked, as
     earlier versions did not."""
@@ -218,8 +218,8 @@ class DecisionLog:
         family: Sequence[str] = (),
         files: Mapping[str, str] | None = None,
     ) -> PastDecision:
-        """Keep a decision about `claims` and what came of it; the rest as in `PastDecision`."""
-        shown = _telling(decision)
+        """Record a decision about `claims` and its outcome; the rest as in `PastDecision`."""
+        shown = _recorded_claims(decision)
         number = self._decisions[-1].number + 1 if self._decisions else 1
         past = PastDecision(
             number=number,
@@ -227,12 +227,15 @@ class DecisionLog:
             tool=tool,
             effect=effect,
             policy=policy,
-            reason=self._told(reason),
-            claims=(*(self._told(f"{one.op}:{one.resource}") for one in shown), *_more(decision)),
+            reason=self._redacted(reason),
+            claims=(
+                *(self._redacted(f"{one.op}:{one.resource}") for one in shown),
+                *_left_out(decision),
+            ),
             digest=digest,
-            text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
+            text=self._redacted(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
             tried=tuple(claims) if decision.effect == "ask" and self._may_keep(claims) else (),
-            family=tuple(family) if all(self._told(rule) == rule for rule in family) else (),
+            family=tuple(family) if all(self._redacted(rule) == rule for rule in family) else (),
             files=None if files is None else dict(files),
         )
         self._decisions.append(past)
@@ -248,9 +251,9 @@ class DecisionLog:
     def _may_keep(self, claims: Sequence[Claim]) -> bool:
         """Whether these claims can be kept as they are."""
         texts = [text for claim in claims for text in _as_plain(claim)]
-        return len(claims) <= _MOST_TRIED and all(self._told(text) == text for text in texts)
+        return len(claims) <= _MOST_TRIED and all(self._redacted(text) == text for text in texts)
 
-    def _told(self, text: str, most: int = _MOST_TEXT) -> str:
+    def _redacted(self, text: str, most: int = _MOST_TEXT) -> str:
         # First the secrets: half of one, left by a cut, would not be known for one.
         return truncate(self.redact(text), most)
 
@@ -272,7 +275,7 @@ def format_log(log: DecisionLog) -> str:
     """The newest decisions, one line each, the newest last."""
     newest = list(log)[-_MOST_LISTED:]
     if not newest:
-        return "Nothing was decided yet."
+        return "No decisions yet."
     rows = [
         f"{past.number:>4}  {past.effect:<5}  {past.tool}  {one_line('  '.join(past.claims), 60)}"
         f"  [{past.policy}]"
@@ -296,20 +299,20 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
     if policy != decision.policy:
         lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
     votes = decision.votes()
-    for claim in _telling(decision):
+    for claim in _recorded_claims(decision):
         name = f"{claim.op} {claim.resource}"
         lines += ["", name, f"  → {claim.effect} [{claim.policy}]"]
         lines += [_vote_line(line) for line in votes.get(name, ()) if line.effect]
-    return "\n".join([*lines, *_more(decision)])
+    return "\n".join([*lines, *_left_out(decision)])
 
 
-def _telling(decision: Decision) -> Sequence[ClaimDecision]:
-    """The claims worth keeping of a call that makes very many: those that decided come first."""
+def _recorded_claims(decision: Decision) -> Sequence[ClaimDecision]:
+    """The claims to record of a call that makes very many: those that decided come first."""
     by_weight = sorted(decision.claims, key=lambda claim: claim.effect != decision.effect)
     return decision.claims if len(by_weight) <= _MOST_CLAIMS else by_weight[:_MOST_CLAIMS]
 
 
-def _more(decision: Decision) -> Sequence[str]:
+def _left_out(decision: Decision) -> Sequence[str]:
     left_out = len(decision.claims) - _MOST_CLAIMS
     return [f"… and {left_out} more"] if left_out > 0 else []
 

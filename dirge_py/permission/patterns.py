@@ -35,16 +35,18 @@ _LONGEST_FORM = 256
 
 @dataclass(frozen=True, slots=True)
 class WordPattern:
-    """One word of a command pattern; `is_rest` is the word that stands for any number of words.
-
-    `is_open`: it ends in a star of its own. `form` is its text with `MANY` and `ONE`.
-    """
+    """One word of a command pattern."""
 
     regex: re.Pattern[str]
+    """What the word must match in full."""
     is_literal: bool
+    """There is no wildcard in it."""
     is_rest: bool = False
+    """It stands for any number of words."""
     is_open: bool = False
+    """It ends in a star that is not quoted."""
     form: str = ""
+    """Its text, with `MANY` and `ONE` for wildcards."""
 
     def matches(self, word: Word, *, is_strict: bool) -> bool:
         # What an unquoted `*` becomes is decided when the command runs: a rule that grants the
@@ -84,8 +86,8 @@ def match_command(
     """Whether the whole of `words` fits. `is_strict` is how rules that allow are read.
 
     Where a rule asks or denies, a star at the end of the last word goes on over further words:
-    whoever denies `git push*` means `git push --force`, too. `spelled` are the places of words that
-    no star stands for: the pattern has to begin the word there as it is given.
+    a rule that denies `git push*` means `git push --force`, too. `spelled` are the places of words
+    that no star stands for: the pattern has to begin the word there as it is given.
     """
     if not is_strict and pattern[-1].is_open:
         pattern = (*pattern, _REST)
@@ -368,11 +370,14 @@ def _name_regex(component: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """The word at `at` begins with `name`; `text` is what it would run, "" if it runs nothing."""
+    """A word by which a program runs another one or writes anywhere."""
 
     at: int
+    """Where it stands among the words."""
     name: str
+    """What it begins with."""
     text: str = ""
+    """What it would run; "" if it runs nothing."""
 
 
 _RUNNING: Mapping[str, frozenset[str]] = {

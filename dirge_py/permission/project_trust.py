@@ -2,7 +2,7 @@
 
 Its files are read once, within limits, and never through a link. The bytes that are hashed are kept
 and are what is loaded later, so nothing can be exchanged between the question and the loading.
-What a person said is in `trust.json` in the state folder.
+What a person decided is in `trust.json` in the state folder.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ _FOLDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRecord:
-    """What a person said about one folder."""
+    """What a person decided about one folder."""
 
     device: int = 0
     """The device of the folder they saw."""
@@ -212,7 +212,7 @@ class TrustStore:
     def _damaged(self, why: str) -> TrustDamaged:
         return TrustDamaged(
             f"{self.path} is damaged, so no project is trusted: {why}.",
-            hint="Mend it, or remove it and say anew what you trust.",
+            hint="Fix it, or remove it and answer the trust questions again.",
         )
 
     @contextlib.contextmanager
@@ -243,7 +243,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedFile:
-    """Something that would act and is never loaded, and why."""
+    """A file that would act and is never loaded, and why."""
 
     path: str
     """Its path in the project."""
@@ -252,7 +252,7 @@ class RefusedFile:
 
 
 class _TooMuch(Exception):
-    """More than a person could look through."""
+    """The project holds more than a person could review."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +345,7 @@ def _is_link(anchor: int, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectTrust:
-    """A folder and what it brings along, as it was when it was looked at."""
+    """A project folder and its files that would act, as they were when they were read."""
 
     root: Path
     """The physical folder of the project."""
@@ -411,23 +411,25 @@ class ProjectTrust:
         """What a person should know before they begin: at most one line for each thing wrong."""
         if self.state == "none":
             return ()
-        told = [
+        notices = [
             f"{visible(refused.path)} of this project is never loaded: {refused.reason}."
             for refused in self.refused[:_MOST_TOLD]
         ]
         if self.obstacle:
-            return (*told, f"{FOLDER} of this project is not loaded: {self.obstacle}.")
+            return (*notices, f"{FOLDER} of this project is not loaded: {self.obstacle}.")
         waiting = sum(file.state != "trusted" for file in self.files)
         if waiting:
             count = f"{waiting} file{'s' if waiting > 1 else ''} in {FOLDER}"
             verb = "are" if waiting > 1 else "is"
-            told.append(
+            notices.append(
                 f"{count} of this project {verb} not trusted and not loaded; "
                 "`dirge trust --show` lists what is there."
             )
         if not self._are_plugins_whole and any(file.kind == "plugin" for file in self.files):
-            told.append("None of its plugins is loaded: one could use what is not trusted.")
-        return tuple(told)
+            notices.append(
+                "None of its plugins is loaded: a plugin could use files that aren't trusted."
+            )
+        return tuple(notices)
 
     @property
     def _are_plugins_whole(self) -> bool:
@@ -455,8 +457,8 @@ _MOST_TOLD = 5
 def project_root(start: Path, home: Path) -> Path:
     """The folder whose `.dirge` counts: the nearest upwards with `.git`, else `start` itself.
 
-    Whether there is a `.git` is all that is asked; nothing in it is read. A repository at the home
-    folder or above it holds somebody's settings and is no project.
+    Only whether there is a `.git` counts; nothing in it is read. A repository at the home
+    folder or above it holds the settings of a person and is no project.
     """
     real = Path(os.path.realpath(start))
     for folder in (real, *real.parents):
@@ -517,7 +519,7 @@ def _read_project(root: Path, environment: Mapping[str, str]) -> ProjectTrust:
 
 
 def trust_project(project: ProjectTrust) -> ProjectTrust:
-    """Trust exactly what was looked at; returns the project as it is from now on.
+    """Trust exactly the files that were read; returns the project as it is from now on.
 
     Raises:
         DirgeError: it cannot be trusted, or that cannot be kept.
@@ -538,7 +540,7 @@ def trust_project(project: ProjectTrust) -> ProjectTrust:
 
 
 def decline_project(project: ProjectTrust) -> ProjectTrust:
-    """Remember a no to what is offered now, until one of its files changes."""
+    """Store that the offer was declined; that holds until one of the files changes."""
     record = TrustRecord(
         device=project.device,
         inode=project.inode,
@@ -552,12 +554,12 @@ def decline_project(project: ProjectTrust) -> ProjectTrust:
 
 
 def forget_project(project: ProjectTrust) -> None:
-    """Take back all that was said about this folder."""
+    """Forget what was decided about this folder."""
     TrustStore(state_dir(project.environment)).put(project.root, None)
 
 
 class TrustGate:
-    """The project of one process: looked at once, asked about once."""
+    """The project of one process: it is read once and asked about once."""
 
     def __init__(self, cwd: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._cwd = cwd
@@ -580,7 +582,7 @@ class TrustGate:
         return self.project.theme
 
     def answer(self, *, is_trusted: bool) -> None:
-        """Take a person's answer. Raises as `trust_project`; until then nothing is trusted."""
+        """Apply a person's answer. Raises as `trust_project`; nothing is trusted before."""
         project = self.project
         self._project = replace(project, offer=None)
         self._project = trust_project(project) if is_trusted else decline_project(project)

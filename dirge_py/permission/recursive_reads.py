@@ -16,6 +16,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.facts import PathFact, ResolvedPath
+from dirge_py.permission.git.commands import GREP
 from dirge_py.permission.git.files import UNREADABLE
 from dirge_py.permission.git.repository import indexes_above, links_of
 from dirge_py.permission.ignore_files import (
@@ -43,7 +44,6 @@ _SEARCHES = word_set("rg ag ack ripgrep grep egrep fgrep zgrep bzgrep xzgrep")
 _RECURSIVE = re.compile(
     r"-[A-Za-z]*[rRa][A-Za-z]*|--recursive|--dereference-recursive|--archive|-d|--directories=.*"
 )
-_GIT_GREP_VALUED = "ABCem"
 _PATHSPEC = re.compile(r"[A-Za-z0-9_./*?@ -]+")
 _SAYABLE = re.compile(r"[A-Za-z0-9_.@/-]+")
 _LIKE_A_REVISION = re.compile(r"[:^]|\.\.|@\{")
@@ -328,14 +328,22 @@ def _read_of(program: str, given: ParsedOptions) -> RecursiveRead:
     return RecursiveRead(
         program=program,
         starts=tuple(word for word in given.operands[lead:] if word.text != "-"),
-        options=tuple((name, value.text if value else "") for name, value in given.seen),
+        options=_options_of(given),
     )
 
 
 def _git_grep(words: Sequence[Word]) -> RecursiveRead:
     """A `git grep` whose options were already found harmless."""
-    options, operands, behind = _git_options(words)
-    operands = operands[0 if any(name == "e" for name, _ in options) else 1 :]
+    given = parse_options(GREP, words)
+    has_pattern = "e" in given.names
+    operands, behind = given.operands, None
+    if given.guarded is not None:
+        operands, behind = given.operands[: given.guarded], given.operands[given.guarded :]
+        if not operands and not has_pattern:
+            # The `--` only ends the options: the pattern comes next, and then commits may.
+            at = next((at for at, one in enumerate(behind) if one.text == "--"), None)
+            operands, behind = behind[:at], None if at is None else behind[at + 1 :]
+    operands = operands[0 if has_pattern else 1 :]
     paths = [*(operands if behind is None else ()), *(behind or ())]
     revisions = operands if behind is not None else [
         word for word in operands if _LIKE_A_REVISION.search(word.text)
@@ -346,11 +354,10 @@ def _git_grep(words: Sequence[Word]) -> RecursiveRead:
         text = word.text[2:] if word.text.startswith((":!", ":^")) else word.text
         if not _PATHSPEC.fullmatch(text) or (text.startswith("/") and text != word.text):
             raise NotReadOnly(f"{word.text} is a pattern of git's own")
-    outward = [word for word in paths if word.text.startswith(("/", ".."))]
     return RecursiveRead(
         program="git grep",
-        starts=tuple(outward),
-        options=tuple(options),
+        starts=tuple(word for word in paths if word.text.startswith(("/", ".."))),
+        options=_options_of(given),
         paths=tuple(word.text for word in paths),
         unsure=tuple(
             word.text
@@ -360,33 +367,8 @@ def _git_grep(words: Sequence[Word]) -> RecursiveRead:
     )
 
 
-def _git_options(
-    words: Sequence[Word],
-) -> tuple[list[tuple[str, str]], list[Word], list[Word] | None]:
-    """Options, what stands before `--`, and what behind it; None: there is no `--`."""
-    options: list[tuple[str, str]] = []
-    operands: list[Word] = []
-    rest = iter(words)
-    for word in rest:
-        text = word.text
-        if text == "--":
-            behind = list(rest)
-            if operands or any(name == "e" for name, _ in options):
-                return options, operands, behind
-            # It only ends the options: the pattern comes next, and then commits may.
-            at = next((at for at, one in enumerate(behind) if one.text == "--"), None)
-            return options, behind[:at], None if at is None else behind[at + 1 :]
-        if text.startswith("--"):
-            options.append((text[2:].partition("=")[0], ""))
-        elif text.startswith("-") and len(text) > 1:
-            valued = next((at for at, one in enumerate(text) if one in _GIT_GREP_VALUED), 0)
-            if valued:
-                options.append((text[valued], ""))
-                if valued == len(text) - 1:
-                    next(rest, None)
-        else:
-            operands.append(word)
-    return options, operands, None
+def _options_of(given: ParsedOptions) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value.text if value else "") for name, value in given.seen)
 
 
 MAX_ENTRIES = 20_000
@@ -434,7 +416,7 @@ def kept_beneath(
         return found or None
     for path in secrets:
         place = places.find(path)
-        # A folder of secrets, or a link to a secret, has no reason of its own.
+        # A folder of secrets, or a link to a secret, comes without a reason.
         found.append(replace(place, secret=place.secret or f"{path} may hold secrets"))
     return found
 

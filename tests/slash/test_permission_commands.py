@@ -42,7 +42,7 @@ async def test_why_lists_what_was_decided_and_explains_one(room: Room) -> None:
             await why("bash", talk, screen)  # type: ignore[arg-type]
 
     nothing, listing, one, now = screen.shown
-    assert nothing == "Nothing was decided yet."
+    assert nothing == "No decisions yet."
     assert [line.split()[:3] for line in listing.splitlines()[1:3]] == [
         ["1", "allow", "list_dir"], ["2", "deny", "bash"],
     ]  # fmt: skip

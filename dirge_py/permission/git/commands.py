@@ -76,6 +76,20 @@ _LOG = Program(
     operands="revision",
     takes_numbers=True,
 )
+GREP = Program(
+    "aiIwvhHEGPFnlLzocpWqr",
+    values="ABCem",
+    long="cached untracked text ignore-case word-regexp invert-match full-name"
+    " extended-regexp basic-regexp perl-regexp fixed-strings line-number column"
+    " files-with-matches name-only files-without-match null only-matching count heading break"
+    " show-function function-context and or not all-match quiet no-color recursive"
+    " no-recursive no-textconv",
+    long_optional="color context after-context before-context max-count max-depth threads",
+    operands="revision",
+    lead=1,
+    lead_options="e",
+    takes_numbers=True,
+)
 _SUBCOMMANDS = {
     "status": Program(
         "sbvz",
@@ -158,20 +172,7 @@ _SUBCOMMANDS = {
     "merge-base": Program(
         "a", long="all octopus is-ancestor fork-point independent", operands="revision"
     ),
-    "grep": Program(
-        "aiIwvhHEGPFnlLzocpWqr",
-        values="ABCem",
-        long="cached untracked text ignore-case word-regexp invert-match full-name"
-        " extended-regexp basic-regexp perl-regexp fixed-strings line-number column"
-        " files-with-matches name-only files-without-match null only-matching count heading break"
-        " show-function function-context and or not all-match quiet no-color recursive"
-        " no-recursive no-textconv",
-        long_optional="color context after-context before-context max-count max-depth threads",
-        operands="revision",
-        lead=1,
-        lead_options="e",
-        takes_numbers=True,
-    ),
+    "grep": GREP,
     "rev-list": Program(
         values="n",
         long="count all reverse merges no-merges first-parent left-right oneline abbrev-commit"
