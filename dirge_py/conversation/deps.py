@@ -25,12 +25,14 @@ from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
-    from dirge_py.context.cache_prefix import CachePrefixMonitor
     from dirge_py.context.prompts import PromptBook
     from dirge_py.context.shape import OmittedMessage
+    from dirge_py.context.system_prompt import CachePrefixMonitor
     from dirge_py.context.view import ContextReport
     from dirge_py.processes.shells import Shells
     from dirge_py.session.file_states import UncommittedDiff
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

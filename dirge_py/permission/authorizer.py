@@ -10,10 +10,27 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import Literal
+
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
-from dirge_py.permission.questions import AnsweredCall, JudgedCall, PendingQuestion, PermissionJudge, answered_family, batch_questions, describe_changes, files_of, judge_call, objection_to, request_for, rules_to_store, stored_rules_notice, verdict_on
+from dirge_py.permission.questions import (
+    AnsweredCall,
+    JudgedCall,
+    PendingQuestion,
+    PermissionJudge,
+    answered_family,
+    batch_questions,
+    describe_changes,
+    files_of,
+    judge_call,
+    objection_to,
+    request_for,
+    rules_to_store,
+    stored_rules_notice,
+    verdict_on,
+)
 from dirge_py.processes.programs import closed_folders, search_path
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.profile import Permit
@@ -23,8 +40,6 @@ from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, To
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import Asker, PermissionAnswer, SupportsForms
 from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
-from typing import Literal
-
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]

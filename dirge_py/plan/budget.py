@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from dirge_py.plan.extension import PlanTerms
+from dirge_py.plan.state import PlanTerms
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Usage

@@ -28,11 +28,10 @@ from dirge_py.plan.approval import (
 from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
 from dirge_py.plan.document import PlanDocument, read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
-from dirge_py.plan.extension import terms_of
 from dirge_py.plan.phases import PhaseEnded, PhaseFork, phase_failed, summary_line
 from dirge_py.plan.project_guard import ProjectChanges, ProjectGuard, ReviewerWrites
 from dirge_py.plan.review import Review, Reviewer
-from dirge_py.plan.state import NAME, PlanCycle, PlanState, load_state
+from dirge_py.plan.state import NAME, PlanCycle, PlanState, load_state, terms_of
 from dirge_py.tools.todo_list import TodoItem
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd, PhaseName, PlanPhase, SystemNotice

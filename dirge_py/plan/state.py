@@ -1,14 +1,58 @@
-"""The state of a plan as the session stores it: enough to continue after a crash."""
+"""The settings of plans, and the state of a plan as the session stores it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import PhaseName
+from dirge_py.types.extensions import Extension
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTerms:
+    """The settings that hold for plans."""
+
+    is_enabled: bool = True
+    """Whether `/plan` can be used."""
+    review_cycles: int = 2
+    """How often a review may send the implementation back."""
+    auto_accept: bool | None = None
+    """Accept plans without asking; None: only if nobody can be asked."""
+    max_turns: int = 40
+    """The most turns of one phase."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """The model of each phase by its name; the main model for others."""
+    cost_usd: float | None = None
+    """What the whole plan may cost; None: no limit."""
+    tokens: int | None = None
+    """How many tokens the whole plan may use; None: no limit."""
+    time_s: float | None = None
+    """How long the whole plan may take; None: no limit."""
+
+
+class Plan(Extension):
+    """Explore, plan, implement and review, in forks."""
+
+    name = "plan"
+    summary = "works through a request in phases: explore, plan, implement, review"
+
+    def __init__(self, terms: PlanTerms) -> None:
+        self.terms = terms
+        """What `[plan]`, `[roles]` and `[limits]` say."""
+
+
+def terms_of(conversation: "Conversation") -> PlanTerms:
+    """The terms of plans in this conversation."""
+    plan = conversation.extension(Plan)
+    return plan.terms if plan is not None else PlanTerms()
+
 
 NAME = "plan"
-"""Its name in the session's metadata."""
+"""The name of the plan in the session's metadata."""
 
 PlanStatus = Literal["active", "waiting", "stopped", "verified", "not_verified", "dropped"]
 """In progress (or left so by a crash); to be accepted; ended early; reviewed and found done;

@@ -24,8 +24,8 @@ from dirge_py.permission.project_trust import inspect_project
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, PlanApprover, Reject
 from dirge_py.plan.document import PlanDocument
-from dirge_py.plan.extension import PlanTerms, terms_of
 from dirge_py.plan.runner import PlanResult, start_plan
+from dirge_py.plan.state import PlanTerms, terms_of
 from dirge_py.sdk.agent_inputs import (
     AgentInput,
     Asking,
@@ -66,8 +66,8 @@ from dirge_py.types.tools import Interceptor, LoopTool
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
 ]
-"""Gets a plan before anything is changed: True has it carried out, False drops it; `plan.desk` has
-further answers."""
+"""Gets a plan before anything is changed: True has it carried out, False drops it; `plan.approval`
+has further answers."""
 
 
 async def work_through(

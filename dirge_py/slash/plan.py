@@ -16,8 +16,7 @@ from dirge_py.plan.approval import (
     ReplacePlan,
     Revise,
 )
-from dirge_py.plan.extension import terms_of
-from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start
+from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start, terms_of
 from dirge_py.sdk.outcome_text import plan_outcome_text
 from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Unsupported
 from dirge_py.types.errors import UsageError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.context.cache_prefix import CachePrefixMonitor
+from dirge_py.context.system_prompt import CachePrefixMonitor
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,

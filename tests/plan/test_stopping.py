@@ -13,8 +13,8 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.plan.approval import PlanAnswer, Revise
 from dirge_py.plan.budget import PlanBudget
 from dirge_py.plan.document import PlanDocument
-from dirge_py.plan.extension import PlanTerms
 from dirge_py.plan.runner import resume_plan, start_plan
+from dirge_py.plan.state import PlanTerms
 from dirge_py.providers.scripted import Gate, Reply
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PlanPhase
