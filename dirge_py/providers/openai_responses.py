@@ -287,11 +287,11 @@ class _Item:
     key: str
     raw: Mapping[str, Any]
     call_id: str = ""
-    """As it was handed out; empty while a call has no name yet."""
+    """The id of a call; empty while it has no name."""
     parts: dict[_Part, list[str]] = field(default_factory=dict)
     is_over: bool = False
 
-    def said(self, part: _Part) -> str:
+    def text_of(self, part: _Part) -> str:
         return "".join(self.parts.get(part, ()))
 
 
@@ -378,19 +378,17 @@ class ResponsesParser(StreamParser):
         events += self.finish()
 
     def _failed(self, error: Mapping[str, Any]) -> Sequence[StreamEvent]:
-        if not is_policy_refusal(error):
-            raise ServiceError(failure_body(error))
+        if error.get("code") not in _POLICY:
+            raise ServiceError(_failure_body(error))
         self._status = "failed"
         self._refusal = as_text(error.get("message")) or as_text(error.get("code"))
         return self.finish()
 
-    # Items.
-
     def _item(self, kind: str, payload: Mapping[str, Any], raw: Mapping[str, Any]) -> _Item:
-        """The item that an event is about; a new one if it is the first to tell of it.
+        """The item of an event, which may be a new one.
 
-        Some services give each event an id of its own, others number every item 0: so the number
-        counts first, unless it is that of an item that is over, or of another kind.
+        Some services give each event another id, others number every item 0. So the number counts
+        first, unless it belongs to an item that has ended, or of another kind.
         """
         given = as_text(payload.get("item_id")) or as_text(raw.get("id"))
         index = payload.get("output_index")
@@ -403,7 +401,7 @@ class ResponsesParser(StreamParser):
         return next(same_id, None) or self._new(place, {"id": given, "type": kind, **raw})
 
     def _known(self, place: int, raw: Mapping[str, Any]) -> _Item | None:
-        """The item that the whole answer holds at `place`, if anything of it came before."""
+        """The item at `place` of the whole answer, if a part of it came before."""
         kind = as_text(raw.get("type"))
         for name in ("id", "call_id"):
             given = as_text(raw.get(name))
@@ -420,14 +418,14 @@ class ResponsesParser(StreamParser):
         return item
 
     def _announce(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
-        """Take what is known of an item now; a call begins once it has a name."""
+        """Update an item; a call begins once it has a name."""
         item.raw = {**item.raw, **raw}
         name = as_text(item.raw.get("name"))
         if item.kind != "function_call" or item.call_id or not name:
             return
         item.call_id = self._ids.free(as_text(item.raw.get("call_id")))
         self.has_content = True
-        held = item.said(("arguments", 0))
+        held = item.text_of(("arguments", 0))
         events.append(ToolCallDelta(key=item.key, id=item.call_id, name=name, arguments=held))
 
     def _close(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
@@ -438,15 +436,17 @@ class ResponsesParser(StreamParser):
         match item.kind:
             case "message":
                 self._complete_all(item, "content", events)
-                seal = pack_message_phase(item.raw)
-                if seal and item.parts:
+                phase = as_text(item.raw.get("phase"))
+                if phase and item.parts:
+                    seal = pack_item({"type": "message", "phase": phase})
                     events.append(ThinkingEnd(signature=seal))
             case "reasoning":
                 self._complete_all(item, "summary", events)
                 self._complete_all(item, "content", events)
-                seal = pack_reasoning(item.raw)
-                if seal or item.parts:
-                    events.append(ThinkingEnd(signature=seal))
+                is_sealed = reasoning_input(item.raw) is not None
+                if is_sealed or item.parts:
+                    signature = pack_item(item.raw) if is_sealed else None
+                    events.append(ThinkingEnd(signature=signature))
             case "function_call":
                 self._close_call(item, events)
             case "compaction":
@@ -458,12 +458,10 @@ class ResponsesParser(StreamParser):
         given, part = item.raw.get("arguments"), ("arguments", 0)
         whole = json.dumps(given) if isinstance(given, dict) else as_text(given)
         self._complete(item, part, whole, events)
-        # Where the pieces do not add up to the whole, the whole counts.
-        replaced = parse_json(whole) if whole and item.said(part) != whole else None
+        # The whole counts if the pieces differ from it.
+        replaced = parse_json(whole) if whole and item.text_of(part) != whole else None
         arguments = replaced if isinstance(replaced, dict) else None
         events.append(ToolCallEnd(key=item.key, id=item.call_id, arguments=arguments))
-
-    # Parts.
 
     def _grown(
         self, subject: str, step: str, payload: Mapping[str, Any], events: list[StreamEvent]
@@ -475,7 +473,7 @@ class ResponsesParser(StreamParser):
         place = payload.get("summary_index" if listed == "summary" else "content_index")
         part = (listed, place if isinstance(place, int) else 0)
         if step == "delta":
-            self._say(item, part, as_text(payload.get("delta")), events, member == "refusal")
+            self._add_text(item, part, as_text(payload.get("delta")), events, member == "refusal")
         elif step == "done":
             whole = as_text(payload.get(member))
             self._complete(item, part, whole, events, is_refusal=member == "refusal")
@@ -495,12 +493,12 @@ class ResponsesParser(StreamParser):
         *,
         is_refusal: bool = False,
     ) -> None:
-        """Hand on what `whole` says beyond the pieces that came."""
-        said = item.said(part)
-        if whole.startswith(said):
-            self._say(item, part, whole[len(said) :], events, is_refusal)
+        """Emit the text of `whole` behind the pieces that came before."""
+        known = item.text_of(part)
+        if whole.startswith(known):
+            self._add_text(item, part, whole[len(known) :], events, is_refusal)
 
-    def _say(
+    def _add_text(
         self,
         item: _Item,
         part: _Part,
@@ -513,7 +511,7 @@ class ResponsesParser(StreamParser):
         is_first = part not in item.parts
         if item.kind == "reasoning" and is_first and item.parts:
             if part[0] not in {listed for listed, _ in item.parts}:
-                return  # a summary of thoughts that were told, or the other way round
+                return  # a summary behind the thinking itself, or the other way round
             events.append(ThinkingDelta("\n\n"))
         item.parts.setdefault(part, []).append(text)
         match item.kind:
@@ -545,15 +543,11 @@ _POLICY = frozenset(
         *("misalignment_policy_violation", "image_content_policy_violation"),
     }
 )
+"""The codes of refusals, which a retry does not change."""
 
 
-def is_policy_refusal(error: Mapping[str, Any]) -> bool:
-    """Whether the service will not have the model answer this, however often it is asked."""
-    return error.get("code") in _POLICY
-
-
-def failure_body(error: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body for a `ServiceError`; the codes alone do not tell whose fault it was."""
+def _failure_body(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body of a `ServiceError`, with a type where the code doesn't say whose fault it was."""
     members = {name: value for name, value in error.items() if value is not None}
     code = as_text(members.get("code"))
     if not members:
@@ -564,37 +558,23 @@ def failure_body(error: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _PACKED_TYPES = frozenset({"reasoning", "message"})
-# Longer ids are refused, though some backends give them out.
+# Some backends give out longer ids, but refuse them.
 _MAX_ID_CHARS = 64
 
 
 def pack_item(item: Mapping[str, Any]) -> str:
-    """The `ThinkingBlock.signature` that keeps `item`, every member as it came."""
+    """The `ThinkingBlock.signature` that holds `item`, with every member as it came."""
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
 
 
 def unpack_item(signature: str | None) -> Mapping[str, Any] | None:
-    """The item that `pack_item` kept; None for another service's signature."""
+    """The item that `pack_item` packed; None for another service's signature."""
     item = parse_json(signature) if signature and signature.startswith("{") else None
     return item if isinstance(item, dict) and item.get("type") in _PACKED_TYPES else None
 
 
-def pack_message_phase(item: Mapping[str, Any]) -> str | None:
-    """The signature that keeps what a message says about itself; None where that is nothing."""
-    phase = as_text(item.get("phase"))
-    return pack_item({"type": "message", "phase": phase}) if phase else None
-
-
-def pack_reasoning(item: Mapping[str, Any]) -> str | None:
-    """The signature that keeps a `reasoning` item; None where there is nothing to send back."""
-    return pack_item(item) if reasoning_input(item) is not None else None
-
-
 def reasoning_input(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A `reasoning` item as input.
-
-    None without content: its id alone names something that the service was told not to keep.
-    """
+    """A `reasoning` item as input; None without content, as the service doesn't store items."""
     encrypted, content = as_text(item.get("encrypted_content")), as_objects(item.get("content"))
     if not (encrypted or content):
         return None
@@ -603,7 +583,7 @@ def reasoning_input(item: Mapping[str, Any]) -> dict[str, Any] | None:
     if given and len(given) <= _MAX_ID_CHARS:
         written["id"] = given
     written["summary"] = as_objects(item.get("summary"))
-    # Readable thoughts are what open models' servers take; OpenAI refuses them beside its own form.
+    # Servers of open models take readable thinking; OpenAI refuses it beside its encrypted form.
     return written | ({"encrypted_content": encrypted} if encrypted else {"content": content})
 
 
