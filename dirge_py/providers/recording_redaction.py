@@ -194,23 +194,25 @@ class _GrowingText:
 
         Not before: if a secret were replaced while it grows, the rest of it would remain.
         """
-        whole = self.text
-        if _AS_LONG_AS_A_SECRET.search(whole, len(self.before), chars):
-            redacted = redact(whole[:chars])
-            if redacted != whole[:chars]:
-                self._replace(redacted + whole[chars:])
-                chars = len(redacted)
-        end = len(self.before)
-        released: list[_TextPart] = []
+        whole, end, released = self.text, len(self.before), 0
         for part in self.parts:
             end += len(part.text)
             if end > chars:
                 break
+            released += 1
+        if _AS_LONG_AS_A_SECRET.search(whole, len(self.before), chars):
+            redacted = redact(whole[:chars])
+            if redacted != whole[:chars]:
+                self._replace(redacted + whole[chars:])
+        for part in self.parts[:released]:
             part.line.holds -= 1
-            released.append(part)
-        text = "".join(part.text for part in released)
-        self.before = (self.before + text)[-_CONTEXT_CHARS:]
-        del self.parts[: len(released)]
+            self.before += part.text
+        del self.parts[:released]
+        if len(self.before) > _CONTEXT_CHARS:
+            # Without its first word, whose second half may look like a secret.
+            context = self.before[-_CONTEXT_CHARS:]
+            word_end = _BETWEEN_WORDS.search(context)
+            self.before = context[word_end.end() :] if word_end else context
 
     def _replace(self, new: str) -> None:
         """Spread the new text over the parts; the first that was changed gets the replacement."""
@@ -237,6 +239,6 @@ def _finished_chars(text: str) -> int:
     return len(text) - min(len(last_word), _MAX_WORD_CHARS)
 
 
-def _common_prefix_chars(one: str, other: str) -> int:
-    pairs = zip(one, other, strict=False)
+def _common_prefix_chars(first: str, second: str) -> int:
+    pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dirge_py.lib.redaction import Redactor
@@ -177,6 +177,7 @@ def test_a_body_without_secrets_comes_through_with_its_pieces(
     st.integers(1, 7),
     st.integers(0, 10_000),
 )
+@example(["x", f"{UNKNOWN_KEY} ", f"{UNKNOWN_KEY} ", "hello ", KEY, '"', KEY], 1, 0)
 def test_no_secret_comes_through_however_it_is_cut(words: list[str], width: int, seed: int) -> None:
     redact = Redactor([KEY]).redact
     text = "".join(words)
