@@ -107,8 +107,8 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
         config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
     http = HttpClient()
     try:
-        each = partial(retry_embedding, notice=_notice)
-        provider = configured_embeddings(config, http, alias=alias, each=each)
+        run_attempt = partial(retry_embedding, notice=_notice)
+        provider = configured_embeddings(config, http, alias=alias, run_attempt=run_attempt)
         request = EmbeddingRequest(input=texts, model=model, dimensions=flags.dimensions)
         answer = await provider.embed(request)
     finally:

@@ -289,9 +289,9 @@ def _transport_error(error: BaseException) -> TransportError:
     texts = (cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror)
     detail = str(error) or next(texts, type(error).__name__)
     for exception_type, kind in kinds:
-        found = next((cause for cause in causes if isinstance(cause, exception_type)), None)
-        if found is not None:
-            return TransportError(kind, str(found) or detail)
+        cause_of_kind = next((cause for cause in causes if isinstance(cause, exception_type)), None)
+        if cause_of_kind is not None:
+            return TransportError(kind, str(cause_of_kind) or detail)
     return TransportError("dropped", detail)
 
 

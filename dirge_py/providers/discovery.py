@@ -91,9 +91,9 @@ def with_local_servers(config: Config, known: Mapping[str, LocalServer] | None =
         return config
     if known is None:
         with ThreadPoolExecutor(1) as thread:
-            found = thread.submit(asyncio.run, _find_servers(config.origin.environment)).result()
-        with_models = [server for server in found if server.models]
-        known = {server.type: server for server in reversed(with_models or found)}
+            servers = thread.submit(asyncio.run, _find_servers(config.origin.environment)).result()
+        with_models = [server for server in servers if server.models]
+        known = {server.type: server for server in reversed(with_models or servers)}
     usable = {name: known[name] for name in types if name in known}
     return config.with_origin(replace(config.origin, found=usable))
 

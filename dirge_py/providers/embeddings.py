@@ -165,9 +165,9 @@ class EmbeddingProvider:
         settings: ProviderSettings,
         http: HttpClient,
         *,
-        each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = _once,
+        run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = _once,
     ) -> None:
-        """`wire` is the wire format of the service; `each` makes one request, and may repeat it.
+        """`wire` is the wire format of the service; `run_attempt` makes one request.
 
         Raises:
             ConfigError: the wire format has no embeddings, or the address is not acceptable.
@@ -181,7 +181,7 @@ class EmbeddingProvider:
         self._settings = settings
         self._base_url = (settings.base_url or SERVICE_OF[wire].base_url).rstrip("/")
         self._http = http
-        self._each = each
+        self._run_attempt = run_attempt
         self._is_ollama = wire == "ollama"
         check_base_url(self._base_url, settings.allow_insecure)
 
@@ -197,7 +197,7 @@ class EmbeddingProvider:
         batches = []
         for start in range(0, len(request.input), MAX_INPUTS):
             batch = replace(request, input=request.input[start : start + MAX_INPUTS])
-            batches.append(await self._each(partial(self._fetched, batch)))
+            batches.append(await self._run_attempt(partial(self._fetched, batch)))
         return _joined(batches)
 
     async def _fetched(self, request: EmbeddingRequest) -> Embeddings:
@@ -326,7 +326,7 @@ def configured_embeddings(
     http: HttpClient,
     *,
     alias: str | None = None,
-    each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
+    run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
 ) -> EmbeddingProvider:
     """The embeddings of the provider `alias`, by default that of the main model.
 
@@ -348,7 +348,7 @@ def configured_embeddings(
             else f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}.",
         )
     settings = provider_settings(config, chosen, Redactor(), is_main=True)
-    return EmbeddingProvider(wire, settings, http, each=each)
+    return EmbeddingProvider(wire, settings, http, run_attempt=run_attempt)
 
 
 def split_model_name(config: Config, model: str) -> tuple[str | None, str]:

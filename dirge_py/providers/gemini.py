@@ -286,12 +286,12 @@ class GeminiFamily:
 
 def family_of(model: str) -> GeminiFamily | None:
     """The family of a model by its id; None for one that is no Gemini by name."""
-    found = _ID.match(model.rpartition("/")[2].lower())
-    if found is None:
+    match = _ID.match(model.rpartition("/")[2].lower())
+    if match is None:
         return None
-    if found["major"] is None:
-        return GeminiFamily(_LATEST, found["tier"]) if found["tier"] in _BUDGETS else None
-    return GeminiFamily((int(found["major"]), int(found["minor"] or 0)), found["tier"])
+    if match["major"] is None:
+        return GeminiFamily(_LATEST, match["tier"]) if match["tier"] in _BUDGETS else None
+    return GeminiFamily((int(match["major"]), int(match["minor"] or 0)), match["tier"])
 
 
 def _thinking_config(call: ModelCall) -> tuple[dict[str, Any], int]:

@@ -88,14 +88,14 @@ class _Converter:
     def _resolved(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
         """`raw` merged with its reference; its own members win."""
         reference = raw.get("$ref")
-        found: Any = self._root
+        target: Any = self._root
         if not isinstance(reference, str):
             return {name: value for name, value in raw.items() if name != "$ref"}
         for name in reference.removeprefix("#").split("/")[1:]:
             plain = name.replace("~1", "/").replace("~0", "~")
-            found = found.get(plain) if isinstance(found, Mapping) else None
+            target = target.get(plain) if isinstance(target, Mapping) else None
         own = {name: value for name, value in raw.items() if name != "$ref"}
-        return {**found, **own} if isinstance(found, Mapping) else own
+        return {**target, **own} if isinstance(target, Mapping) else own
 
     def _node(self, raw: Mapping[str, Any], depth: int) -> Schema:
         types, is_nullable = _types(raw)
@@ -106,8 +106,8 @@ class _Converter:
             return _anything(raw.get("description"), is_nullable=is_nullable)
         if len(types) > 1:
             plain = {name: value for name, value in raw.items() if name != "description"}
-            each = [{**plain, "type": name} for name in types]
-            return self._choice(raw, each, depth, is_nullable=is_nullable)
+            alternatives = [{**plain, "type": name} for name in types]
+            return self._choice(raw, alternatives, depth, is_nullable=is_nullable)
         converted = self._typed(raw, types[0], depth)
         return {**converted, "nullable": True} if is_nullable else converted
 
@@ -124,15 +124,15 @@ class _Converter:
         is_nullable = is_nullable or len(others) < len(options)
         converted: list[Schema] = []
         for option in others:
-            one = self.any(option, depth + 1)
-            for single in one.get("anyOf", [one]):
+            schema = self.any(option, depth + 1)
+            for single in schema.get("anyOf", [schema]):
                 if single not in converted:
                     converted.append(single)
         if not converted:
             converted = [{"type": "STRING"}]
             is_nullable = True
         if is_nullable:
-            converted = [{**one, "nullable": True} for one in converted]
+            converted = [{**schema, "nullable": True} for schema in converted]
         converted[0] = _described(converted[0], raw.get("description"))
         return converted[0] if len(converted) == 1 else {"anyOf": converted}
 
@@ -224,8 +224,8 @@ def _types(raw: Mapping[str, Any]) -> tuple[list[str], bool]:
 
 
 def _options(raw: Mapping[str, Any]) -> list[Any]:
-    found = raw.get("anyOf") or raw.get("oneOf")
-    return found if isinstance(found, list) else []
+    options = raw.get("anyOf") or raw.get("oneOf")
+    return options if isinstance(options, list) else []
 
 
 def _values(raw: Mapping[str, Any]) -> list[Any]:

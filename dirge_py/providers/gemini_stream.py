@@ -97,12 +97,12 @@ def _steps(path: str) -> list[str | int]:
     steps: list[str | int] = []
     at = 0
     while at < len(rest):
-        found = _STEP.match(rest, at)
-        if found is None:
+        match = _STEP.match(rest, at)
+        if match is None:
             break
-        member, index, *quoted = found.groups()
+        member, index, *quoted = match.groups()
         steps.append(int(index) if index else next(n for n in (member, *quoted) if n is not None))
-        at = found.end()
+        at = match.end()
     if not steps or at < len(rest) or isinstance(steps[0], int):
         raise ValueError(f"a piece of arguments at {path[:100]!r}")
     return steps

@@ -390,23 +390,24 @@ class ResponsesParser(StreamParser):
         Some services give each event another id, others number every item 0. So the number counts
         first, unless it belongs to an item that has ended, or of another kind.
         """
-        given = as_text(payload.get("item_id")) or as_text(raw.get("id"))
+        item_id = as_text(payload.get("item_id")) or as_text(raw.get("id"))
         index = payload.get("output_index")
-        place = index if isinstance(index, int) else given
+        place = index if isinstance(index, int) else item_id
         item = self._at_index.get(place)
-        is_other = item is not None and item.is_over and given not in ("", item.raw.get("id"))
+        is_other = item is not None and item.is_over and item_id not in ("", item.raw.get("id"))
         if item is not None and item.kind == kind and not is_other:
             return item
-        same_id = (i for i in self._items if i.kind == kind and given and i.raw.get("id") == given)
-        return next(same_id, None) or self._new(place, {"id": given, "type": kind, **raw})
+        same_kind = (i for i in self._items if i.kind == kind and item_id)
+        same_id = (i for i in same_kind if i.raw.get("id") == item_id)
+        return next(same_id, None) or self._new(place, {"id": item_id, "type": kind, **raw})
 
     def _known(self, place: int, raw: Mapping[str, Any]) -> _Item | None:
         """The item at `place` of the whole answer, if a part of it came before."""
         kind = as_text(raw.get("type"))
         for name in ("id", "call_id"):
-            given = as_text(raw.get(name))
+            value = as_text(raw.get(name))
             for item in self._items:
-                if given and item.kind == kind and item.raw.get(name) == given:
+                if value and item.kind == kind and item.raw.get(name) == value:
                     return item
         item_there = self._at_index.get(place)
         return item_there if item_there is not None and item_there.kind == kind else None
@@ -455,8 +456,8 @@ class ResponsesParser(StreamParser):
     def _close_call(self, item: _Item, events: list[StreamEvent]) -> None:
         if not item.call_id:
             return
-        given, part = item.raw.get("arguments"), ("arguments", 0)
-        whole = json.dumps(given) if isinstance(given, dict) else as_text(given)
+        value, part = item.raw.get("arguments"), ("arguments", 0)
+        whole = json.dumps(value) if isinstance(value, dict) else as_text(value)
         self._complete(item, part, whole, events)
         # The whole counts if the pieces differ from it.
         replaced = parse_json(whole) if whole and item.text_of(part) != whole else None
@@ -578,10 +579,10 @@ def reasoning_input(item: Mapping[str, Any]) -> dict[str, Any] | None:
     encrypted, content = as_text(item.get("encrypted_content")), as_objects(item.get("content"))
     if not (encrypted or content):
         return None
-    given = as_text(item.get("id"))
+    item_id = as_text(item.get("id"))
     written: dict[str, Any] = {"type": "reasoning"}
-    if given and len(given) <= _MAX_ID_CHARS:
-        written["id"] = given
+    if item_id and len(item_id) <= _MAX_ID_CHARS:
+        written["id"] = item_id
     written["summary"] = as_objects(item.get("summary"))
     # Servers of open models take readable thinking; OpenAI refuses it beside its encrypted form.
     return written | ({"encrypted_content": encrypted} if encrypted else {"content": content})

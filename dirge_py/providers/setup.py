@@ -49,8 +49,8 @@ class ProviderSetup:
     async def offers(self) -> Sequence[ProviderChoice]:
         """The providers to choose from: found on this machine, with a key, and all others."""
         async with aclosing(HttpClient()) as client:
-            found = await find_local_servers(os.environ, client)
-        offers = [_choice_of_server(server) for server in found]
+            servers = await find_local_servers(os.environ, client)
+        offers = [_choice_of_server(server) for server in servers]
         # A server that merely speaks like a service is another one.
         found_types = {offer.type for offer in offers if SERVICE_OF[offer.type].local}
         known = [_choice_of_service(row) for row in SERVICES if row.type not in found_types]
@@ -109,17 +109,17 @@ class ProviderSetup:
         return str(file)
 
 
-def _choice_of_server(found: LocalServer) -> ProviderChoice:
-    service = SERVICE_OF[found.type]
+def _choice_of_server(server: LocalServer) -> ProviderChoice:
+    service = SERVICE_OF[server.type]
     return ProviderChoice(
-        type=found.type,
+        type=server.type,
         label=service.label if service.local else "A server that speaks like OpenAI",
         is_own=not service.local,
         standing="found",
-        base_url=found.base_url,
+        base_url=server.base_url,
         needs_key=False,
-        model=found.models[0] if found.models else "",
-        models=found.models,
+        model=server.models[0] if server.models else "",
+        models=server.models,
     )
 
 
