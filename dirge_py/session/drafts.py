@@ -190,7 +190,7 @@ def decode_draft(value: Any) -> str:
 
 
 def decode_stash(value: Any) -> list[str]:
-    """The drafts put aside, as `note_setting` had them."""
+    """The drafts that were put aside, from their setting."""
     texts = value if isinstance(value, list) else ()
     return [text for text in texts if isinstance(text, str)]
 
@@ -328,7 +328,7 @@ def _encodable(text: str) -> str:
 MAX_PROMPTS = 500
 """As many of the newest are loaded."""
 MAX_HISTORY_BYTES = 4_194_304
-"""A file that would grow beyond is put aside, in the place of the one put aside before."""
+"""A file that would grow beyond replaces the one of earlier prompts."""
 _LOCK_TIMEOUT_S = 0.5
 
 

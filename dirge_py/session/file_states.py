@@ -189,7 +189,7 @@ async def _never_held(
 async def files_changed_by_person(
     snapshots: SnapshotRepository, state: FileState, later: Sequence[FileState], now: Snapshot
 ) -> set[str] | None:
-    """The paths that changed since `state` while no run went on; None where that cannot be told."""
+    """The paths that changed since `state` while no run was active; None where that is unknown."""
     found: set[str] = set()
     try:
         for known in (*later, FileState(seq=0, tree=now.tree, by="person")):
@@ -220,7 +220,7 @@ async def _changes_of_person(
 
 
 UncommittedDiff: TypeAlias = Callable[[], Awaitable[str | None]]
-"""The change since the last commit, with new files; None where that cannot be told."""
+"""The change since the last commit, with new files; None where that is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,7 @@ async def diff_since_beginning(
     *,
     uncommitted: UncommittedDiff | None = None,
 ) -> SessionDiff:
-    """The oldest snapshot of the session against the files of now, whoever changed them.
+    """The difference between the oldest snapshot of the session and the files now.
 
     `path`, relative to the project, narrows it to one file or folder. Where no snapshots are kept
     it is the change since the last commit, of all files.

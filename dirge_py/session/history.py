@@ -94,7 +94,7 @@ class LoadedSession:
 
 
 def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedSession:
-    """The session told by `records`. A notice that was recorded is not given again."""
+    """The session that `records` describe. A notice that was recorded is not repeated."""
     header = _newest(records, "session")
     copied_to = text_member(header, "forked_at") or None
     transcript = read_transcript(branch(records), copied_to=copied_to)
@@ -188,7 +188,7 @@ class SessionSpending:
 
     The `usage` record behind a message repeats its tokens and adds the price; a crash between the
     two leaves a message whose tokens are counted and whose price stays unknown, as it does where
-    the service told no tokens. Other `usage` records tell of models that were asked on the side:
+    the service reported no tokens. Other `usage` records are of models that were asked on the side:
     paid for, but no turns. `unpriced` are the tokens of the last answer until they have a price.
     """
 
@@ -249,7 +249,7 @@ PlanRecordEvent: TypeAlias = PlanPhase | EvidenceTaken
 
 
 def plan_events_in(records: Sequence[Record]) -> Sequence[tuple[int, PlanRecordEvent]]:
-    """What is told of plans on the current branch, in order, each behind that many messages.
+    """The events of plans on the current branch, in order, each behind that many messages.
 
     An implementation stands before its messages, though it is recorded when it ends: a person
     looks for the heading of a part at its beginning. What is damaged is left out.

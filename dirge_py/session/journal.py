@@ -192,7 +192,7 @@ class Journal:
         clock: Clock = time.time,
         limits: SegmentLimits = _DEFAULT_LIMITS,
     ) -> "Journal":
-        """Take the writer's lock of `<id>.jsonl`, read it all and mend its end.
+        """Take the writer's lock of `<id>.jsonl`, read it all and repair its end.
 
         Bytes that are no record are copied to `<id>.damaged`, once; of those only an unfinished end
         of the last file is then cut off, the rest stays where it is. One of a newer format can only
@@ -301,7 +301,7 @@ class Journal:
         except OSError as error:
             raise SessionError(
                 f"Session {self.id} cannot be saved: {error.strerror}.",
-                hint=f"Free space or mend access to {str(self.path.parent)!r}; it is tried again.",
+                hint=f"Free space or fix access to {str(self.path.parent)!r}; it is tried again.",
             ) from error
         self._leaf = record.id
         self._found = None
@@ -353,7 +353,7 @@ class Journal:
         if found.scan.is_newer:
             self._refusal = SessionError(
                 f"Session {self.id} was written by a newer dirge and can only be read.",
-                hint="Update dirge, or use `--fork-session` to go on in a new session.",
+                hint="Update dirge, or use `--fork-session` to continue in a new session.",
             )
         else:
             self._set_aside(found)
@@ -389,7 +389,7 @@ class Journal:
         except OSError as error:
             # A full disk must not make a session unreadable: a torn end is tolerated by append.
             self.notices.append(
-                f"Session {self.id} is damaged and cannot be mended now: {error.strerror}."
+                f"Session {self.id} is damaged and cannot be repaired now: {error.strerror}."
             )
 
 

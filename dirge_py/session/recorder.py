@@ -98,7 +98,7 @@ class Recorder:
 
     Nothing is written before the first message, so that a session in which nothing was said leaves
     no trace. While the disk refuses, records wait in memory in their order and are tried again
-    before the next one; the person is told once, and tools that change anything do not run.
+    before the next one; the person is notified once, and tools that change anything do not run.
 
     `redact` is applied to every text before it is stored; `on_notice` gets lines for the person.
     """
@@ -124,7 +124,7 @@ class Recorder:
         self._message_count = 0
         self._calls: dict[str, _Progress] = {}
         self.interruption: InterruptedRun | None = None
-        """What the last run left when it was killed, until the conversation goes on."""
+        """What the last run left when it was killed, until the conversation continues."""
         self.written_seq: int | None = None
         """The record of the last event; None if it has none (yet)."""
 
@@ -146,7 +146,7 @@ class Recorder:
         """The session so far. The calls of its last answer stay open where a run was killed.
 
         The answers made up for other calls, those of calls that had finished, and the notices are
-        recorded: from then on they are history, and nobody is told twice.
+        recorded: from then on they are history, and no notice comes twice.
         """
         self._flush()
         loaded = replay(self._journal.records(), notices=self._journal.notices)
@@ -211,7 +211,7 @@ class Recorder:
         self._save("message", encoded, sync=True)
 
     def begin(self, title: str) -> None:
-        """Have the session on disk from now on, though nobody has said anything in it yet.
+        """Have the session on disk from now on, although it has no message yet.
 
         `title` may be of any length.
         """

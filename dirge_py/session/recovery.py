@@ -63,7 +63,7 @@ def decide_calls(
 ) -> Sequence[CallDecision]:
     """What is decided about the calls of unknown outcome, by call id; the others just run.
 
-    What nobody chose, now or earlier, is to be inspected: it never runs again by itself. A call
+    A call that the person did not choose about is inspected: it never runs again by itself. A call
     whose arguments held a secret never does: they were not kept.
     """
     chosen = choices or {}
@@ -108,7 +108,7 @@ def choices_of(
 def result_of_skipped_call(
     call: ToolCallBlock, interruption: InterruptedRun | None
 ) -> ToolResultMessage:
-    """The answer to an open call when a new prompt goes on without it."""
+    """The answer to an open call when a new prompt is sent instead."""
     for one in interruption.calls if interruption is not None else ():
         if one.call.id == call.id:
             return (
@@ -274,7 +274,7 @@ def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation |
 
 
 def continuation_of(records: Sequence[Record], *, session_id: str, project: str) -> Continuation:
-    """What the session told by `records` waits for.
+    """What the session that `records` describe waits for.
 
     Raises:
         SessionError: it waits for nothing.
@@ -284,7 +284,7 @@ def continuation_of(records: Sequence[Record], *, session_id: str, project: str)
     if found is None:
         raise SessionError(
             f"Session {session_id} waits for no decision.",
-            hint=f"`dirge --session {session_id}` goes on in it.",
+            hint=f"`dirge --session {session_id}` continues it.",
         )
     deferred = [record.data for record in records if record.type == "deferred"]
     return replace(
@@ -330,14 +330,14 @@ def load_continuation(path: Path) -> Continuation:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise SessionError(
             f"{shown} cannot be read: {why}.",
-            hint="Name the file that the paused run told as `continuation`.",
+            hint="Name the file that the paused run gave as `continuation`.",
         ) from error
     try:
         return parse_continuation(json.loads(content, object_pairs_hook=_without_doubles))
     except (ValueError, RecursionError) as error:
         raise SessionError(
             f"{shown} cannot be used: it is cut off, or was never one ({error}).",
-            hint="Name the file that the paused run told as `continuation`.",
+            hint="Name the file that the paused run gave as `continuation`.",
         ) from error
 
 
@@ -393,11 +393,11 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
     if any(_is_about(record, continuation.awaiting) for record in at_once):
         raise SessionError(
             f"The continuation was used already: {continuation.call['title']!r} has been decided.",
-            hint=f"`dirge --session {name}` goes on in the session.",
+            hint=f"`dirge --session {name}` continues the session.",
         )
     if since:
         raise SessionError(
-            f"The continuation is stale: session {name} has gone on without it.",
+            f"The continuation is stale: session {name} has continued without it.",
             hint="Nothing was run. What waits in it now, if anything, has a file of its own.",
         )
     if not _fits(continuation, records):

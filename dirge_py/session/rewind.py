@@ -60,7 +60,7 @@ class RewindTarget:
     why: str
     """What asked for it: `rewind`, `undo`, `retry`, `fork`, `clone`, `switch` or `redo`."""
     to: str
-    """The record behind which the conversation goes on."""
+    """The record behind which the conversation continues."""
     state: FileState | None = None
     """The files as they were there; None where no snapshot tells."""
     text: str = ""
@@ -137,13 +137,13 @@ class RewindResult:
     left_behind: int = 0
     """How many messages are no longer sent."""
     unavailable: str = ""
-    """Why the files did not go along although nobody asked them to stay."""
+    """Why the files stayed although they were not asked to."""
     notices: tuple[str, ...] = ()
     """What else the person should know."""
 
 
 class Rewinder:
-    """The points of one session, and the moves between them. Nothing moves while a run goes on.
+    """The points of one session, and the moves between them. Nothing moves during a run.
 
     `check_idle` raises while one does; `report` receives `HistoryMoved`. Functions in `follows`, by
     the name of a setting, are called with its value at the place gone to; those in `on_files` with
@@ -173,15 +173,15 @@ class Rewinder:
 
     @property
     def file(self) -> Path | None:
-        """The first file of the session; None where none is kept."""
+        """The first file of the session; None where the session is not stored."""
         return self._recorder.path if self._recorder is not None else None
 
     def records(self) -> Sequence[Record]:
-        """Everything that was recorded in this session; nothing where none is kept."""
+        """Everything that was recorded in this session; nothing where it is not stored."""
         return self._recorder.records() if self._recorder is not None else ()
 
     async def difference(self, path: str = "") -> SessionDiff:
-        """What became of the files since the session began: see `diff_since_beginning`."""
+        """What changed in the files since the session began: see `diff_since_beginning`."""
         return await diff_since_beginning(
             self.records(), self._snapshots, path, uncommitted=self.uncommitted
         )
@@ -201,7 +201,7 @@ class Rewinder:
         return build_tree(self._records())
 
     async def changed_since(self, prompts: Sequence[RewindPoint]) -> Mapping[str, int]:
-        """How many files differ from what they were before each prompt; none where nobody knows."""
+        """How many files differ from what they were before each prompt, as far as that is known."""
         now = await self._take_snapshot()
         if now is None or self._snapshots is None:
             return {}
@@ -265,7 +265,7 @@ class Rewinder:
         left = move.data.get("from") if move is not None else None
         if move is None or not any(record.id == left for record in records):
             raise DirgeError(
-                "there is no move to take back: nobody went anywhere, or something was said since.",
+                "there is no move to take back: there was none, or something was said since.",
                 hint="/tree shows every branch, and goes there.",
             )
         before = move.data.get("tree_before")
@@ -308,7 +308,7 @@ class Rewinder:
                 self._note_snapshot(before, destination if what != "conversation" else None)
             tip = self._records()[-1].id
             if not self._kept.is_saving:
-                raise DirgeError("the session cannot be saved, so nothing goes anywhere now.")
+                raise DirgeError("the session cannot be saved, so nothing is moved now.")
             restored, after = await self._restored(plan, before, what, also)
             is_kept = what != "conversation"
             kept = [c.path for c in plan.yours if c.path not in also] if is_kept else []
@@ -445,7 +445,7 @@ class Rewinder:
     async def _restored(
         self, plan: RewindPreview, before: Snapshot | None, what: RewindScope, also: Sequence[str]
     ) -> tuple[RestoreResult, Snapshot | None]:
-        """What became of the files, and how they are now."""
+        """Restore the files; what happened to them, and how they are now."""
         state = plan.destination.state
         if what == "conversation" or state is None or self._snapshots is None:
             return RestoreResult(), before

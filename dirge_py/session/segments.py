@@ -130,9 +130,9 @@ def _scan_of(found: Sequence[Record], damage: Sequence[bytes], torn_at: int | No
 
 
 def _salvage(body: bytes) -> Iterator[tuple[int, bytes, Record | None]]:
-    """Cut a line that is no record into records and rubbish, with their offsets.
+    """Cut a line that is no record into records and damaged bytes, with their offsets.
 
-    Finds records glued together by a lost line end, behind a torn one, and among NUL bytes.
+    Finds records joined by a lost line end, behind a torn one, and among NUL bytes.
     """
     starts = [0, *(match.start() for match in _RECORD_BEGIN.finditer(body) if match.start() > 0)]
     for start, stop in zip(starts, [*starts[1:], len(body)], strict=True):
@@ -326,7 +326,7 @@ def _names_blobs(record: Record) -> bool:
 def _with_large_texts(record: Record, folder: Path) -> Record:
     data = {name: value for name, value in record.data.items() if name != "blobs"}
     for kept in record.data["blobs"]:
-        # A record that says something else here was made by nobody; it is read as it stands.
+        # A record with something else here is not from dirge; it is read as it is.
         with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
             place, digest = kept["at"], kept["sha256"]
             if _SHA256.fullmatch(digest) and isinstance(_value_at(data, place), str):

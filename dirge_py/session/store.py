@@ -228,13 +228,13 @@ class Store:
         return self._open(session_id, {})
 
     def read(self, name: str) -> LoadedSession:
-        """A session as it stands, to look at: no lock is taken and nothing is written."""
+        """A session as it is now: no lock is taken and nothing is written."""
         return replay(self.events_since(name, 0))
 
     def view(self, name: str) -> LoadedSession:
         """A session as it stands, for showing it while somebody else may be writing it.
 
-        No lock is taken and nothing is written or mended. `notices` say that, and who writes it.
+        No lock is taken and nothing is written or repaired. `notices` say that, and who writes it.
 
         Raises:
             SessionError: there is none, several fit, or it cannot be read.
@@ -251,12 +251,14 @@ class Store:
         session_id = self.find(name)
         writer = lock_holder(self._path(session_id).with_suffix(".lock"))
         why = f"because process {writer} writes it" if writer else "as it was opened to look at"
-        return f"Session {session_id} is read-only {why}; `--fork-session` or /sessions goes on."
+        return (
+            f"Session {session_id} is read-only {why}; `--fork-session` or /sessions continues it."
+        )
 
     def paths_of(self, session_id: str) -> Sequence[Path]:
         """Every file and folder that belongs to the session, the one that lists it first.
 
-        Not its lock: whoever moves or removes these holds it.
+        Not its lock: a process that moves or removes these holds it.
 
         Raises:
             SessionError: the id cannot be one.

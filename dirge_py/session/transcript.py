@@ -95,12 +95,12 @@ class InterruptedRun:
 
 
 def unfinished_result(call: ToolCallBlock, state: CallState) -> ToolResultMessage:
-    """The answer to an interrupted call that is not carried on."""
+    """The answer to an interrupted call that is not run again."""
     return synthetic_result(call, _UNFINISHED[state], outcome="aborted", synthetic="interrupted")
 
 
 def closed_calls_text(names: Sequence[str]) -> str:
-    """What a person is told of interrupted calls of these tools that a prompt went past."""
+    """The notice about interrupted calls of these tools when a prompt is sent instead."""
     return (
         f"{len(names)} interrupted tool call(s) ({', '.join(sorted(set(names)))}) were closed as "
         "not finished; nothing is run again."
@@ -120,7 +120,7 @@ _OF_A_RUN = frozenset({"run_start", "message", "usage", "context", "tool_started
 
 
 def undecided_result(call: ToolCallBlock) -> ToolResultMessage:
-    """The answer to a deferred call once the conversation goes on without a decision about it."""
+    """The answer to a deferred call once the conversation continues without a decision."""
     return synthetic_result(call, _UNDECIDED, outcome="denied", synthetic="undecided")
 
 
@@ -179,7 +179,7 @@ def read_transcript(
 
 @mutable(slots=True, eq=False)
 class _Slot:
-    """A call and what became of it."""
+    """A call and how far it came."""
 
     call: ToolCallBlock
     asked_in: str
@@ -281,7 +281,7 @@ class _TranscriptReader:
                 self.leave_run()
 
     def leave_run(self) -> None:
-        """End the run here: what it left open is not carried on from another place."""
+        """End the run here: what it left open is not continued from another place."""
         self._run_id = None
         for slot in self._last_said.slots if self._last_said else ():
             slot.is_left = slot.result is None and not slot.waits
@@ -291,7 +291,7 @@ class _TranscriptReader:
         return self._unanswered.get(call_id, ())[-1:]
 
     def _resume_around(self, slot: _Slot) -> None:
-        """Note that the calls beside this one wait no more: a run goes on with them."""
+        """Note that the calls beside this one wait no more: a run continues with them."""
         for entry in reversed(self._entries):
             if slot in entry.slots:
                 for other in entry.slots:

@@ -34,7 +34,7 @@ UNSENT_SETTINGS = frozenset({"draft", "queue"})
 def branch(records: Sequence[Record], at: str | None = None) -> list[Record]:
     """The records from the first one to `at` (None: the last), in order.
 
-    A record whose parent was lost, or is not before it, hangs on its neighbour in the file.
+    A record whose parent was lost, or is not before it, follows its neighbour in the file.
 
     Raises:
         SessionError: there is no record `at`.
@@ -56,7 +56,7 @@ def branch(records: Sequence[Record], at: str | None = None) -> list[Record]:
 
 
 def with_parents(records: Sequence[Record]) -> Iterator[tuple[Record, Record | None]]:
-    """Each record in order, and the one that it hangs on, mended as in `branch`."""
+    """Each record in order, with its parent as `branch` finds it."""
     places: dict[str, int] = {}
     for place, record in enumerate(records):
         above = place - 1 if record.parent is None else places.get(record.parent, place - 1)
@@ -108,7 +108,7 @@ def _setting_name(record: Record) -> str:
 
 MOVE_RECORD = "move"
 """The type of the record of a move: {"why", "from", "to", "what", "tree_before", "tree_after",
-"kept"}. `from` and `to` are records; behind `to` the branch goes on."""
+"kept"}. `from` and `to` are records; the branch continues behind `to`."""
 _TYPED = frozenset({"user", "steering", "follow_up"})
 _SAID = frozenset({"user", "assistant"})
 _LEAST_ID = 4
@@ -119,7 +119,7 @@ _TITLE_CHARS = 60
 class RewindPoint:
     """A message to go to. `id` is its record; `at` is ISO 8601; `text` is what was said, as typed.
 
-    `before` is the record that the branch goes on from when the message is to be left out, `after`
+    `before` is the record that the branch continues from when the message is left out, `after`
     when it is the last one: behind the answers to its calls. `run_id` is the run that it opened, ""
     where it came in the middle of one.
     """
@@ -221,7 +221,7 @@ def build_tree(records: Sequence[Record]) -> SessionTree:
     for record, above in with_parents(records):
         at = owner[above.id] if above is not None else None
         is_move = record.type == MOVE_RECORD
-        # A branch of which nothing has been told yet is the one of this move.
+        # A branch without a text yet is the one of this move.
         if is_move and at is not None and nodes[at].kind == "move" and not nodes[at].text:
             nodes[at].text = describe_move(record, records)
         elif (node := _tree_node(record, at, records)) is not None:

@@ -36,7 +36,7 @@ def test_a_session_in_use_can_be_viewed_and_says_who_writes_it(store, writer):
     assert [message.text for message in shown.messages] == ["one"]
     why = f"because process {os.getpid()} writes it"
     assert shown.notices == (
-        f"Session s is read-only {why}; `--fork-session` or /sessions goes on.",
+        f"Session s is read-only {why}; `--fork-session` or /sessions continues it.",
     )
     assert files_of(store) == before
 

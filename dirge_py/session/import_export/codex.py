@@ -29,7 +29,7 @@ _ENVELOPES = frozenset(
     ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 )
 _ITEM = re.compile("message|reasoning|(function|custom_tool|local_shell)_call(_output)?")
-# Sent by the program with every session; ours says such things itself.
+# Codex sends these with every session; dirge has its own.
 _WRITTEN_BY_PROGRAM = re.compile(
     r"\s*(<(environment_context|user_instructions|permissions|collaboration_mode|skills|INSTRUCTIONS)"
     r"|# AGENTS\.md instructions)"
@@ -98,7 +98,7 @@ class _CodexReader:
                 self._found.forget_turns(number_member(payload, "num_turns"))
             case {"type": "token_count", "info": {"last_token_usage": dict(last), **rest}}:
                 spent, entry = rest.get("total_token_usage"), self._found.last_answer
-                # The same counts are told again with every change of the limits.
+                # The same counts are repeated with every change of the limits.
                 if entry is None or spent == self._spent:
                     return
                 self._spent = spent

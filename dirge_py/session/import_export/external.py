@@ -1,4 +1,4 @@
-"""A session of another program, gathered line by line into messages of ours.
+"""A session of another program, gathered line by line into messages.
 
 However its calls and results were stored, in the end each call is followed by its one result.
 """

@@ -1,4 +1,4 @@
-"""Another program's session as a new one of ours, which can be read, searched and gone on with."""
+"""Importing another program's session as a new one, to read, search and continue it."""
 
 import hashlib
 import os

@@ -29,7 +29,7 @@ from dirge_py.types.messages import Usage, UserMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMark:
-    """One file of a session as it was seen. `read` is the end of its last whole line, in bytes."""
+    """The state of one file of a session. `read` is the end of its last whole line, in bytes."""
 
     name: str
     inode: int
@@ -158,7 +158,7 @@ _BLANKS = dict.fromkeys(range(32), " ")
 
 @mutable(slots=True, kw_only=True)
 class SessionTotals:
-    """The sums and newest choices of the records taken in so far."""
+    """The sums and newest choices of the records so far."""
 
     title: str = ""
     first_prompt: str | None = None
@@ -194,7 +194,7 @@ class SessionTotals:
                         self.first_prompt = title_of(message)
 
     def summary(self, project: str, session_id: str, marks: FileMarks) -> SessionSummary:
-        """What the records come to. Times they do not tell are those of the files."""
+        """The summary of the session. Times that no record has are those of the files."""
         changed = datetime.fromtimestamp(max(mark.mtime_ns for mark in marks) / 1e9, UTC)
         return SessionSummary(
             project=project,

@@ -38,14 +38,14 @@ class TreeChange:
     path: str
     """The path, relative to the project."""
     kind: Literal["added", "changed", "removed"]
-    """What became of it."""
+    """What happened to it."""
     lines: tuple[int, int] | None = None
     """How many lines were added and removed; None for files that are no text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What became of the files."""
+    """What happened to the files that were restored."""
 
     done: tuple[str, ...] = ()
     """The files that are as they were."""

@@ -33,7 +33,7 @@ _MAX_POINTER_BYTES = 4096
 
 
 def is_never_held(path: str) -> bool:
-    """Whether a path is git's or ours, whatever rules say: `.git`, `.dirge`, unfinished files."""
+    """Whether a path belongs to git or dirge: `.git`, `.dirge`, unfinished files."""
     parts = path.split("/")
     return any(part.lower() in (".git", ".dirge") for part in parts) or bool(
         _OUR_FILES.fullmatch(parts[-1])
@@ -387,7 +387,7 @@ class SnapshotCapture:
         """The paths that this process was asked to hold."""
         return self._held.keys()
 
-    # -- what there is
+    # -- listing files
 
     def _listing(self, *options: str, stdout: Path) -> str:
         """The command that lists files by the rules of what is ignored."""
@@ -458,7 +458,7 @@ class SnapshotCapture:
         if count_index_entries(index) + len(found.present) > most:
             raise ProjectTooLarge(f"it has more than {most:,} files")
 
-    # -- what becomes of it
+    # -- writing it
 
     async def _write(self, found: SnapshotCandidates, date: int) -> None:
         if self._tree and not found.present and not found.absent:

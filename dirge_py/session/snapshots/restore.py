@@ -174,7 +174,7 @@ class _PathWriter:
 
     def remove(self, path: str, now: PathState) -> None:
         if now.kind in ("nothing", "folder"):
-            # A folder is none of ours: the file that was here is gone.
+            # A folder was not made by a snapshot: the file that was here is gone.
             return
         self._check_known(now)
         with _folder_of(self._anchor, path) as folder:

@@ -38,7 +38,7 @@ class StoreFolder:
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Alone with the store: while it is made or moved aside, or a lease is taken in it.
+        """Hold the lock of the store: to make it, to move it aside, or to add a lease.
 
         Raises:
             SessionError: another process does not release it, or there can be no folder.
@@ -63,7 +63,7 @@ class StoreFolder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it looks like a store of ours. Its objects are looked at when they are used."""
+        """Whether it looks like a store of snapshots; objects are checked when they are used."""
         path = self.path
         try:
             return (
@@ -276,7 +276,7 @@ class _Ref:
 
 
 class StorePruner:
-    """Prunes one store, at most once a day, whoever comes first. `clock` is in seconds."""
+    """Prunes one store, at most once a day in any process. `clock` is in seconds."""
 
     def __init__(
         self,
