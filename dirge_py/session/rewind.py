@@ -279,7 +279,7 @@ class Rewinder:
 
     # -- moving
 
-    async def go(
+    async def move_to(
         self,
         destination: RewindTarget,
         what: RewindScope | None = None,
@@ -309,7 +309,7 @@ class Rewinder:
             tip = self._records()[-1].id
             if not self._kept.is_saving:
                 raise DirgeError("the session cannot be saved, so nothing is moved now.")
-            restored, after = await self._restored(plan, before, what, also)
+            restored, after = await self._restore(plan, before, what, also)
             is_kept = what != "conversation"
             kept = [c.path for c in plan.yours if c.path not in also] if is_kept else []
             notices = self._record(
@@ -343,34 +343,34 @@ class Rewinder:
     async def rewind(
         self, prompt: str = "", what: RewindScope | None = None, *, also: Sequence[str] = ()
     ) -> RewindResult:
-        """Go back before a prompt of this branch, or the last one. Raises as `before` and `go`."""
-        return await self.go(self.before(prompt), what, also=also)
+        """Go back before a prompt of this branch, or the last one. Raises as `before` and `move_to`."""
+        return await self.move_to(self.before(prompt), what, also=also)
 
     async def undo(self, *, also: Sequence[str] = ()) -> RewindResult:
         """Go back before the last prompt."""
-        return await self.go(self.before(why="undo"), also=also)
+        return await self.move_to(self.before(why="undo"), also=also)
 
     async def retry(self, *, also: Sequence[str] = ()) -> RewindResult:
         """Go back before the last prompt, to say it anew."""
-        return await self.go(self.before(why="retry"), also=also)
+        return await self.move_to(self.before(why="retry"), also=also)
 
     async def redo(self, *, also: Sequence[str] = ()) -> RewindResult:
         """Take the last move back: the messages, and the files it changed."""
-        return await self.go(self.before_last_move(), also=also)
+        return await self.move_to(self.before_last_move(), also=also)
 
     async def fork(self, prompt: str = "", what: RewindScope = "conversation") -> RewindResult:
         """Begin a branch before a prompt, or the last one; the files stay as they are."""
-        return await self.go(self.before(prompt, why="fork"), what)
+        return await self.move_to(self.before(prompt, why="fork"), what)
 
     async def clone(self, message: str, what: RewindScope = "conversation") -> RewindResult:
         """Begin a branch on which this message is the last one; the files stay as they are."""
-        return await self.go(self.behind(message), what)
+        return await self.move_to(self.behind(message), what)
 
     async def switch(
         self, name: str, what: RewindScope | None = "conversation", *, also: Sequence[str] = ()
     ) -> RewindResult:
-        """Go to a node of the tree. Raises as `node` and `go`."""
-        return await self.go(self.node(name), what, also=also)
+        """Go to a node of the tree. Raises as `node` and `move_to`."""
+        return await self.move_to(self.node(name), what, also=also)
 
     # -- inside
 
@@ -442,7 +442,7 @@ class Rewinder:
             return ""
         return self._snapshots.unavailable or _SNAPSHOT_GONE
 
-    async def _restored(
+    async def _restore(
         self, plan: RewindPreview, before: Snapshot | None, what: RewindScope, also: Sequence[str]
     ) -> tuple[RestoreResult, Snapshot | None]:
         """Restore the files; what happened to them, and how they are now."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dirge_py.session.tree import RewindPoint, SessionTree
 
 
+
+
 _HERE = "here"
 _MOST_DIGITS = 9
 _MOST_FILES = 20
@@ -198,7 +200,7 @@ async def _move(
         also = await _ask_for_user_files(preview, front)
     if also is None:
         return
-    result = await conversation.timeline.go(target, scope, also=also)
+    result = await conversation.timeline.move_to(target, scope, also=also)
     front.show(result_text(result), tone="error" if result.failed else "good")
     if result.text:
         front.set_input(result.text)
