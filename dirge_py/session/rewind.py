@@ -343,7 +343,7 @@ class Rewinder:
     async def rewind(
         self, prompt: str = "", what: RewindScope | None = None, *, also: Sequence[str] = ()
     ) -> RewindResult:
-        """Go back before a prompt of this branch, or the last one. Raises as `before` and `move_to`."""
+        """Go back before a prompt, or the last one. Raises as `before` and `move_to`."""
         return await self.move_to(self.before(prompt), what, also=also)
 
     async def undo(self, *, also: Sequence[str] = ()) -> RewindResult:
