@@ -154,7 +154,7 @@ async def paste(app: DirgeApp) -> None:
         words = f"{model} cannot look at pictures; /model switches to another model."
         app.notify_user(words, tone="warning")
     else:
-        app.composer.write(app.pictures.take(clip.image) + " ")
+        app.composer.write(app.pictures.add(clip.image) + " ")
 
 
 async def cycle_mode(app: DirgeApp) -> None:

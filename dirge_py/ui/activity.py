@@ -58,7 +58,7 @@ FACES: Mapping[Mood, tuple[str, ...]] = {
 
 
 def face(mood: Mood, beat: int = 0) -> str:
-    """The face for a mood; some have two looks that take turns with every beat."""
+    """The face for a mood; some have two looks that alternate with every beat."""
     looks = FACES[mood]
     return looks[beat % len(looks)]
 
@@ -111,7 +111,7 @@ class RunActivity:
         """The phase of the running or last plan, and its cycle; None before there was one."""
 
     def load_history(self, messages: Sequence[Message], foldings: int = 0) -> None:
-        """Learn what came of a history that is there already."""
+        """Rebuild the activity from a stored history."""
         self.forget()
         self.foldings = foldings
         for message in messages:

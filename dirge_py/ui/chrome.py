@@ -6,11 +6,6 @@ gathered for it, and no program is started.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Literal
-
-from textual.worker import Worker
-
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError
@@ -19,19 +14,17 @@ from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
-from dirge_py.ui.panels.side_panels import (
-    MARGIN,
-    LeftPanelContent,
-    RightPanelContent,
-    SidePanel,
-    left_lines,
-    right_lines,
-)
+from dirge_py.ui.panels.side_panels import LeftPanelContent, MARGIN, RightPanelContent, SidePanel, left_lines, right_lines
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import LimitsShown, StatusModel, folder_and_branch, plan_words, status_of
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.terminal.notifications import Notifier
+from functools import partial
+from textual.worker import Worker
+from typing import Literal, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -106,7 +99,7 @@ class ChromePresenter:
         self.fit(self._app.size.width)
 
     def fit(self, width: int) -> None:
-        """Give the panels their place on a screen of this width, or none."""
+        """Show, hide and size the panels for a screen of this width."""
         sides = [side for side in ("left", "right") if side in self.display]
         is_wanted = self.panel == "on" or (self.panel == "auto" and width >= WIDE)
         is_wide_enough = width >= _LEAST_CHAT + _NARROWEST * len(sides)
@@ -131,7 +124,7 @@ class ChromePresenter:
     # -- what happens
 
     def begin(self, messages: Sequence[Message]) -> None:
-        """Another conversation has the screen, with this history."""
+        """Start again for another conversation, with this history."""
         self._run, self._git = None, None
         self.activity.mood = "idle"
         self.activity.load_history(messages)
@@ -191,7 +184,7 @@ class ChromePresenter:
     # -- what is shown
 
     def show(self) -> None:
-        """Show how things are now."""
+        """Update the status line, the todo list and the panels."""
         app = self._app
         is_asking = app.controller.is_asking
         if is_asking and not self._was_asking:

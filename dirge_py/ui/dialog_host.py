@@ -123,20 +123,20 @@ class DialogHost:
         if self._is_about_plan:
             self._is_about_plan = False
             app.transcript.go_to_end()
-        self._give_focus_back()
+        self._restore_focus()
         await panel.remove()
-        self._give_focus_back()  # What the question had hidden could not have it before.
+        self._restore_focus()  # What the question had hidden can have it only now.
         app.refresh_status()
 
     # -- who has the keyboard while a question is open
 
     @property
     def is_asking(self) -> bool:
-        """Is a question docked that has no answer yet?"""
+        """Whether a question is shown that has no answer yet."""
         return self._panel is not None and not self._panel.answer.done()
 
     def handle_input(self, event: events.Key | events.Paste) -> bool:
-        """Whether the question has dealt with what came from the keyboard."""
+        """Pass a key or a paste to the question; returns whether it was handled."""
         panel = self._panel
         return panel is not None and self._app.focused is panel and panel.handle_input(event)
 
@@ -150,7 +150,7 @@ class DialogHost:
         return True
 
     def input_changed(self) -> None:
-        """Once the input has been empty for a pause, the question has the keyboard again."""
+        """Give the keyboard back to the question once the input has been empty for a pause."""
         panel = self._panel
         if panel is None or panel.has_keyboard or self._app.composer.is_in_use:
             return
@@ -182,8 +182,8 @@ class DialogHost:
         if page.layout_of_blocks.top(row) < page.first_line:
             page.go_to(LinePosition(row, row.gap))
 
-    def _give_focus_back(self) -> None:
-        """To the list, the search or the reading that the question came upon."""
+    def _restore_focus(self) -> None:
+        """Give the focus back to what had it before the question, unless the person is typing."""
         app, before = self._app, self._before
         if app.focused is app.composer and app.composer.is_in_use:
             return
@@ -193,7 +193,7 @@ class DialogHost:
             app.focus_input()
 
     def fit(self, height: int) -> None:
-        """The screen has another height now."""
+        """Fit the question to another height of the screen."""
         for panel in self._app.query(Dialog):
             self._fit(panel, height)
 

@@ -1,4 +1,4 @@
-"""The state of the git checkout as the side panel shows it.
+"""The state of the git checkout, for the side panel.
 
 Imported when a panel is first shown: it needs the reader of git's settings.
 """
@@ -43,7 +43,7 @@ async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | No
 
 
 def parse_git_status(status: str, subject: str = "") -> GitStatus:
-    """What `git status --porcelain=v2 --branch` says."""
+    """Parse the output of `git status --porcelain=v2 --branch`."""
     branch, oid = "", ""
     staged = unstaged = untracked = 0
     for line in status.splitlines():

@@ -1,4 +1,4 @@
-"""Every key of the terminal UI. Nowhere else is a key named; `/help` and the hints read this.
+"""Every key of the terminal UI. No other module names a key; `/help` and the hints read this.
 
 A key is looked up in the scopes that listen, first match wins: an open list, then the composer,
 then the screen. `[keys]` in the configuration replaces the keys of an action; `none` frees them.
@@ -161,12 +161,12 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "take_queue_back", ("alt+up",), "take the queue back into the input"),
     Key("composer", "search_history", ("ctrl+r",), "search earlier prompts"),
     Key("composer", "edit_outside", ("ctrl+g", "ctrl+x ctrl+e"), "write in $EDITOR"),
-    Key("composer", "stash", ("ctrl+s",), "put the draft aside; on empty input: take it back"),
+    Key("composer", "stash", ("ctrl+s",), "stash the draft; on empty input: restore it"),
     Key("composer", "undo", ("ctrl+underscore", "ctrl+shift+underscore"), "undo"),
-    Key("composer", "redo", ("alt+u", "alt+underscore", "ctrl+shift+z"), "take the undo back"),
+    Key("composer", "redo", ("alt+u", "alt+underscore", "ctrl+shift+z"), "redo"),
     Key("composer", "delete_or_quit", ("ctrl+d",), "delete forward; on empty input: quit"),
     Key("composer", "yank", ("ctrl+y",), "put back what was cut"),
-    Key("composer", "yank_pop", ("alt+y",), "right after that: what was cut before, instead"),
+    Key("composer", "yank_pop", ("alt+y",), "right after that: put back the cut before it"),
     Key("composer", "cut_to_end", ("ctrl+k",), "cut to the end of the line"),
     Key("composer", "cut_to_start", ("ctrl+u",), "cut to the start of the line"),
     Key("composer", "cut_word", ("ctrl+w",), "cut the word before"),
@@ -203,21 +203,21 @@ DEFAULTS: tuple[Key, ...] = (
     Key("screen", "interrupt", ("escape",), "interrupt; twice on empty input: go back (/rewind)"),
     Key("screen", "stop", ("ctrl+c",), "copy, else clear the input, else interrupt, else quit"),
     Key("screen", "cycle_mode", ("shift+tab",), "mode: standard → accept → plan"),
-    Key("screen", "background", ("ctrl+b",), "the running command goes on in the background"),
-    Key("screen", "toggle_all", ("ctrl+o",), "show all output and thinking, or the short form"),
+    Key("screen", "background", ("ctrl+b",), "move the running command to the background"),
+    Key("screen", "toggle_all", ("ctrl+o",), "show all output and thinking, or short forms"),
     Key("screen", "toggle_reasoning", ()),
     Key("screen", "page_up", ("pageup",), "scroll back"),
     Key("screen", "page_down", ("pagedown",), "scroll on"),
     Key("screen", "go_to_start", ("ctrl+home",), "scroll to the beginning"),
     Key("screen", "go_to_end", ("ctrl+end",), "scroll to the end and follow it"),
-    Key("screen", "read", ("ctrl+up", "alt+r"), "read back with the keyboard, copy from there"),
+    Key("screen", "read", ("ctrl+up", "alt+r"), "read the transcript with the keyboard, and copy"),
     Key("screen", "find", ("ctrl+f",), "find text in the whole conversation"),
-    Key("screen", "todos", ("ctrl+t",), "the todo list above the input comes, or goes"),
+    Key("screen", "todos", ("ctrl+t",), "show or hide the todo list above the input"),
     Key("screen", "redraw", ("ctrl+l",), "draw the screen again"),
     Key("screen", "suspend", ("ctrl+z",), "back to the shell; `fg` returns"),
-    Key("screen", "palette", ("f1", "ctrl+x ctrl+p"), "every command and action, to pick from"),
+    Key("screen", "palette", ("f1", "ctrl+x ctrl+p"), "all commands and actions (command palette)"),
     Key("screen", "pager", ("ctrl+x left_square_bracket",), "read the transcript in $PAGER"),
-    Key("screen", "release_mouse", ("alt+m",), "give the mouse to the terminal, or take it back"),
+    Key("screen", "release_mouse", ("alt+m",), "give the mouse to the terminal, or back to dirge"),
     Key("reading", "line_up", ("up", "k")),
     Key("reading", "line_down", ("down", "j")),
     Key("reading", "page_up", ("pageup",)),
@@ -240,7 +240,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("find", "next", ("enter", "down")),
     Key("find", "previous", ("shift+enter", "up")),
     Key("find", "close", ("escape", "ctrl+c")),
-    Key("composer", "paste", ("ctrl+v", "alt+v"), "paste from the desktop: a picture, else text"),
+    Key("composer", "paste", ("ctrl+v", "alt+v"), "paste from the clipboard: a picture, else text"),
     Key("screen", "drop_queue", ("alt+x",), "drop what is queued; it stays among earlier prompts"),
     Key("shell", "end_command", ("escape",), "end the command that runs in the box"),
     Key("fullscreen", "end_command", ("ctrl+backslash",)),
@@ -308,7 +308,7 @@ _NEVER_OF_PLUGINS = frozenset({"enter", "escape", "ctrl+c"})
 
 
 class Keymap:
-    """The keys in force: the defaults, and what a preset, plugins and the settings changed."""
+    """The active keys: the defaults, changed by a preset, plugins and the settings."""
 
     def __init__(self) -> None:
         self._of_plugins: list[KeyBinding] = []
@@ -334,7 +334,7 @@ class Keymap:
         return self._settle()
 
     def use_plugins(self, bindings: Sequence[KeyBinding]) -> Sequence[str]:
-        """Take the keys of these plugins, in the place of those taken before; returns problems."""
+        """Use the keys of these plugins instead of those used before; returns problems."""
         refused: list[str] = []
         self._of_plugins = []
         for binding in bindings:
@@ -355,7 +355,7 @@ class Keymap:
         return None
 
     def begins_chord(self, key: str) -> bool:
-        """Whether a second key is to be waited for."""
+        """Whether `key` is the first key of a chord."""
         return key in self._firsts
 
     def name_of(self, scope: Scope, action: str) -> str:

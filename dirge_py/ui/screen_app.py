@@ -51,7 +51,7 @@ class ScreenApp(TerminalApp):
 
     @property
     def renderer(self) -> "TranscriptRenderer":
-        """What draws the events of this conversation; made when it is first used."""
+        """The renderer of this conversation; made when it is first used."""
         if self._renderer is None:
             conversation = self.controller.conversation
             self._renderer = TranscriptRenderer(
@@ -82,10 +82,10 @@ class ScreenApp(TerminalApp):
         """Give the keys to the command that runs, if one is to be seen, else to the input."""
 
     def adopt(self, conversation: "Conversation") -> None:
-        """Go on with this conversation, on an empty page; its messages are not written there."""
+        """Switch to this conversation, with an empty transcript."""
 
     def apply_settings(self, settings: UiSettings) -> Sequence[str]:
-        """Take over what the settings say of the screen; returns what is wrong with the theme."""
+        """Apply the settings of the screen; returns what is wrong with the theme."""
         return ()
 
     def set_colors(self, name: str) -> None:

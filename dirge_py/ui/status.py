@@ -72,14 +72,14 @@ class ContextGauge:
 
     @property
     def words(self) -> str:
-        """As `45k/200k 22%`, and the mark."""
+        """The fill in words, such as `45k/200k 22%`, and the mark."""
         if not self.window:
             return format_count(self.used)
         figures = f"{format_count(self.used)}/{format_count(self.window)} {int(100 * self.share)}%"
         return f"{figures} {self.mark}".rstrip()
 
     def bar(self, width: int) -> str:
-        """`███░░░░` in so many cells."""
+        """A bar such as `███░░░░` of `width` cells."""
         filled = round(width * min(1.0, self.share))
         return "█" * filled + "░" * (width - filled)
 
@@ -200,7 +200,7 @@ _DOING: dict[PhaseName, str] = {
 
 
 def plan_words(phase: PhaseName, step: int) -> str:
-    """As `plan 4/4 · reviewing`, with the cycle from the second one on."""
+    """The phase in words, such as `plan 4/4 · reviewing`; with the cycle from the second on."""
     again = f", cycle {step}" if step > 1 else ""
     return f"plan {list(_DOING).index(phase) + 1}/{len(_DOING)} · {_DOING[phase]}{again}"
 

@@ -304,8 +304,8 @@ PIECES = st.sampled_from(["a", " ", "\n", "[", "]", "[12 lines pasted]", "1\n2\n
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_folding_a_text_never_changes_what_it_means(text: str):
     pastes = Pastes()
-    pastes.take(TWELVE, "")
-    pastes.take("1\n2\n3\n4\n5", "")
+    pastes.add(TWELVE, "")
+    pastes.add("1\n2\n3\n4\n5", "")
     meant = pastes.expand(text)
     assert pastes.expand(pastes.fold(text)) == meant
     assert pastes.expand(pastes.recalled(text)) == meant

@@ -133,7 +133,7 @@ async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room
     layout.append(UserBlock("these words are wrapped"))
     layout.append(ProseBlock(MarkdownPiece("some **bold words** are")))
     search = TranscriptSearch(layout)
-    search.ask("words are")
+    search.set_query("words are")
     await search.scan()
 
     assert search.total == 2
@@ -147,7 +147,7 @@ async def test_everything_else_goes_on_while_a_long_transcript_is_searched():
     tool.finish("lines of output\n" * size(3000, 20_000), {}, is_error=False, took_ms=0)
     layout.append(tool)
     search = TranscriptSearch(layout)
-    search.ask("i")
+    search.set_query("i")
     turns = 0
     scan = asyncio.ensure_future(search.scan())
     while not scan.done():

@@ -137,8 +137,8 @@ def test_a_file_dropped_on_the_terminal_becomes_a_mention(tmp_path: Path) -> Non
 
 def test_two_pictures_of_one_size_have_two_names() -> None:
     pictures = PromptImages(Pastes())
-    one, two = pictures.take(png()), pictures.take(png() + b"x")
+    one, two = pictures.add(png()), pictures.add(png() + b"x")
 
     assert (one, two) == ("[image 640x480 png]", "[image 640x480 png #2]")
-    assert pictures.take(png()) == one
+    assert pictures.add(png()) == one
     assert list(pictures.in_text(f"{two} then {one}")) == [two, one]

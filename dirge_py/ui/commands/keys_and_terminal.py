@@ -129,7 +129,7 @@ async def _examine(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "
 
 
 async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
-    """Ask while the screen is handed over: its own reader would take the answers for keys."""
+    """Query the terminal while the app is suspended: its reader would take the answers for keys."""
     app.is_handed_over = True
     try:
         with app.batch_update(), app.suspend():

@@ -1,1 +1,1 @@
-"""Small widgets docked around the transcript."""
+"""Widgets around the transcript: panels, dialogs, lists."""

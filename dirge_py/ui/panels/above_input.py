@@ -19,7 +19,7 @@ _ROWS_FOR_OTHERS = 8
 
 
 class TodoPanel(LinesWidget):
-    """At most eight rows; on a low screen fewer."""
+    """The todo list above the input, in at most eight rows."""
 
     DEFAULT_CSS = """
     TodoPanel { height: auto; padding: 0 1; display: none; }
@@ -53,7 +53,7 @@ _LOW_SCREEN = 6
 
 
 class QueuePanel(LinesWidget):
-    """One line per queued input and one hint; not there at all when there is nothing to say."""
+    """One line per queued prompt and one hint; hidden when there is neither."""
 
     DEFAULT_CSS = "QueuePanel { height: auto; padding: 0 1; display: none; }"
 

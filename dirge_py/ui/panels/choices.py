@@ -25,7 +25,7 @@ _SMALL_SCREEN = 8
 
 
 class ChoiceList(LinesWidget):
-    """Draws choices and a cursor. Takes no more than half of a small screen."""
+    """Draws choices and a cursor, on at most half of a small screen."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }
@@ -133,30 +133,27 @@ class Picker(ChoiceList, can_focus=True):
         is_meant = now >= self._opens_at and now - self._last_key_at >= self._guard_s * FASTEST
         self._last_key_at = now
         match found[1] if found and found[0] == "list" else "":
-            case "previous":
-                self.move(-1)
-            case "next":
-                self.move(1)
-            case "choose" | "complete" if is_meant:
-                self._dismiss(self.chosen.id if self.chosen else None)
+            case "previous" | "next" as way:
+                self.move(1 if way == "next" else -1)
+            case "choose" | "complete":
+                if is_meant:
+                    self._dismiss(self.chosen.id if self.chosen else None)
             case "close":
                 self._dismiss(None)
             case "erase":
                 self._narrow(self._typed[:-1])
-            case "choose" | "complete":
-                pass
             case _ if event.is_printable and event.character:
                 self._narrow(self._typed + event.character)
 
     def _narrow(self, typed: str) -> None:
         self._typed = typed
         words = typed.lower().split()
-        kept = [
-            choice
-            for choice in self._all
-            if all(word in f"{choice.label} {choice.detail}".lower() for word in words)
-        ]
-        self.offer(kept, title=f"{self._question}  {typed}".rstrip())
+
+        def matches(choice: Choice) -> bool:
+            return all(word in f"{choice.label} {choice.detail}".lower() for word in words)
+
+        choices = list(filter(matches, self._all))
+        self.offer(choices, title=f"{self._question}  {typed}".rstrip())
 
     def _dismiss(self, answer: str | None) -> None:
         if self._answer is not None and not self._answer.done():
@@ -164,7 +161,7 @@ class Picker(ChoiceList, can_focus=True):
 
 
 class LineQuestion(Vertical):
-    """Docked above the input while it waits for its answer."""
+    """A question above the input that is answered with one line."""
 
     DEFAULT_CSS = """
     LineQuestion {
@@ -198,7 +195,7 @@ class LineQuestion(Vertical):
         return [strip([(clip(self._title, width), self._styles.heading)])]
 
     async def ask(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
-        """What was typed, or None if the person would rather not."""
+        """What was typed, or None if the person cancels."""
         self._title = clean(title)
         self._input.password = hidden
         self._input.value = value

@@ -231,7 +231,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             self.focus_dialog()
 
     def focus_dialog(self) -> None:
-        """Have the keys from now on; they count after a pause."""
+        """Take the keyboard; keys count after a pause."""
         self.has_keyboard = True
         self.screen.set_focus(self)
         self.guard_again()
@@ -257,12 +257,26 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     @property
     def scope(self) -> Scope:
-        """Where the keymap is to be asked for the keys of this question now."""
+        """The scope of the keymap that has the keys of this question now."""
         return self.SCOPE
 
     def fit(self, rows: int) -> int:
-        """Take as much of `rows` as there is to show; returns how much that is."""
-        raise NotImplementedError
+        """Use as many of `rows` as there is to show; returns how many that are."""
+        width = self.app.size.width - 3
+        menu = len(self._paint_menu(width))
+        is_flat = rows < menu + 5
+        self.set_class(is_flat, "flat")
+        self._menu.styles.height = menu
+        others = menu + (not is_flat) + self.has_class("writing")
+        height = min(self._body_height(width, rows, others) + others, rows)
+        self.styles.height = height
+        self._body.repaint()
+        self._menu.repaint()
+        return height
+
+    def _body_height(self, width: int, rows: int, others: int) -> int:
+        """How many lines the question has; `others` of the `rows` are used for the rest."""
+        return len(self._paint_body(width))
 
     def role_of(self, action: str, *, is_text: bool) -> Role:
         """What a key would do that the keymap has for `action`; `is_text`: it is printable."""
@@ -307,25 +321,25 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             self.move_choice(step)
 
     def use_styles(self, styles: Styles) -> None:
-        """The theme has changed while the question waits."""
+        """Apply another theme."""
         self._styles = styles
         for sheet in self.query(ScrollingLines):
             sheet.use_styles(styles)
 
     def repaint_menu(self) -> None:
-        """Keys count from now on, or what they do has changed."""
+        """Paint the menu again: keys count from now on, or their meaning has changed."""
         self._menu.repaint()
 
     def write(self, outcome: GuardedKey) -> None:
-        """Somebody has typed: let it stand in the input."""
+        """Put text that was typed into the input."""
         self._give(outcome.text)
 
     def key_while_writing(self, event: events.Key) -> None:
-        """A key that a line of text being written may not need itself."""
+        """Handle a key while a line of text is written, unless it belongs to the text."""
 
     @property
     def is_writing(self) -> bool:
-        """Is a line of text being written?"""
+        """Whether a line of text is being written."""
         return False
 
     def settle(self, answer: Answer) -> None:
@@ -336,19 +350,19 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     @property
     def is_open(self) -> bool:
-        """Do keys count as answers?"""
+        """Whether keys count as answers."""
         return self.has_keyboard and self._guard.is_open(self._clock())
 
     @property
     def hints_of_typing(self) -> list[KeyHint]:
-        """Where text goes that is typed now."""
+        """Hints about where typed text goes."""
         if self.has_keyboard:
             return [("text you type goes to the input", "text: to the input")]
         key = self._keymap.name_of("screen", "interrupt")
         return [(f"you are writing in the input; {key}: answer here", f"{key}: answer here")]
 
     def guard_again(self) -> None:
-        """Another question has appeared: keys that were meant for the last one do not answer it."""
+        """Let keys count only after a pause: they may be meant for the last question."""
         self._guard.close(self._clock())
         self._repaint_when_open()
         self.repaint_menu()
@@ -372,7 +386,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             self.set_timer(wait_s + 0.01, self.repaint_menu)
 
     def handle_input(self, event: events.Key | events.Paste) -> bool:
-        """Handle what came from the keyboard while the panel has it; False: it is not for us."""
+        """Handle a key or a paste while the panel has the keyboard; False: it is for others."""
         if isinstance(event, events.Paste):
             held = self._guard.held
             self.deselect()
@@ -482,7 +496,7 @@ class ScrollingLines(ScrollView, can_focus=False):
         self.call_after_refresh(self._settle)
 
     def turn(self, *, was_read: bool = False) -> None:
-        """Other lines are shown from now on, from their beginning."""
+        """Show other lines, from their beginning."""
         self.seen_end = was_read
         self.repaint()
         self.scroll_to(y=0, animate=False, immediate=True)

@@ -5,15 +5,15 @@ Nothing in a drawn change can hide. Hunks of a file can be chosen, or its text e
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from textual.strip import Strip
-
 from dirge_py.lib.hunks import Change, diff_hunks
 from dirge_py.lib.text import visible_code, visible_name
 from dirge_py.types.tools import FileChange
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
 from dirge_py.ui.transcript.lines import wrap
+from textual.strip import Strip
+
+
 
 
 class FileSelection:
@@ -55,7 +55,7 @@ class FileSelection:
         self._propose(text)
 
     def reset(self) -> None:
-        """Forget what the person made of it."""
+        """Undo what the person has chosen and edited."""
         self._is_edited = False
         self._propose(self.shown.after)
 
@@ -118,7 +118,7 @@ class ChangeSelection:
         (file.accepted.add if accepted else file.accepted.discard)(hunk)
 
     def reset_all(self) -> None:
-        """Forget what the person made of the files."""
+        """Undo what the person has chosen and edited."""
         self.at = 0
         for file in self.files:
             file.reset()
@@ -128,7 +128,7 @@ class ChangeSelection:
         return sum(len(file.accepted) for file in self.files)
 
     def outcome(self) -> tuple[FileChange, ...] | None:
-        """The files that a person touched; None if all was taken as it was shown."""
+        """The files that the person changed; None if all was accepted as it was shown."""
         return tuple(found for file in self.files if (found := file.outcome())) or None
 
 

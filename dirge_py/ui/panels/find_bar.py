@@ -62,8 +62,7 @@ class FindBar(Horizontal):
         self._found = Static("", id="found", markup=False)
         self._back: Widget | None = None
         self._before: LinePosition | None = None
-        self._is_chosen = False
-        self._letters_move = False
+        self._is_chosen = self._letters_move = False
         self._opened: list[BlockRow] = []
         self._steps: list[int] = []
 
@@ -83,11 +82,10 @@ class FindBar(Horizontal):
             self._input.focus()
             return
         self._back = back
-        following = self._transcript
-        self._before = None if following.scroll_anchor.is_on else following.scroll_anchor.place
+        anchor = self._transcript.scroll_anchor
+        self._before = None if anchor.is_on else anchor.place
         self._is_chosen = self._letters_move = False
-        self._opened = []
-        self._steps = []
+        self._opened, self._steps = [], []
         self.display = True
         self._input.value = query
         self._found.update("")
@@ -95,13 +93,13 @@ class FindBar(Horizontal):
         self._input.focus()
 
     def close(self) -> None:
-        """Take the bar away; what was found stays in view if it was chosen."""
+        """Hide the bar; a match that was chosen stays in view."""
         self.display = False
         self.workers.cancel_node(self)
         search, view = self._transcript.search, self._transcript
         search.forget_texts()
         if not self._is_chosen:
-            search.ask("")
+            search.set_query("")
             for row in self._opened:
                 view.folding.close(row)
             if self._before is None:
@@ -143,7 +141,7 @@ class FindBar(Horizontal):
         """Go where the query and the steps since the last time lead."""
         search = self._transcript.search
         if self.is_open:
-            search.ask(self._input.value)
+            search.set_query(self._input.value)
         self._found.update("…" if search.query and search.hit is None else "")
         start = self._start_line()
 
@@ -161,7 +159,7 @@ class FindBar(Horizontal):
         self._show()
 
     def _start_line(self) -> int:
-        """Where one was when the bar was opened: typing more of a query begins there anew."""
+        """The line on top when the bar was opened: typing more of a query searches from there."""
         view = self._transcript
         if self._before is None or self._before.row.is_gone:
             return max(0, view.layout_of_blocks.height - view.lines_in_view)

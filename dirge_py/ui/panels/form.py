@@ -81,19 +81,10 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         super().on_mount()
         self.call_after_refresh(self._write_if_that_is_all)
 
-    def fit(self, rows: int) -> int:
-        width = self.app.size.width - 3
-        menu = len(self._paint_menu(width))
-        is_flat = rows < menu + 5
-        self.set_class(is_flat, "flat")
-        self._menu.styles.height = menu
-        rest = menu + (not is_flat) + self.has_class("writing")
+    def _body_height(self, width: int, rows: int, others: int) -> int:
         self._is_tight = False
-        self._is_tight = len(self._paint_body(width)) + rest > rows // 2
-        height = min(len(self._paint_body(width)) + rest, rows)
-        self.styles.height = height
-        self._repaint()
-        return height
+        self._is_tight = len(self._paint_body(width)) + others > rows // 2
+        return len(self._paint_body(width))
 
     @property
     def _now(self) -> _Answering:

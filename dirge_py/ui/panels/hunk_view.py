@@ -1,4 +1,4 @@
-"""A change hunk by hunk: which are taken, which are not, and the text as the person wants it.
+"""A change hunk by hunk: which are accepted, which are refused, and the text if it was edited.
 
 No hunk is at the cursor at first: until an arrow has moved it there, Enter does nothing.
 """
@@ -23,7 +23,7 @@ EditFile = Callable[[str, str], Awaitable[str | None]]
 
 
 class HunkView(Vertical, can_focus=False):
-    """Stands in the place of a permission question, which has the keys, while hunks are chosen."""
+    """Replaces a permission question, which keeps the keyboard, while hunks are chosen."""
 
     DEFAULT_CSS = """
     HunkView {
@@ -69,7 +69,7 @@ class HunkView(Vertical, can_focus=False):
         self._painted.clear()
 
     def fit(self, rows: int) -> int:
-        """How many of `rows` it has a use for."""
+        """How many of `rows` it needs."""
         width = self.app.size.width - 3
         if self._sheet.is_mounted:
             self._repaint()
@@ -77,7 +77,7 @@ class HunkView(Vertical, can_focus=False):
 
     @property
     def may_take(self) -> bool:
-        """Was everything in view, here or in the question?"""
+        """Whether everything was in view, here or in the question."""
         return self._was_read or self._sheet.seen_end
 
     # -- what it shows
@@ -162,7 +162,7 @@ class HunkView(Vertical, can_focus=False):
         return "confirm" if action == "choose" else "act"
 
     def forget_cursor(self, undone: int) -> None:
-        """Somebody writes: no hunk is at the cursor, and the last `undone` marks are taken back."""
+        """Select no hunk, as text is being typed; the last `undone` marks are undone."""
         for _ in range(undone):
             self._selection.mark()
         self._has_cursor = False

@@ -50,7 +50,7 @@ def paint_request(
     *,
     files: Sequence[FileSelection] = (),
 ) -> list[Strip]:
-    """The question as lines. Nothing is cut, and what would not be seen is spelled out.
+    """Paint the question. Nothing is cut, and invisible characters are spelled out.
 
     `files` are the preview's changes; they are shown instead of its text, which may be shortened.
     """
@@ -83,7 +83,7 @@ def paint_request(
 
 
 def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
-    """What the rules that would be stored let pass. Earlier calls are named by their beginning."""
+    """Paint what the rules that would be stored allow; earlier calls by their beginning."""
     lines = [f"This rule covers: {visible_name(reach.words)}"]
     if reach.also:
         lines.append(f"  also, of this session: {_named(reach.also, width)}")
@@ -121,7 +121,7 @@ def _paint_call(
 
 
 def _paint_reasons(request: PermissionRequest, width: int, styles: Styles) -> list[Strip]:
-    """One line for each part that asks. The parts that do not are seen in the whole."""
+    """One line for each part of the call that needs permission."""
     strips: list[Strip] = []
     preview = request.preview
     asking = [claim for claim in request.claims if claim.effect != "allow"]
@@ -193,12 +193,12 @@ class PermissionChoice:
 
     @property
     def reach(self) -> Reach | None:
-        """What those rules would let pass."""
+        """What those rules would allow."""
         return self.request.wider_reach if self.is_wide else self.request.grant_reach
 
     @property
     def has_two_widths(self) -> bool:
-        """Is there a choice between the exact rules and wider ones?"""
+        """Whether there is a choice between the exact rules and wider ones."""
         return bool(self.request.grant and self.request.wider)
 
     def move(self, step: int) -> None:
@@ -583,7 +583,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.refit()
 
     def _finish_hunks(self, is_taken: bool) -> None:
-        """The hunk view is done: back to the question, or with its outcome as the answer."""
+        """Go back from the hunk view to the question, or answer with its outcome."""
         if self._hunks is None:
             return
         self._hunks.remove()
@@ -611,7 +611,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.settle([asked.answer for asked in self._all if asked.answer is not None])
 
     def _deny_all(self, comment: str = "") -> None:
-        """Interrupt: nothing that is still open may run."""
+        """Deny everything that is still open, and interrupt the run."""
         self.wants_stop = True
         self._asked.answer = PermissionAnswer(effect="deny", comment=comment)
         denied = PermissionAnswer(effect="deny")

@@ -1,17 +1,17 @@
 """The box above the input in which a `!` command runs, and its keys as the bytes of an xterm."""
 
-from typing import TYPE_CHECKING, ClassVar
-
-from textual import events
-from textual.geometry import Size
-from textual.timer import Timer
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from textual import events
+from textual.geometry import Size
+from textual.timer import Timer
+from typing import ClassVar, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand
@@ -72,7 +72,7 @@ class ShellBox(LinesWidget, can_focus=True):
         self.refresh(layout=True)
 
     def feed(self, chunk: bytes) -> None:
-        """Take what the command wrote."""
+        """Draw what the command wrote."""
         if self._emulator is not None:
             self._emulator.feed(chunk)
             if self._drawing is None:
@@ -89,7 +89,7 @@ class ShellBox(LinesWidget, can_focus=True):
         self.refresh()
 
     def fit(self, screen: Size) -> None:
-        """The screen has another size now."""
+        """Resize the terminal to fit a screen of this size."""
         if self._emulator is not None and self._command is not None:
             rows, columns = self.terminal_size(screen)
             self._emulator.resize(rows=rows, columns=columns)

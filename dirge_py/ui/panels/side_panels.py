@@ -52,7 +52,7 @@ class RightPanelContent:
 
 
 def left_lines(side: LeftPanelContent, width: int, styles: Styles) -> list[Line]:
-    """The context, what was done lately, the checkout."""
+    """The sections of the left panel: context, recent calls, checkout."""
     gauge = side.gauge
     full = {"": styles.good, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
     context: list[Line] = [[(clip(gauge.words, width), styles.text)]]
@@ -67,7 +67,7 @@ def left_lines(side: LeftPanelContent, width: int, styles: Styles) -> list[Line]
 
 
 def right_lines(side: RightPanelContent, width: int, rows: int, styles: Styles) -> list[Line]:
-    """What is to be done, the files that changed, plugins, commands in the background."""
+    """The sections of the right panel: todos, changed files, plugins, background commands."""
     done = sum(todo.status == "done" for todo in side.todos)
     title = f"TODO {done}/{len(side.todos)}" if side.todos else "TODO"
     plugins = [_plugin(report, width, styles) for report in side.plugins]
@@ -171,7 +171,7 @@ MARGIN = 2
 
 
 class SidePanel(LinesWidget):
-    """Shows as many of its lines as there are rows."""
+    """A panel beside the transcript, which shows as many of its lines as there are rows."""
 
     DEFAULT_CSS = "SidePanel { height: 1fr; padding: 0 1; display: none; }"
 

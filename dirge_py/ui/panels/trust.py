@@ -25,18 +25,6 @@ class TrustDialog(Dialog[bool]):
         self._offer = offer
         self._chosen: Literal["deny", "trust", ""] = ""
 
-    def fit(self, rows: int) -> int:
-        width = self.app.size.width - 3
-        menu = len(self._paint_menu(width))
-        is_flat = rows < menu + 5
-        self.set_class(is_flat, "flat")
-        self._menu.styles.height = menu
-        taken = min(len(self._paint_body(width)) + menu + (not is_flat), rows)
-        self.styles.height = taken
-        self._body.repaint()
-        self.repaint_menu()
-        return taken
-
     def _paint_body(self, width: int) -> Sequence[Strip]:
         styles, files = self._styles, self._offer.files
         strips = wrap([("Trust this project?", styles.strong + styles.text)], width)

@@ -1,1 +1,1 @@
-"""Where the next prompt is written."""
+"""The input: editor, history, completion and Vim's modes."""

@@ -74,7 +74,7 @@ def complete(
 
 
 def file_query(before: str) -> str | None:
-    """What the text before the cursor asks for among the files; None where it asks for none."""
+    """The text behind the `@` before the cursor; None if there is no `@`."""
     match = None if before.startswith("!") else _FILE_WORD.search(before)
     return match[1] if match is not None else None
 
@@ -109,7 +109,7 @@ class Completer:
         self._slices: asyncio.Task[None] | None = None
         self._put: tuple[str, int] | None = None
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Propose for the text before the cursor; an earlier prompt that is shown is complete."""
         if not self._composer.may_propose:
             self.close()
@@ -140,7 +140,7 @@ class Completer:
         self._composer.has_proposals = bool(self._proposals)
 
     def act(self, action: str) -> bool:
-        """A list key was pressed; returns whether the text is ready to be sent as it is."""
+        """Handle a key of the list; returns whether the text is ready to be sent as it is."""
         self._finish_matching()
         if action in ("previous", "next"):
             self._choices.move(-1 if action == "previous" else 1)
@@ -153,7 +153,7 @@ class Completer:
         return False
 
     def stop(self) -> None:
-        """Watch no files any more."""
+        """Stop watching files."""
         self.close()
         self._index.stop()
 
@@ -217,7 +217,7 @@ class Completer:
     # -- files
 
     def _match(self, before: str) -> bool:
-        """Look for the files that are asked for; whether that is done, or none are."""
+        """Start matching files; returns whether that is done already."""
         query, conversation = file_query(before), self._controller.conversation
         self._stop_matching()
         if query is None or conversation is None:
@@ -259,4 +259,4 @@ class Completer:
 
     def _on_files_changed(self) -> None:
         if self._put is None and file_query(self._composer.before_cursor) is not None:
-            self.look()
+            self.update()

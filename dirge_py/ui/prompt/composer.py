@@ -1,13 +1,7 @@
-"""The input: several lines, history, pastes and Vim's modes. Its parent handles the text."""
+"""The input: several lines, history, pastes and Vim's modes; and the drafts that are saved."""
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-from textual import events
-from textual.document._document import Selection
-from textual.message import Message
-
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.lib.hunks import common_start
 from dirge_py.ui.keymap import Keymap, Scope
@@ -16,9 +10,16 @@ from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
 from dirge_py.ui.prompt.text_editor import TextEditor
 from dirge_py.ui.prompt.vim.modes import Vim, VimResult
 from dirge_py.ui.prompt.vim.motions import line_end, line_start
+from textual import events
+from textual.document._document import Selection
+from textual.message import Message
+from typing import ClassVar, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
+
 
 _WAYS = (
     *("left", "right", "word_left", "word_right", "line_start", "line_end"),
@@ -53,7 +54,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
     @dataclass
     class Sent(Message):
-        """The person is done writing. `how`: at once (or steering), or for later."""
+        """A prompt was submitted. `how`: at once (or steering), or for later."""
 
         text: str
         how: Literal["now", "later"]
@@ -65,7 +66,7 @@ class Composer(TextEditor, inherit_bindings=False):
         action: str
 
     class PastedTooMuch(Message):
-        """Of a paste only the beginning was taken."""
+        """Only the beginning of a paste was inserted."""
 
     class Restated(Message):
         """`words` or `stashed` changed."""
@@ -101,7 +102,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
     @property
     def may_propose(self) -> bool:
-        """Whether the text is of the person's own making: an earlier prompt needs no proposals."""
+        """Whether the person is typing: an earlier prompt that is shown needs no proposals."""
         return self._searching is None and self.prompts.shown != self.text
 
     @property
@@ -114,7 +115,7 @@ class Composer(TextEditor, inherit_bindings=False):
         return self._vim is not None
 
     def use_vim(self, *, is_on: bool) -> None:
-        """Take Vim's keys, beginning in insert mode, or give them up."""
+        """Turn Vim's modes on, beginning in insert mode, or off."""
         self._vim = VimInput(self) if is_on else None
         self.post_message(self.Restated())
 
@@ -134,7 +135,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self.replace(text, (row, max(0, column - count)), (row, column))
 
     def press_enter(self) -> None:
-        """Do what Enter does in the keymap that is in force."""
+        """Do what Enter does in the active keymap."""
         found = self._keymap.action("enter", "composer")
         self.act(*(found or ("composer", "submit")))
 
@@ -156,7 +157,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self.act(*found)
 
     def act(self, scope: Scope, action: str) -> None:
-        """Do what an action means here; what is not ours is asked of the parent.
+        """Do an action of the composer; any other one is posted to the app.
 
         A search for earlier prompts is over then, and what it found is taken.
         """
@@ -175,7 +176,7 @@ class Composer(TextEditor, inherit_bindings=False):
             self._vim.rest()
 
     def _is_taken(self, event: events.Key) -> bool:
-        """Whether a search, an open list or Vim has a use for the key."""
+        """Pass a key to a search, an open list or Vim; returns whether it was handled."""
         if self._searching is not None and self._search(event):
             return True
         found = self._keymap.action(event.key, "list") if self.has_proposals else None
@@ -243,7 +244,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self._leave_search(accept=True)
         if len(pasted) > LARGEST:
             self.post_message(self.PastedTooMuch())
-        text, dropped = self.pastes.take(as_mention(pasted), self.before_cursor)
+        text, dropped = self.pastes.add(as_mention(pasted), self.before_cursor)
         self.did("")
         self.history.checkpoint()
         if dropped and self.selection.is_empty:
@@ -305,12 +306,12 @@ class Composer(TextEditor, inherit_bindings=False):
         self.post_message(self.ActionRequested("paste"))
 
     def key_action_set_mark(self) -> None:
-        """From here on moving selects."""
+        """Set the mark: moving selects from here on."""
         self.move_cursor(self.cursor_location)
         self._has_mark = True
 
     def key_action_stash(self) -> None:
-        """Put the draft aside; with an empty input: take the last one back."""
+        """Stash the draft; with an empty input: restore the last one."""
         if self.text.strip():
             self.stashed.append(self.text)
             self.put("")
@@ -351,7 +352,7 @@ class VimInput:
         return self._vim.mode == "insert"
 
     def begin(self) -> None:
-        """The input is empty: write."""
+        """Start in insert mode, as the input is empty."""
         self._vim.begin()
 
     def press(self, key: str) -> VimResult | None:
@@ -366,7 +367,7 @@ class VimInput:
         return outcome
 
     def rest(self) -> None:
-        """Somebody else moved the cursor or wrote: it may stand where it cannot rest."""
+        """Move the cursor to where normal mode allows it, after others have moved it."""
         if self._vim.mode == "normal":
             text = self._field.pastes.as_signs(self._field.text)
             at = self._cursor(text)
@@ -435,7 +436,7 @@ class PromptDrafts:
         self._since = 0.0
 
     def changed(self) -> None:
-        """The input has another text now."""
+        """Save the draft soon, as the text has changed."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self._timer is None:
@@ -460,14 +461,14 @@ class PromptDrafts:
             conversation.unsent.save_stash(list(map(expand, stashed)))
 
     def end(self) -> None:
-        """The program ends; the draft is there again at the next start."""
+        """Save the draft for the next start, as the program ends."""
         self.save()
         conversation = self._controller.conversation
         if conversation is not None:
             conversation.unsent.close()
 
     def leave(self) -> None:
-        """The conversation is left; what its session keeps stays with it."""
+        """Save the draft with its session, as another conversation follows."""
         self.save()
         conversation = self._controller.conversation
         if conversation is None:
@@ -478,7 +479,7 @@ class PromptDrafts:
         conversation.unsent.release()
 
     def restore(self, conversation: "Conversation") -> None:
-        """Go on with what was typed for this conversation, and with the prompts before it."""
+        """Restore the draft, the stash and the earlier prompts of a conversation."""
         composer, unsent = self._composer, conversation.unsent
         unsent.adopt_abandoned()
         fold = composer.pastes.recalled
@@ -492,7 +493,7 @@ class PromptDrafts:
         composer.stashed[:0] = map(fold, unsent.stash)
 
     def sent(self, text: str) -> str:
-        """What was sent, in full; it is kept for later sessions too."""
+        """Return the prompt in full, and store it for later sessions."""
         whole = self._composer.pastes.expand(text)
         conversation = self._controller.conversation
         prompts = conversation.unsent.prompts if conversation is not None else None

@@ -45,7 +45,7 @@ class FileIndex:
         self.files: Sequence[ListedFile] = ()
 
     def want(self, root: Path) -> None:
-        """Have the files of this folder, soon."""
+        """Start reading the files of this folder, unless that is done already."""
         is_over = self._task is None or self._task.done()
         is_old = is_over and time.monotonic() - self._made_at > KEPT_S
         if root == self._root and not is_old:
@@ -166,12 +166,12 @@ class FileTree:
         return list(self._folders)
 
     def listed(self) -> Sequence[ListedFile]:
-        """Everything, near ones first."""
+        """All files and folders, near ones first."""
         near_first = sorted(self._folders, key=lambda folder: folder.count("/"))
         return [found for folder in near_first for found in self._folders[folder]]
 
     def reread(self, changed: Iterable[str]) -> bool:
-        """Look again at the folders of these absolute paths; whether there are other folders now.
+        """Read the folders of these absolute paths again; returns whether folders came or went.
 
         An ignore file that changed has all that is below it looked at again.
         """

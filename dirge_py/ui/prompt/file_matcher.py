@@ -34,7 +34,7 @@ class FileMatcher:
         touched: Collection[str] = (),
         before: "FileMatcher | None" = None,
     ) -> None:
-        """`before`: what fitted a shorter query of the same list is all there is to look at."""
+        """`before`: the matcher of a shorter query; only what fitted that is matched."""
         self.query = query
         self.files = files
         self._wanted = query.lower()
@@ -44,8 +44,9 @@ class FileMatcher:
         self._at = 0
         self._ranks: list[Rank] = []
         self._fitting: list[ListedFile] = []
-        narrows = before is not None and before.is_done and before.narrows_to(query, files)
-        self._candidates = before._fitting if before is not None and narrows else files
+        self._candidates = files
+        if before is not None and before.is_done and before.narrows_to(query, files):
+            self._candidates = before._fitting
 
     @property
     def is_done(self) -> bool:
@@ -53,7 +54,7 @@ class FileMatcher:
 
     @property
     def left(self) -> int:
-        """Files that are still to be looked at."""
+        """How many files are still to be matched."""
         return len(self._candidates) - self._at
 
     def narrows_to(self, query: str, files: "Sequence[ListedFile]") -> bool:
@@ -62,7 +63,7 @@ class FileMatcher:
         return files is self.files and same_sort and query.startswith(self.query)
 
     def work(self, limit_s: float | None = None) -> bool:
-        """Look at files for so long; returns whether all were looked at. None: to the end."""
+        """Match files for `limit_s`, None: to the end; returns whether all are done."""
         until = time.monotonic() + limit_s if limit_s is not None else None
         while not self.is_done:
             for found in self._candidates[self._at : self._at + _SLICE]:
@@ -115,7 +116,10 @@ _NAMES = ("path", "file_path", "file")
 
 
 class TouchedFiles:
-    """Kept up with one conversation at a time; only what is new since the last look is read."""
+    """The files that a conversation has read, changed or attached.
+
+    Only the messages since the last call are read.
+    """
 
     def __init__(self) -> None:
         self._of: Conversation | None = None
@@ -142,5 +146,5 @@ def _named(message: Message) -> list[str]:
     if not isinstance(message, AssistantMessage):
         return []
     arguments = [call.arguments for call in message.calls if isinstance(call.arguments, Mapping)]
-    values = [given.get(name) for given in arguments for name in _NAMES]
+    values = [call_arguments.get(name) for call_arguments in arguments for name in _NAMES]
     return [value for value in values if isinstance(value, str) and "\0" not in value]

@@ -22,7 +22,7 @@ class InputHistory:
 
     @property
     def shown(self) -> str | None:
-        """The prompt that is looked at; None when not looking back."""
+        """The earlier prompt that is shown; None while there is none."""
         return None if self._at is None else self.prompts[self._at]
 
     def add(self, prompt: str) -> None:

@@ -33,8 +33,8 @@ class Pastes:
         self._texts: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
 
-    def take(self, pasted: str, before: str) -> tuple[str, str]:
-        """What to insert for a paste, and what of `before` (the text up to the cursor) to drop.
+    def add(self, pasted: str, before: str) -> tuple[str, str]:
+        """Add a paste; returns what to insert, and what of `before` (up to the cursor) to delete.
 
         The same text pasted again right behind its placeholder is put in as it is.
         """
@@ -86,7 +86,7 @@ class Pastes:
         return "".join(pieces)
 
     def recalled(self, text: str) -> str:
-        """A text that comes back from elsewhere, short enough to be edited quickly."""
+        """A text from elsewhere, with placeholders, so that it can be edited quickly."""
         folded = self.fold(text)
         if len(folded) <= _READABLE_CHARACTERS:
             return folded
@@ -140,8 +140,8 @@ class PromptImages:
         self._pastes = pastes
         self._contents: dict[str, bytes] = {}
 
-    def take(self, content: bytes) -> str:
-        """The placeholder for a picture; the same one has the same."""
+    def add(self, content: bytes) -> str:
+        """Add a picture; returns its placeholder, which is the same for the same picture."""
         for name, known in self._contents.items():
             if known == content:
                 return name

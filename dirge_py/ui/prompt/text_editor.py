@@ -33,7 +33,7 @@ class TextEditor(TextArea, inherit_bindings=False):
         return self.get_text_range((0, 0), self.cursor_location)
 
     def did(self, action: str) -> None:
-        """Cuts join only directly after each other, and swapping needs a yank right before."""
+        """Remember the last action: cuts join right after each other, `yank_pop` needs a yank."""
         self._last_action = action
 
     def write(self, text: str) -> None:
@@ -118,7 +118,7 @@ class TextEditor(TextArea, inherit_bindings=False):
         self._cut(self.cursor_location, to, is_before=False)
 
     def key_action_copy_region(self) -> None:
-        """As Emacs does: what is selected can be put back later, and stays."""
+        """Copy the selection to the kill ring, as Emacs does."""
         if self.selected_text:
             self._cuts.push(self.selected_text, joins=False, before=False)
             self.move_cursor(self.cursor_location)
@@ -133,7 +133,7 @@ class TextEditor(TextArea, inherit_bindings=False):
             self._yank(self._cuts.older())
 
     def keep_cut(self, text: str) -> None:
-        """Take up what was cut by other means."""
+        """Add text that was cut by other means, such as Vim's, to the kill ring."""
         self._cuts.push(text, joins=False, before=False)
 
     def _cut(self, start: Location, end: Location, *, is_before: bool) -> None:
@@ -174,14 +174,14 @@ _MOST_CUTS = 10
 
 
 class KillRing:
-    """The newest ten. Cuts that follow each other directly are one, as in readline and Emacs."""
+    """The ten newest cuts. Cuts right after each other are one, as in readline and Emacs."""
 
     def __init__(self) -> None:
         self._cuts: list[str] = []
         self._at = 0
 
     def push(self, text: str, *, joins: bool, before: bool) -> None:
-        """Take what was cut. `joins`: to the newest; `before`: it stood in front of the cursor."""
+        """Add a cut. `joins`: to the newest; `before`: it was in front of the cursor."""
         if not text:
             return
         if joins and self._cuts:
@@ -211,7 +211,7 @@ _LONGEST_WORD = 80
 
 
 class UndoSteps(EditHistory):
-    """Steps by words, whatever the pace of typing; what is longer than a character is one step."""
+    """An undo history in steps of words; an edit of more than a character is one step."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -217,7 +217,7 @@ class TerminalApp(App[int], inherit_bindings=False):
         self.is_handed_over = False
 
     def leave_by_signal(self, number: int) -> None:
-        """What a signal asks for; Ctrl+C in an editor that has the screen is not for us."""
+        """End the program on a signal, except for Ctrl+C in an editor that has the screen."""
         if not (self.is_handed_over and number == signal.SIGINT):
             self.leave(128 + number)
 

@@ -9,15 +9,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, TypeAlias
-
 from dirge_py.config.paths import state_dir
 from dirge_py.files.assets import asset_type
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import DirgeError, ProcessError
+from pathlib import Path
+from typing import Literal, TypeAlias
+
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 Came: TypeAlias = tuple[Literal["copied", "sent", ""], str]
@@ -53,7 +53,7 @@ def last_copy_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 class Clipboard:
-    """Puts text where the person can paste it from.
+    """Copies text to the clipboard of the desktop, tmux or the terminal.
 
     `send` writes an escape sequence to the terminal.
     """
@@ -151,7 +151,7 @@ class Clipboard:
 
 
 def is_remote(environment: Mapping[str, str]) -> bool:
-    """Whether the person sits at another machine, whose clipboard no program here reaches."""
+    """Whether the person is connected by SSH, so that no program here reaches their clipboard."""
     return any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
 
 
@@ -183,7 +183,7 @@ def _no_tool(tools: Sequence[ClipboardTool]) -> str:
 
 
 def _wrapped(sequence: str, environment: Mapping[str, str]) -> str:
-    """What a multiplexer hands on to the terminal it is shown in."""
+    """The sequence as tmux or screen passes it on to the terminal around it."""
     if environment.get("TMUX"):
         return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     if environment.get("STY"):
@@ -222,7 +222,7 @@ class ClipboardContent:
 
 
 def read_clipboard(environment: Mapping[str, str] = os.environ) -> ClipboardContent:
-    """What lies on the clipboard, by the programs that this desktop has. Waits for them."""
+    """Read the clipboard with the programs of this desktop; waits for them."""
     paste = ("wl-paste", "--no-newline")
     xclip = ("xclip", "-selection", "clipboard", "-o")
     ways: list[tuple[str, Callable[[], ClipboardContent]]] = [

@@ -42,7 +42,7 @@ _LAST_CODEPOINT = 0x10FFFF
 
 
 class TerminalInput:
-    """Takes text as it arrives, in any pieces, and gives events."""
+    """Turns the bytes of a terminal, in any pieces, into events."""
 
     def __init__(self) -> None:
         self._textual = XTermParser()

@@ -35,7 +35,7 @@ def notification(title: str, body: str, environment: Mapping[str, str]) -> str:
 
 
 def passed_through(sequence: str) -> str:
-    """The sequence as tmux hands it on to the terminal around it."""
+    """The sequence as tmux passes it on to the terminal around it."""
     return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}{_END}"
 
 

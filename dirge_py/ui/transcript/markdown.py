@@ -1,4 +1,4 @@
-"""Markdown as lines: markdown-it reads it, this draws it, one function per kind of block.
+"""Markdown painted as lines: markdown-it parses it, one function draws each kind of block.
 
 Nothing is fetched and nothing is hidden: a link shows where it goes, an image is its address.
 Columns of tables are as wide as their cells, and narrowed together on a narrow screen.

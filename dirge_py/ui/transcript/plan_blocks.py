@@ -42,7 +42,7 @@ _INDENT = "  "
 
 
 def step_of_plan(phase: PhaseName, step: int) -> str:
-    """As `4/4 review, cycle 2`."""
+    """The step in words, such as `4/4 review, cycle 2`."""
     cycle = f", cycle {step}" if step > 1 else ""
     return f"{PHASES.index(phase) + 1}/{len(PHASES)} {phase}{cycle}"
 
@@ -81,7 +81,7 @@ class PhaseBlock(TranscriptBlock):
         return True
 
     def on_event(self, event: LoopEvent) -> bool:
-        """Take over what is worth a word of what happens in its fork; False if nothing is."""
+        """Update the progress from an event of its fork; False if nothing changes."""
         last = self._last
         match event:
             case ToolExecutionStart(tool_name=name, args=args):
@@ -130,7 +130,7 @@ class PhaseBlock(TranscriptBlock):
 
     @property
     def _going(self) -> str:
-        """How it goes, or went: `34 s · 12 calls · read shop.py`."""
+        """The progress or the result: `34 s · 12 calls · read shop.py`."""
         seconds = "" if self.is_over else duration_text(self._clock() - self._began)
         calls = f"{self._calls} call{'s' * (self._calls != 1)}" if self._calls else ""
         denied = f"{self._denied} denied" if self._denied else ""
@@ -399,7 +399,7 @@ class PlanRenderer:
         self._page.touch(self._evidence)
 
     def _show_early(self, phase: PlanPhase) -> None:
-        """Only the end of a phase is stored, and its evidence before that."""
+        """Show stored evidence, which comes before the end of its phase, the only stored event."""
         early, self._early = self._early, []
         self._evidence = None
         for event in early:

@@ -15,7 +15,7 @@ _MOST_PAINTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TextPosition:
-    """Before a character of a row's logical text."""
+    """A position before a character of a row's logical text."""
 
     row: BlockRow
     offset: int
@@ -85,7 +85,7 @@ def texts_between(
 
 
 def after_insertion(layout: TranscriptLayout, spot: TextPosition, row: BlockRow) -> TextPosition:
-    """Where a spot is found once the beginning of its row's text has become a row above it."""
+    """Where a spot is once the beginning of its row's text has become a row above it."""
     moved = len(layout.drawn(row).logical.text)
     if spot.offset <= moved:
         return TextPosition(row, spot.offset)
@@ -112,14 +112,14 @@ class ScrollAnchor:
         self._changed: dict[BlockRow, None] = {}
         self._wrapped_at: tuple[LinePosition, TextPosition] | None = None
 
-    def begin(self) -> bool:
+    def follow_end(self) -> bool:
         """Follow the end; True if that is new."""
         was_on, self.is_on = self.is_on, True
         self.place, self.would_follow = None, False
         self._changed.clear()
         return not was_on
 
-    def end(self, first_line: int, *, is_held: bool) -> bool:
+    def stay(self, first_line: int, *, is_held: bool) -> bool:
         """Stay at the line that is on top; True if that is new."""
         was_on, self.is_on = self.is_on, False
         self.would_follow = is_held and (was_on or self.would_follow)
@@ -130,8 +130,8 @@ class ScrollAnchor:
         self._last_seen = (last, last.lines if last else 0)
         return True
 
-    def went_to(self, first_line: int) -> None:
-        """The person has scrolled there."""
+    def on_scrolled(self, first_line: int) -> None:
+        """Remember where the person has scrolled to."""
         if not self.is_on:
             self.place = self._layout.find(first_line)
 
@@ -146,11 +146,11 @@ class ScrollAnchor:
 
     # -- what happens to the blocks
 
-    def changed(self, row: BlockRow) -> None:
+    def on_change(self, row: BlockRow) -> None:
         if not self.is_on and len(self._changed) < _MOST_MEASURED:
             self._changed[row] = None
 
-    def row_goes(self, row: BlockRow) -> None:
+    def on_remove(self, row: BlockRow) -> None:
         """A row will be removed; the one below it replaces it in the view."""
         self._changed.pop(row, None)
         if self.place is not None and self.place.row is row:
@@ -159,7 +159,7 @@ class ScrollAnchor:
             above = row.above
             self._last_seen = (above, above.lines if above else 0)
 
-    def row_inserted(self, row: BlockRow) -> bool:
+    def on_insert(self, row: BlockRow) -> bool:
         """A row was put in; True if it was the beginning of the one below it until now.
 
         Text that is still being written is one row; what is finished of it becomes a row above.

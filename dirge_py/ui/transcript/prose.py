@@ -49,7 +49,7 @@ class MarkdownPiece:
 
 
 class MarkdownStream:
-    """Takes text as it comes; gives finished pieces and the open end."""
+    """Cuts streamed Markdown into finished pieces and an open end."""
 
     def __init__(self) -> None:
         self._open = ""
@@ -143,7 +143,7 @@ class MarkdownStream:
         return self._cut_piece(_offset(source, last), continues=True) if last else None
 
     def _open_long_fence(self, whole: str) -> MarkdownPiece | None:
-        """From here on the fence's lines are taken as bare code; its opening line is dropped."""
+        """Treat the fence's lines as bare code from here on; its opening line is dropped."""
         opening = _FENCE.search(whole)
         if opening is None:
             return None
@@ -199,13 +199,13 @@ class ProseBlock(TranscriptBlock):
         return self._text
 
     def replace(self, piece: MarkdownPiece) -> None:
-        """The open end has grown, or begins somewhere else now."""
+        """Show another piece: the open end has grown, or begins somewhere else now."""
         if piece != self._piece:
             self._set(piece)
             self.changed()
 
     def finish(self) -> None:
-        """It will not change any more, so it may be drawn with care."""
+        """It will not change any more: draw it with highlighting."""
         self._is_finished = True
         self.changed()
 
@@ -311,7 +311,7 @@ class StreamedAnswer:
             text.finish()
 
     def withdraw(self) -> None:
-        """Take everything that was streamed off the page again."""
+        """Remove everything that was streamed."""
         self._remove_texts()
         for thought in self._thoughts.values():
             self._page.remove_block(thought)
@@ -342,7 +342,7 @@ _LONG_TEXT = 20_000
 
 
 def pieces_of(text: str) -> list[MarkdownPiece]:
-    """Of a stored answer, or a report; a usual one is one piece, not parsed before it is seen."""
+    """The pieces of a stored answer or report; a usual one is one piece, parsed when it is seen."""
     if len(text) < _LONG_TEXT:
         return [MarkdownPiece(text)]
     flow = MarkdownStream()

@@ -13,7 +13,7 @@ from dirge_py.ui.transcript.selection import TranscriptView
 
 
 class ReadingCursor:
-    """Each public method without arguments is an action of the scope `reading`."""
+    """A cursor in the transcript; its public methods without arguments are actions of `reading`."""
 
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
@@ -69,7 +69,7 @@ class ReadingCursor:
         self._cursor = spot
 
     def row_inserted(self, row: BlockRow) -> None:
-        """The row below this one has given the beginning of its text to it."""
+        """Move with text that has become this row from the beginning of the one below."""
         if self._cursor is not None and self._cursor.row is row.below:
             self._cursor = after_insertion(self._layout, self._cursor, row)
         if self._selects_from is not None and self._selects_from.row is row.below:

@@ -2,51 +2,12 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
-from typing import Any
-
-from dirge_py.frontend.event_text import (
-    describe_event,
-    describe_run_end,
-    describe_silent_answer,
-    parse_shell_message,
-)
+from dirge_py.frontend.event_text import describe_event, describe_run_end, describe_silent_answer, parse_shell_message
 from dirge_py.frontend.replay import replay_messages
 from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    EscalationActivated,
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    PermissionAnswered,
-    PermissionAsked,
-    PlanPhase,
-    RepairStats,
-    RetryNotice,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    ToolExecutionUpdate,
-    TurnStart,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PermissionAnswered, PermissionAsked, PlanPhase, RepairStats, RetryNotice, SystemNotice, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate, TurnStart
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
@@ -54,10 +15,13 @@ from dirge_py.ui.transcript.images import attachments_in, describe_attachment
 from dirge_py.ui.transcript.plan_blocks import PlanRenderer
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
+from pathlib import Path
+from typing import Any
+
 
 
 class TranscriptRenderer:
-    """Writes one conversation onto one page.
+    """Draws one conversation as blocks on one page.
 
     `diff`: how changes are laid out; `assets`: the folder of the session's pictures, if it is
     known; `clock` gives seconds.
@@ -97,7 +61,7 @@ class TranscriptRenderer:
         )
 
     def show_thinking(self, is_shown: bool) -> None:
-        """Show what models say to themselves, or not, from the next answer on."""
+        """Show the thinking of models, or not, from the next answer on."""
         self._show_thinking = is_shown
 
     def notice(self, text: str, *, tone: Tone = "plain") -> None:
@@ -129,7 +93,7 @@ class TranscriptRenderer:
                 self._page.touch(block)
 
     def on_event(self, event: LoopEvent) -> None:
-        """Write what an event says. Events that change nothing to be seen are passed over."""
+        """Draw an event; events that change nothing visible are ignored."""
         self._tally.on_event(event)
         match event:
             case AgentStart():
@@ -216,8 +180,8 @@ class TranscriptRenderer:
             self._page.remove_block(activity)
 
     def _retry(self, event: RetryNotice) -> None:
-        """Another attempt at a model call. What was heard of the last one counts no more; an answer
-        that had ended is history, and gone on with.
+        """Show another attempt at a model call: remove what the last one streamed, unless that
+        had ended, which makes it history.
         """
         self._end_activity()
         if not event.delay_ms:
@@ -254,7 +218,7 @@ class TranscriptRenderer:
         self._note_empty_answer(message)
 
     def _drop_calls_begun(self, called: Collection[str] = ()) -> None:
-        """Take away the calls that the model began and that did not come to be; none ever ran."""
+        """Remove the calls that the model began and did not complete; none has run."""
         for call_id, block in list(self._tools.items()):
             if block.state == "waiting" and call_id not in called:
                 self._page.remove_block(block)

@@ -1,4 +1,4 @@
-"""Finding text in all of the transcript, in slices: also where nothing was drawn, or is folded."""
+"""Search in all of the transcript, in slices: also where nothing was drawn, or is folded."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ _MOST_KEPT = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class TranscriptMatch:
-    """The match of that number, from 0, in the text of a row."""
+    """A match in the text of a row, by its number from 0."""
 
     row: BlockRow
     number: int
@@ -45,7 +45,7 @@ class TranscriptSearch:
         """The chosen match; None once its row was taken off the page."""
         return self._hit if self._hit is not None and not self._hit.row.is_gone else None
 
-    def ask(self, query: str) -> None:
+    def set_query(self, query: str) -> None:
         """Look for `query` from now on: capitals count only if it has some. Empty: for nothing."""
         if query == self.query:
             return
@@ -59,7 +59,7 @@ class TranscriptSearch:
 
     def drop(self) -> None:
         """Forget the query and all that was kept for it."""
-        self.ask("")
+        self.set_query("")
         self.forget_texts()
 
     def forget_texts(self) -> None:
@@ -216,7 +216,7 @@ class TranscriptSearch:
         return found
 
     def _text_of(self, row: BlockRow) -> str:
-        """What is to be seen of a row when it is open."""
+        """The text of a row when it is open."""
         version = row.block.version
         kept = self._texts.get(row)
         if kept is not None and kept[0] == version:

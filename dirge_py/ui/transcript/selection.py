@@ -81,7 +81,7 @@ class TextSelection:
         return (first.offset if row is first.row else 0), end
 
     def row_inserted(self, row: BlockRow) -> None:
-        """The row below this one has given the beginning of its text to it."""
+        """Move with text that has become this row from the beginning of the one below."""
         if self._ends is not None and any(spot.row is row.below for spot in self._ends):
             begin, end = (
                 after_insertion(self._layout, spot, row) if spot.row is row.below else spot
@@ -163,7 +163,7 @@ class MouseSelection:
             self._from = (place, x)
             view.capture_mouse()
 
-    def go_on(self, event: events.MouseMove) -> None:
+    def extend(self, event: events.MouseMove) -> None:
         if self._from is None:
             return
         if event.button == 0:
@@ -277,7 +277,7 @@ class BlockToggle:
             self._toggled = (place.row, before)
 
     def untoggle(self) -> None:
-        """Take the last `toggle_at` back, and show what was in view before."""
+        """Undo the last `toggle_at`, and show what was in view before."""
         toggled, self._toggled = self._toggled, None
         if toggled is None:
             return

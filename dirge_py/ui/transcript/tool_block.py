@@ -79,7 +79,7 @@ _BODY: str = "  "
 
 
 class ToolBlock(TranscriptBlock):
-    """A call from its first letter to its result."""
+    """A tool call, from its first streamed part to its result."""
 
     is_tool_call = True
 
@@ -421,11 +421,11 @@ class ProgressText:
         self._share = ""
 
     def begin(self) -> None:
-        """It runs from now on: what came before was waiting."""
+        """Count the running time from now on: what came before was waiting."""
         self._began = self._clock()
 
     def on_event(self, details: Mapping[str, Any]) -> None:
-        """Take over what an update says: `quiet_s`, or `done` and perhaps `total`."""
+        """Apply the details of an update: `quiet_s`, or `done` and perhaps `total`."""
         quiet_s = _number(details.get("quiet_s"))
         self._quiet_since = self._clock() - quiet_s if quiet_s else None
         done = _number(details.get("done"))
@@ -434,7 +434,7 @@ class ProgressText:
 
     @property
     def words(self) -> str:
-        """As much as is worth saying, such as `95 s, quiet for 75 s`."""
+        """The progress in words, such as `95 s, quiet for 75 s`."""
         parts = [self._share]
         ran_s = int(self._clock() - self._began)
         if ran_s >= _SHOWN_FROM_S:

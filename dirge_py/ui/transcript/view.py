@@ -1,4 +1,4 @@
-"""The transcript's widget: one, however long the conversation is.
+"""The widget of the transcript: one, however long the conversation is.
 
 What is selected, found or at the cursor is drawn over its lines, and so is the note that counts
 what has come below the view since the end was left.
@@ -87,13 +87,13 @@ class TranscriptWidget(TranscriptView):
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
         self._blocks.insert(before, block)
         row = self._blocks.rows.of(block)
-        if self.scroll_anchor.row_inserted(row):
+        if self.scroll_anchor.on_insert(row):
             self.selection.row_inserted(row)
             self.reading.row_inserted(row)
         self._note_change(block)
 
     def remove_block(self, block: TranscriptBlock) -> None:
-        self.scroll_anchor.row_goes(self._blocks.rows.of(block))
+        self.scroll_anchor.on_remove(self._blocks.rows.of(block))
         self._blocks.remove(block)
         if self._changed_from is block:
             self._changed_from = None
@@ -192,7 +192,7 @@ class TranscriptWidget(TranscriptView):
             self._dragging.begin(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        self._dragging.go_on(event)
+        self._dragging.extend(event)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         self._dragging.end()
@@ -210,9 +210,9 @@ class TranscriptWidget(TranscriptView):
         drawing it anew at every line would be a sixth of all that is sent to the terminal.
         """
         if sticks:
-            changes = self.scroll_anchor.begin()
+            changes = self.scroll_anchor.follow_end()
         else:
-            changes = self.scroll_anchor.end(self.first_line, is_held=is_held)
+            changes = self.scroll_anchor.stay(self.first_line, is_held=is_held)
         if changes:
             self.styles.scrollbar_size_vertical = 0 if sticks else 1
             self._changed_all = True
@@ -276,7 +276,7 @@ class TranscriptWidget(TranscriptView):
         is_at_end = self.first_line >= self.max_scroll_y
         is_held = self.has_focus or self.selection.ends is not None
         self._follow(sticks=is_at_end and not is_held, is_held=is_held and is_at_end)
-        self.scroll_anchor.went_to(self.first_line)
+        self.scroll_anchor.on_scrolled(self.first_line)
         self._news.count_lines()
 
     def _scroll_update(self, virtual_size: Size) -> None:
@@ -315,7 +315,7 @@ class TranscriptWidget(TranscriptView):
         cursor = self.reading.cursor
         if cursor is not None and cursor == place:
             strip = restyled(strip, 0, width, pointed + styles.strong)
-        return self._news.put_on(strip, y, width, styles)
+        return self._news.paint_over(strip, y, width, styles)
 
     # -- inside
 
@@ -341,7 +341,7 @@ class TranscriptWidget(TranscriptView):
         rows = self._blocks.rows
         if changed is None or rows.is_above(rows.of(block), rows.of(changed)):
             self._changed_from = block
-        self.scroll_anchor.changed(rows.of(block))
+        self.scroll_anchor.on_change(rows.of(block))
 
     def _refresh_changed(self, *, has_scrolled: bool) -> None:
         """Draw again what changed, and no more: every line drawn goes through the terminal."""
@@ -357,7 +357,7 @@ class TranscriptWidget(TranscriptView):
             self.refresh(Region(0, first, width, height - first))
 
     def _update_height(self) -> None:
-        """Tell the scrollbar. The plain assignment would lay out the whole screen every time."""
+        """Update the scrollbar. The plain assignment would lay out the whole screen every time."""
         size = Size(self.scrollable_content_region.width, self._blocks.height)
         if size != self.virtual_size:
             self.set_reactive(Widget.virtual_size, size)
@@ -380,7 +380,7 @@ class NewContentBadge:
             self._text = text
             view.refresh(Region(0, view.lines_in_view - 1, view.size.width, 1))
 
-    def put_on(self, strip: Strip, y: int, width: int, styles: Styles) -> Strip:
+    def paint_over(self, strip: Strip, y: int, width: int, styles: Styles) -> Strip:
         """The line `y` of the view, with the note over its end if it is the last one."""
         if not self._text or y != self._view.lines_in_view - 1:
             return strip

@@ -73,7 +73,7 @@ def put(place: TextAndCursor, register: Register, *, is_after: bool, times: int)
 
 
 def joined(text: str, at: int, lines: int) -> TextAndCursor:
-    """The line and those below it as one, a space between."""
+    """The text with a line and those below it joined, a space between."""
     for _ in range(max(1, lines - 1)):
         end = line_end(text, at)
         if end == len(text):
@@ -276,7 +276,7 @@ class Vim:
         self.mode, self.pending, self._column = "insert", "", None
 
     def press(self, key: str, text: str, at: int) -> VimResult | None:
-        """Take a key: a character, `escape`, `ctrl+r` or an arrow's name. None: not for us.
+        """Handle a key: a character, `escape`, `ctrl+r` or an arrow's name. None: no meaning.
 
         `at` is the cursor, an offset into `text`.
         """
