@@ -286,6 +286,8 @@ class Conversation:
 
     async def attach(self, text: str, pictures: Pictures | None = None) -> UserMessage:
         """A prompt with its `@path` attachments read. Raises FileError for one that cannot be."""
+        if "@" not in text and not pictures:
+            return user_text(text)
         return await self._deps.environment.attach(text, pictures or {})
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:

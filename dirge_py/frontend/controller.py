@@ -130,7 +130,7 @@ class ChatController:
         if conversation is None or not text.strip():
             return
         try:
-            typed = self._registry.read(text)
+            typed = self._registry.read(text) if text.startswith("/") else None
             if typed is not None:
                 await self._run_command(typed, conversation)
             else:

@@ -99,7 +99,7 @@ from dirge_py.types.extensions import Extension
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
-from dirge_py.types.tools import changes_something
+from dirge_py.types.tools import Interceptor, changes_something
 
 if TYPE_CHECKING:
     from dirge_py.sdk.working_tree import WorkingTree
@@ -256,6 +256,7 @@ class _ProductBuilder(ConversationBuilder):
         super().__init__(config, cwd=Path.cwd(), redactor=Redactor(), undo=undo)
         self.asker = asker
         self.options = options
+        self.engine = engine
         self.log: Log | None = None
         self._open_models(stream_fn)
         self.environment = ExecutionEnvironment(
@@ -408,11 +409,22 @@ class _ProductBuilder(ConversationBuilder):
             instruction_files=self.prompt.project_files.paths,
         )
 
+    def _stream_fn(self) -> StreamFn:
+        """Calls the model, through the engine where a program brought one."""
+        stream_fn = self.calls.stream
+        return stream_fn if self.engine is None else durable_stream(self.durable, stream_fn)
+
+    def _write_ahead(self) -> Sequence[Interceptor]:
+        """Writes each call to the journal before it starts, through the engine if there is one."""
+        if self.engine is not None:
+            return [durable_interceptor(self.durable, is_mutating=changes_something)]
+        return [self.recorder.interceptor] if self.recorder is not None else []
+
     def _run_deps(self, guards: Guards) -> RunDeps:
         recorder, config = self.recorder, self.config
         return RunDeps(
             tools=self.toolbox.loop_tools,
-            stream_fn=self.extensions.around_model(durable_stream(self.durable, self.calls.stream)),
+            stream_fn=self.extensions.around_model(self._stream_fn()),
             configure=guards.configure,
             bind_tools=partial(self.tools.bound, self.folders, self.todo),
             prompts=self.prompt.prompts,
@@ -512,7 +524,7 @@ class _ProductBuilder(ConversationBuilder):
             spending=self.spending,
             extensions=self.extensions,
             calls=CallHooks(
-                write_ahead=[durable_interceptor(self.durable, is_mutating=changes_something)],
+                write_ahead=self._write_ahead(),
                 at_start=[authorizer.at_start],
                 last=[redact_results(self.redactor.redact), authorizer.bundle()],
             ),
