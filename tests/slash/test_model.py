@@ -194,4 +194,4 @@ async def test_a_session_comes_back_with_its_provider_and_model(talking: Open) -
         assert talk.settings.model == "mistral/codestral-3"
     async with talking(WORK_KEY="w") as talk:
         assert talk.settings.model == "work/claude-opus-5"
-        assert "mistral/codestral-3 cannot be used" in "\n".join(talk.notices)
+        assert "mistral/codestral-3 can't be used" in "\n".join(talk.notices)

@@ -4,11 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dirge_py.extensions.web.access import open_web
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
-from dirge_py.extensions.web.extension import SEARCH_KEY_VARIABLES, search_key_variables, web_access
+from dirge_py.extensions.web.extension import (
+    SEARCH_KEY_VARIABLES,
+    open_web,
+    search_key_variables,
+    web_access,
+)
 from dirge_py.tools.web.search import BACKENDS
 from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ConfigError, ToolFailed
