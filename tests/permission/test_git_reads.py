@@ -131,6 +131,22 @@ def test_a_changed_secret_that_git_tracks_is_shown_to_nobody_unasked(tracking: P
     assert ":!.env.local" in tracking.run("git diff").reason
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["git --no-pager diff", "git -P diff", "git diff HEAD --", "git --no-pager diff HEAD --",
+     "git -P status -vv"],
+)  # fmt: skip
+def test_a_file_named_like_a_subcommand_or_a_revision_hides_no_changed_secret(
+    tracking: Project, command: str
+) -> None:
+    (tracking.root / ".env.local").write_text("TOKEN=new\n")
+    for name in ("diff", "status", "HEAD"):
+        (tracking.root / name).write_text("")
+
+    assert tracking.run(command).effect == "ask"
+    assert tracking.run(f"{command.removesuffix(' --')} -- README.md").effect == "allow"
+
+
 def test_a_secret_that_was_only_touched_asks_nothing(tracking: Project) -> None:
     file = tracking.root / ".env.local"
     file.unlink()

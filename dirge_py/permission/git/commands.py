@@ -336,12 +336,14 @@ def shown_secrets(
     chosen = _folders_shown(command, folder)
     if not blobs and not compares and not chosen:
         return
+    names_files = _names_files(command, folder)
     for secret in tracked_secrets(folder):
         if any(secret.blob.startswith(blob) for blob in blobs):
             yield place(secret.path)
             continue
         name = os.path.relpath(secret.path, folder)
-        if compares and _is_meant(secret, texts[1:], folder) and _is_changed(secret):
+        is_meant = compares and _is_meant(secret, texts[1:], folder, names_files=names_files)
+        if is_meant and _is_changed(secret):
             why = f"{name} is changed and may hold secrets (`-- ':!{name}'` leaves it out)"
         elif any(fnmatchcase(secret.path, pattern) for pattern in chosen) and not _is_left_out(
             secret, texts, folder
@@ -407,7 +409,14 @@ def _compares_work_tree(texts: Sequence[str]) -> bool:
     return not is_short or any(_PATCH.fullmatch(text) for text in options)
 
 
-def _is_meant(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
+def _names_files(texts: Sequence[str], folder: str) -> bool:
+    """Whether the command names files that exist: what stands before `--` names revisions."""
+    words = texts[texts.index("--") + 1 :] if "--" in texts else texts[1:]
+    named = (text for text in words if text[:1] != "-")
+    return any(os.path.lexists(os.path.join(folder, text)) for text in named)
+
+
+def _is_meant(secret: Tracked, texts: Sequence[str], folder: str, *, names_files: bool) -> bool:
     """Whether the files that the command names, if any, hold this one."""
     left_out = [text[2:] for text in texts if text.startswith((":!", ":^"))]
     if any(os.path.join(folder, text) == secret.path for text in left_out):
@@ -416,7 +425,7 @@ def _is_meant(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
         return True  # the word behind it is no file
     named = [os.path.normpath(os.path.join(folder, text)) for text in texts if text[:1] != "-"]
     there = [path for path in named if os.path.lexists(path)]
-    return not there or any(is_below(secret.path, path) for path in there)
+    return not names_files or any(is_below(secret.path, path) for path in there)
 
 
 def _is_changed(secret: Tracked) -> bool:
