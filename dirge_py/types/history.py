@@ -205,15 +205,18 @@ class _TurnNormalizer:
             self._wire_id = re.compile(f"[A-Za-z0-9]{{{wire.call_id_chars}}}")
 
     def split(self, messages: Sequence[Message], start: int) -> Iterator[Sequence[Message]]:
-        """The turns from `start` on. Answers that are not sent begin none."""
+        """The turns from `start` on.
+
+        An answer that is not sent begins one, too: the model was asked for it before there were the
+        results behind it. Those behind a withheld answer stay with it, and are withheld.
+        """
         begin = start
-        for position in range(start, len(messages)):
-            message = messages[position]
-            if (
-                position > begin
-                and isinstance(message, AssistantMessage)
-                and self._content(message)
-            ):
+        for position in range(start + 1, len(messages)):
+            message, first = messages[position], messages[begin]
+            if not isinstance(message, AssistantMessage):
+                continue
+            is_withheld = isinstance(first, AssistantMessage) and bool(first.withheld)
+            if not is_withheld or self._content(message):
                 yield messages[begin:position]
                 begin = position
         if begin < len(messages):

@@ -12,6 +12,7 @@ from dirge_py.types.history import (
     RESULT_CHARS,
     HistoryNormalizer,
     NormalizedHistory,
+    WireFormat,
     normalize_history,
 )
 from dirge_py.types.messages import (
@@ -174,6 +175,26 @@ def test_withheld_answers_go_with_their_results():
 def test_empty_answers_are_left_out():
     messages = (user_text("go"), said(), said(ThinkingBlock(text="hm")), said(" "), said("fine"))
     assert normalize_history(messages).messages == (messages[0], messages[-1])
+
+
+def test_a_result_behind_an_empty_answer_is_not_that_of_an_earlier_call():
+    """The model was asked again before that result was there."""
+    shown = (user_text("go"), said(call("a")))
+    later = (*shown, said(), result("a"))
+
+    for wire in (None, WireFormat()):
+        before, after = (normalize_history(each, wire=wire).messages for each in (shown, later))
+        assert after[: len(before)] == before
+    healed = normalize_history(later)
+    assert (healed.closed, healed.dropped) == (1, 1)
+
+
+@pytest.mark.parametrize("wire", [None, WireFormat()])
+def test_a_result_of_a_withheld_call_is_not_sent_behind_an_empty_answer(wire: WireFormat | None):
+    kept = user_text("go")
+    messages = (kept, said(call("a"), withheld="secrets"), said(), result("a"))
+
+    assert normalize_history(messages, wire=wire) == NormalizedHistory(messages=(kept,))
 
 
 def test_an_unfinished_answer_is_followed_directly_by_its_continuation():
