@@ -1,7 +1,7 @@
 """Putting a conversation together, and what is left when that fails."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, NoProvider, UsageError
-from dirge_py.types.extensions import Section
+from dirge_py.types.extensions import Extension, Section
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 
 ENTRY = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
@@ -78,6 +78,31 @@ async def test_a_closed_conversation_has_let_everything_go(
 
     assert descriptors() == before
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+async def test_an_extension_closes_before_the_temporary_folders_are_removed(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    class Reader(Extension):
+        name = "reader"
+        found: Sequence[str] = ()
+
+        async def close(self) -> None:
+            self.found = os.listdir(tmp_path / "tmp")
+
+    reader = Reader()
+    talk = build(
+        load(environment=environment),
+        PolicyAsker(),
+        BuildOptions(session=SessionChoice(kind="none")),
+        stream_fn=ScriptedModel().stream_fn,
+    )
+    talk.extensions.all = (*talk.extensions.all, reader)
+
+    await talk.close()
+
+    assert len(reader.found) == 1
+    assert os.listdir(tmp_path / "tmp") == []
 
 
 def test_without_a_key_there_is_no_conversation(environment: dict[str, str]) -> None:
