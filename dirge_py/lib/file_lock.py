@@ -25,22 +25,31 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+def wait_for_lock(descriptor: int, patience_s: float) -> None:
+    """Lock an open file, waiting while somebody else holds it.
+
+    It is tried again and again, as a wait in the kernel would have no time limit.
+
+    Raises:
+        OSError: it cannot be locked, or others hold it for longer than `patience_s`.
+    """
+    deadline = time.monotonic() + patience_s
+    while not try_lock(descriptor):
+        if time.monotonic() >= deadline:
+            raise OSError(errno.EBUSY, "another process holds it")
+        time.sleep(_STEP_S)
+
+
 @contextlib.contextmanager
 def hold_lock(path: Path, patience_s: float) -> Iterator[int]:
     """Hold the lock file at `path`, made if it is missing; gives its descriptor.
-
-    It is tried again and again, as a wait in the kernel would have no time limit.
 
     Raises:
         OSError: it cannot be made or locked, or others hold it for longer than `patience_s`.
     """
     descriptor = os.open(path, _FLAGS, 0o600)
-    deadline = time.monotonic() + patience_s
     try:
-        while not try_lock(descriptor):
-            if time.monotonic() >= deadline:
-                raise OSError(errno.EBUSY, "another process holds it")
-            time.sleep(_STEP_S)
+        wait_for_lock(descriptor, patience_s)
         yield descriptor
     finally:
         os.close(descriptor)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.lib.file_lock import FileLock, LockHeld, hold_lock, lock_holder
+from dirge_py.lib.file_lock import FileLock, LockHeld, hold_lock, lock_holder, wait_for_lock
 
 LONG_S = 30.0
 
@@ -69,3 +69,15 @@ def test_a_held_lock_names_its_holder_and_is_gone_when_released(tmp_path: Path) 
     lock.release()
     assert not path.exists()
     FileLock.acquire(path).release()
+
+
+def test_an_open_file_is_waited_for_as_long_as_somebody_looks_at_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with ThreadPoolExecutor() as threads, open(path, "w") as file:
+        with hold_lock(path, 0.0):
+            waiting = threads.submit(wait_for_lock, file.fileno(), LONG_S)
+            with pytest.raises(OSError, match="another process holds it"):
+                wait_for_lock(file.fileno(), 0.0)
+        waiting.result(LONG_S)
+        with pytest.raises(OSError, match="another process holds it"), hold_lock(path, 0.0):
+            pytest.fail("It was held.")

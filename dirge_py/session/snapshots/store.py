@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dirge_py.lib.file_lock import hold_lock, try_lock
+from dirge_py.lib.file_lock import hold_lock, try_lock, wait_for_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.git import ATTRIBUTES, Git, GitFailed
 from dirge_py.types.errors import SessionError
@@ -202,7 +202,8 @@ def acquire_lease(store: Path, session: str) -> StoreLease:
     abandoned = [folder for folder, holder in _leases(store) if holder is None]
     folder = Path(tempfile.mkdtemp(prefix="seat-", dir=above))
     lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try_lock(lock)
+    # Another process may hold it for a moment, to see whether it is abandoned.
+    wait_for_lock(lock, _LOCK_S)
     os.write(lock, session.encode())
     left = [place for place in (above, *abandoned) if (place / "index").is_file()]
     if left:
