@@ -5,6 +5,7 @@ file beside it; the prompts of a project go into a file that all its sessions sh
 """
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -288,7 +289,10 @@ class DraftFile:
             make_folders(self._folder)
             path = self._folder / f"{secrets.token_hex(8)}{_DRAFT_ENDING}"
             fd = os.open(path, APPEND_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-            try_lock(fd)
+            if not try_lock(fd):
+                # Another process looks whether it is abandoned, and removes it as it is empty.
+                os.close(fd)
+                raise OSError(errno.EBUSY, "another process reads it")
             self._path, self._fd = path, fd
         write_all(self._fd, line)
         if before[0] is not None and before[0] != self._path:

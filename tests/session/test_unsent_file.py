@@ -106,3 +106,16 @@ def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
 
     assert child.stdout == "half a thought\n"
     assert DraftFile(folder).adopt_abandoned("") == DraftState(draft="half a thought")
+
+
+def test_a_file_that_another_process_is_about_to_remove_is_not_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    mine = DraftFile(folder)
+    with monkeypatch.context() as while_it_is_looked_at:
+        while_it_is_looked_at.setattr("dirge_py.session.drafts.try_lock", lambda descriptor: False)
+        mine.save(DraftState(draft="half a thought"))
+    assert DraftFile(folder).adopt_abandoned("") == DraftState()
+    mine.save(DraftState(draft="half a thought"))
+    mine.close()
+    assert DraftFile(folder).adopt_abandoned("") == DraftState(draft="half a thought")
