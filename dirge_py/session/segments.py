@@ -198,8 +198,9 @@ def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
     firsts = {
         name.removesuffix(".jsonl"): folder / name for name in names if name.endswith(".jsonl")
     }
+    # A session that is deleted meanwhile has none; its first one then is a file that is gone.
     return {
-        session_id: [segment_path(first, number) for number in segment_numbers(first)]
+        session_id: [segment_path(first, number) for number in segment_numbers(first) or [1]]
         if session_id in names
         else [first]
         for session_id, first in firsts.items()

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.session.ids import check_session_id, new_session_id, project_id, project_root
+from dirge_py.session.index.sources import sessions_in
 from dirge_py.session.journal import read_journal
 from dirge_py.session.recorder import Recorder
+from dirge_py.session.segments import segment_numbers
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionBusy, SessionError
 from dirge_py.types.events import AgentEnd, MessageEnd
@@ -350,3 +352,17 @@ def test_a_read_only_look_changes_nothing(store):
     assert isinstance(store.read("s").messages[0], UserMessage)
 
     assert {at.name: at.read_bytes() for at in store.folder.iterdir()} == before
+
+
+def test_a_session_deleted_while_it_is_listed_is_left_out(store, monkeypatch):
+    def delete_first(first):
+        first.unlink(missing_ok=True)
+        return segment_numbers(first)
+
+    say(store, "gone", "hi")
+    say(store, "stays", "hi")
+    (store.folder / "gone").mkdir()
+    monkeypatch.setattr("dirge_py.session.segments.segment_numbers", delete_first)
+
+    assert [summary.id for summary in store.list()] == ["stays"]
+    assert list(sessions_in(store.folder)) == ["stays"]
