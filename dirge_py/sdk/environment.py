@@ -32,7 +32,6 @@ from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools, tool_names
-from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms

@@ -65,7 +65,6 @@ from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.project_files import Listed, Project, in_thread
 from dirge_py.session.snapshots.git import GitFailed, private_git
 from dirge_py.tools.todo_list import TodoList
-from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ConfigError, FileError
 from dirge_py.types.questions import Asker
 

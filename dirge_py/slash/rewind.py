@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dirge_py.session.tree import RewindPoint, SessionTree
 
 
-
-
 _HERE = "here"
 _MOST_DIGITS = 9
 _MOST_FILES = 20

@@ -6,6 +6,11 @@ gathered for it, and no program is started.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from textual.worker import Worker
+
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError
@@ -14,17 +19,19 @@ from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
-from dirge_py.ui.panels.side_panels import LeftPanelContent, MARGIN, RightPanelContent, SidePanel, left_lines, right_lines
+from dirge_py.ui.panels.side_panels import (
+    MARGIN,
+    LeftPanelContent,
+    RightPanelContent,
+    SidePanel,
+    left_lines,
+    right_lines,
+)
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import LimitsShown, StatusModel, folder_and_branch, plan_words, status_of
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.terminal.notifications import Notifier
-from functools import partial
-from textual.worker import Worker
-from typing import Literal, TYPE_CHECKING
-
-
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

@@ -1,21 +1,20 @@
 """`! command` and `!! command`: the person's own commands, run in a terminal above the input."""
 
 import asyncio
+from typing import TYPE_CHECKING
+
+from textual.widgets import Static
+
 from dirge_py.frontend.event_text import format_shell_message
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.panels.shell_box import ShellBox
 from dirge_py.ui.screen_app import ScreenApp
-from textual.widgets import Static
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.running_command import CommandResult
-
-
-
 
 
 SHOWN_AFTER_S = 0.12

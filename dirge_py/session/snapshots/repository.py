@@ -10,19 +10,54 @@ import os
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
-from dirge_py.session.ids import project_id, project_root
-from dirge_py.session.snapshots.base import RestoreResult, Snapshot, TreeChange
-from dirge_py.session.snapshots.capture import ProjectTooLarge, SnapshotCapture, SnapshotLimits, ignored_by, is_in_index, is_never_held, personal_excludes, project_git, rules_in
-from dirge_py.session.snapshots.git import BlobReader, Git, GitFailed, TREE_ID, TreeEntry, find_git, parse_changes, parse_tree, private_git
-from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
-from dirge_py.session.snapshots.store import SnapshotRetention, StoreFolder, StoreLease, StorePruner, acquire_lease, sessions_in_use
-from dirge_py.types.errors import SessionError
-from dirge_py.types.extensions import Extension
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dirge_py.session.ids import project_id, project_root
+from dirge_py.session.snapshots.base import RestoreResult, Snapshot, TreeChange
+from dirge_py.session.snapshots.capture import (
+    ProjectTooLarge,
+    SnapshotCapture,
+    SnapshotLimits,
+    ignored_by,
+    is_in_index,
+    is_never_held,
+    personal_excludes,
+    project_git,
+    rules_in,
+)
+from dirge_py.session.snapshots.git import (
+    TREE_ID,
+    BlobReader,
+    Git,
+    GitFailed,
+    TreeEntry,
+    find_git,
+    parse_changes,
+    parse_tree,
+    private_git,
+)
+from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
+from dirge_py.session.snapshots.store import (
+    SnapshotRetention,
+    StoreFolder,
+    StoreLease,
+    StorePruner,
+    acquire_lease,
+    sessions_in_use,
+)
+from dirge_py.types.errors import SessionError
+from dirge_py.types.extensions import Extension
 
 _READ_S = 60.0
 _DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")

@@ -5,15 +5,15 @@ Nothing in a drawn change can hide. Hunks of a file can be chosen, or its text e
 
 from collections.abc import Sequence
 from dataclasses import replace
+
+from textual.strip import Strip
+
 from dirge_py.lib.hunks import Change, diff_hunks
 from dirge_py.lib.text import visible_code, visible_name
 from dirge_py.types.tools import FileChange
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
 from dirge_py.ui.transcript.lines import wrap
-from textual.strip import Strip
-
-
 
 
 class FileSelection:

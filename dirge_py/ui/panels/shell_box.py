@@ -1,17 +1,17 @@
 """The box above the input in which a `!` command runs, and its keys as the bytes of an xterm."""
 
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.geometry import Size
+from textual.timer import Timer
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import clean
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
-from textual import events
-from textual.geometry import Size
-from textual.timer import Timer
-from typing import ClassVar, TYPE_CHECKING
-
-
 
 if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand

@@ -2,6 +2,12 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from textual import events
+from textual.document._document import Selection
+from textual.message import Message
+
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.lib.hunks import common_start
 from dirge_py.ui.keymap import Keymap, Scope
@@ -10,15 +16,9 @@ from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
 from dirge_py.ui.prompt.text_editor import TextEditor
 from dirge_py.ui.prompt.vim.modes import Vim, VimResult
 from dirge_py.ui.prompt.vim.motions import line_end, line_start
-from textual import events
-from textual.document._document import Selection
-from textual.message import Message
-from typing import ClassVar, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-
-
 
 
 _WAYS = (

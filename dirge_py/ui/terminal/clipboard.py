@@ -9,15 +9,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
 from dirge_py.config.paths import state_dir
 from dirge_py.files.assets import asset_type
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import DirgeError, ProcessError
-from pathlib import Path
-from typing import Literal, TypeAlias
-
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 Came: TypeAlias = tuple[Literal["copied", "sent", ""], str]

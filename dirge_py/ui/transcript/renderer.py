@@ -2,12 +2,51 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dirge_py.frontend.event_text import describe_event, describe_run_end, describe_silent_answer, parse_shell_message
+from pathlib import Path
+from typing import Any
+
+from dirge_py.frontend.event_text import (
+    describe_event,
+    describe_run_end,
+    describe_silent_answer,
+    parse_shell_message,
+)
 from dirge_py.frontend.replay import replay_messages
 from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
-from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PermissionAnswered, PermissionAsked, PlanPhase, RepairStats, RetryNotice, SystemNotice, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate, TurnStart
-from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PermissionAnswered,
+    PermissionAsked,
+    PlanPhase,
+    RepairStats,
+    RetryNotice,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    TurnStart,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
@@ -15,9 +54,6 @@ from dirge_py.ui.transcript.images import attachments_in, describe_attachment
 from dirge_py.ui.transcript.plan_blocks import PlanRenderer
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from pathlib import Path
-from typing import Any
-
 
 
 class TranscriptRenderer:
