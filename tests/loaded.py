@@ -15,7 +15,7 @@ from tests.providers.server import Say
 
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
-LOADED = ("cli", "headless", "providers", "sdk", "slash", "tools", "ui", "wiring")
+LOADED = ("cli", "extensions", "frontend", "plan", "providers", "sdk", "slash", "tools", "ui")
 
 for package in (import_module(f"dirge_py.{name}") for name in LOADED):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

@@ -6,7 +6,7 @@ Where the grammar of plain commands is stricter than an example, the stricter an
 * B006, B018, B024 want builds, test runners and compound statements allowed; they ask.
 * BP7 wants comments to change nothing; a comment makes a command not plain, so it asks.
 * C23 wants a grant `npx *` to cover other commands; a grant covers exactly the shape shown.
-* C29, C33 and C35 are about answers: `tests/wiring/test_authorize.py` holds them.
+* C29, C33 and C35 are about answers: `tests/permission/test_authorizer.py` holds them.
 * C37 and C39 are about settings and MCP: other parts hold them.
 """
 

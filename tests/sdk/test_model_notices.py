@@ -9,8 +9,10 @@ from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
-from tests.frontend.print.product import Product
+from tests.frontend.print.product import Product, product
 from tests.providers.server import Say
+
+__all__ = ["product"]
 
 TWO = {"DEEPSEEK_API_KEY": "d", "GROQ_API_KEY": "g"}
 FOUR = {**TWO, "MISTRAL_API_KEY": "m", "XAI_API_KEY": "x", "OPENROUTER_API_KEY": "o"}

@@ -19,8 +19,10 @@ from dirge_py.providers.discovery import (
 )
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
-from tests.frontend.print.product import Product, Service, answering
+from tests.frontend.print.product import Product, Service, answering, product
 from tests.providers.server import Raw, Say
+
+__all__ = ["product"]
 
 PATIENCE_S = 10.0
 TAGS = {"models": [{"name": n, "size": 1} for n in ("nomic-embed-text", "qwen3:8b", "gemma3:4b")]}

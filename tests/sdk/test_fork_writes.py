@@ -13,8 +13,7 @@ import pytest
 
 from tests.conversation.room import Room
 from tests.files.requirement import lacking
-from tests.wiring.hostile import hostile
-from tests.wiring.rooms import (
+from tests.sdk.fork_projects import (
     LOOK,
     WORK,
     committed,
@@ -24,7 +23,8 @@ from tests.wiring.rooms import (
     unjudged,
     write,
 )
-from tests.wiring.sandboxes import KINDS, in_sandbox
+from tests.sdk.harmful_commands import hostile
+from tests.sdk.sandboxes import KINDS, in_sandbox
 
 pytestmark = pytest.mark.security
 
@@ -157,7 +157,7 @@ def test_the_kernel_sees_no_write_to_the_project(tmp_path: Path) -> None:
     watched += ["-e", f"trace={_CHANGES},write", "-o", str(log)]
     if shutil.which("strace") is None or subprocess.run([*watched, "true"]).returncode:
         lacking("strace")
-    program = [sys.executable, "-m", "tests.wiring.traced_forks", str(base)]
+    program = [sys.executable, "-m", "tests.sdk.traced_forks", str(base)]
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     root = Path(__file__).parents[2]
     ended = subprocess.run(

@@ -7,8 +7,10 @@ from dirge_py.config.services import SERVICES
 from dirge_py.providers.settings import ProviderDraft
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.types.errors import ConfigError, ProviderError
-from tests.frontend.print.product import Product, Service
+from tests.frontend.print.product import Product, Service, product
 from tests.providers.server import Raw, Say
+
+__all__ = ["product"]
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])

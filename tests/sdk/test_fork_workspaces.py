@@ -18,7 +18,7 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
-from tests.wiring.rooms import (
+from tests.sdk.fork_projects import (
     LOOK,
     WORK,
     committed,
@@ -29,7 +29,7 @@ from tests.wiring.rooms import (
     unjudged,
     write,
 )
-from tests.wiring.sandboxes import in_sandbox
+from tests.sdk.sandboxes import in_sandbox
 
 ALLOWING = PermissionAnswer(effect="allow")
 IN_SESSION = PermissionAnswer(effect="allow", remember="session")

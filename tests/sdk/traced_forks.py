@@ -1,6 +1,6 @@
 """A program to watch from outside: forks whose commands try to write to the project BASE/project.
 
-`python -m tests.wiring.traced_forks BASE`. It prints what they said.
+`python -m tests.sdk.traced_forks BASE`. It prints what they said.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from pathlib import Path
 from dirge_py.processes.sandbox.profile import NoSandbox
 from dirge_py.sdk import fork as forking
 from tests.conversation.room import Room
-from tests.wiring.hostile import hostile
-from tests.wiring.rooms import LOOK, WORK, committed, ran, text, unjudged, write
+from tests.sdk.fork_projects import LOOK, WORK, committed, ran, text, unjudged, write
+from tests.sdk.harmful_commands import hostile
 
 
 def tell(*lines: str) -> None:

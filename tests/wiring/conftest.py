@@ -1,5 +1,0 @@
-"""The fixtures that run the program from outside."""
-
-from tests.frontend.print.product import product
-
-__all__ = ["product"]
