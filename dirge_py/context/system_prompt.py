@@ -6,7 +6,6 @@ what differs nevertheless.
 """
 
 import datetime
-import logging
 import os
 import platform
 import re
@@ -23,7 +22,7 @@ from dirge_py.context.instructions import (
     TouchedFolders,
     format_project_files,
 )
-from dirge_py.context.prompt_text import prompt_text, quote_text
+from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.prompts import PromptBook, prompt_section
 from dirge_py.context.tokens import estimate_text
 from dirge_py.files.safe_read import read_regular
@@ -38,12 +37,11 @@ from dirge_py.types.llm import (
     SystemText,
     ToolSpec,
 )
-from dirge_py.types.memory import RecalledMemory
 from dirge_py.types.messages import Message
 
 _BETWEEN = "\n\n"
 _MOST_TEXTS_KNOWN = 8
-_logger = logging.getLogger(__name__)
+
 PromptEdit: TypeAlias = Callable[[Sequence[Section]], Sequence[Section]]
 """Gets all sections in order and returns those to send: the `before_prompt_build` point."""
 
@@ -53,7 +51,6 @@ def standard_sections(
     tool_names: Sequence[str],
     environment: str,
     project_files: str = "",
-    memory: str = "",
     replacement: str | None = None,
     named: str = "",
     addition: str = "",
@@ -61,8 +58,7 @@ def standard_sections(
     """The sections that dirge itself adds.
 
     `replacement` stands for identity and way of working; `named` is the prompt in use. The texts
-    `environment`, `project_files` and `memory` come from `describe_environment`,
-    `format_project_files` and `memory_section`.
+    `environment` and `project_files` come from `describe_environment` and `format_project_files`.
     """
     if replacement is None:
         own = [
@@ -76,7 +72,6 @@ def standard_sections(
         Section(name="tools", priority=20, text=tool_guidance(tool_names)),
         Section(name="environment", priority=30, text=environment, moves=True),
         Section(name="project files", priority=40, text=project_files),
-        Section(name="memory", priority=42, text=memory),
         Section(name="prompt", priority=45, text=named),
         Section(name="addition", priority=50, text=addition),
     ]
@@ -165,17 +160,6 @@ def _small_text(path: Path) -> str:
         return ""
 
 
-def memory_section(project: str, user: str) -> str:
-    """The section with the text of both stores; empty if both are."""
-    stores = {"USER.md, about the person": user, "MEMORY.md, about this project": project}
-    parts = [quote_text(title, text.strip()) for title, text in stores.items() if text.strip()]
-    return "\n\n".join([prompt_text("memory"), *parts]) if parts else ""
-
-
-_MOST_TEXTS_KNOWN = 8
-_logger = logging.getLogger(__name__)
-
-
 class SystemPrompt:
     """The system prompt of a conversation, built anew for every run."""
 
@@ -188,14 +172,11 @@ class SystemPrompt:
         replacement: str | None = None,
         addition: str = "",
         edits: Sequence[PromptEdit] = (),
-        recall: Callable[[], RecalledMemory] | None = None,
         sections: Callable[[], Sequence[Section]] = tuple,
-        notify: Callable[[str], None] = lambda text: None,
     ) -> None:
         """`replacement` stands for identity and way of working, `addition` comes last.
 
-        `recall` reads memory when a run begins; None means that there is none. `sections` returns
-        those of extensions. `notify` gets each problem with memory once.
+        `sections` returns those of extensions.
         """
         self.prompts = prompts
         self.instructions = instructions
@@ -203,11 +184,7 @@ class SystemPrompt:
         self._addition = addition
         self._edits = edits
         self._cwd = cwd
-        self._recall = recall
-        self._notify = notify
         self._more_sections = sections
-        self._notified: set[str] = set()
-        self._remembered: RecalledMemory | None = None
         self._sent: dict[str, Mapping[str, str]] = {}
         self.watch = CachePrefixMonitor(self.sections_of)
         """Compares the beginning of each request with the one before."""
@@ -229,10 +206,6 @@ class SystemPrompt:
         moved._cwd = cwd
         return moved
 
-    def begin_run(self) -> None:
-        """Read memory again for the next text; it then holds for the whole run."""
-        self._remembered = None
-
     def text(self, tool_names: Sequence[str]) -> str:
         """The text that is sent; the same for a whole run, on the same day and branch."""
         sections = edit_sections(self._sections(tool_names), self._edits)
@@ -247,7 +220,7 @@ class SystemPrompt:
         return self._sent.get(text, {})
 
     def reread(self, tool_names: Sequence[str]) -> str:
-        """The text with the instruction files as they are now; memory stays as it was."""
+        """The text with the instruction files as they are now."""
         self.instructions.reread()
         return self.text(tool_names)
 
@@ -256,30 +229,15 @@ class SystemPrompt:
         return describe_sections(self._sections(tool_names), self._edits)
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
-        memory = self._remembered = self._remembered or self._recalled()
         standard = standard_sections(
             tool_names=tool_names,
             environment=describe_environment(self._cwd, today=datetime.date.today()),
             project_files=format_project_files(self.project_files.files),
-            memory=memory_section(memory.project, memory.user),
             replacement=self._replacement,
             named=prompt_section(self.prompts.current),
             addition=self._addition,
         )
         return [*standard, *self._more_sections()]
-
-    def _recalled(self) -> RecalledMemory:
-        """What memory says now; memory that cannot be read doesn't fail the run."""
-        try:
-            remembered = self._recall() if self._recall is not None else RecalledMemory()
-        except Exception as error:
-            _logger.exception("memory could not be read")
-            remembered = RecalledMemory(notices=(f"Memory was not read: {error!r}.",))
-        for notice in remembered.notices:
-            if notice not in self._notified:
-                self._notified.add(notice)
-                self._notify(notice)
-        return remembered
 
 
 SectionsOf = Callable[[str], Mapping[str, str]]

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import Sink
 from dirge_py.types.extensions import (
     Command,
@@ -20,7 +21,7 @@ from dirge_py.types.extensions import (
 )
 from dirge_py.types.hooks import CheckAborted, Hooks
 from dirge_py.types.llm import StreamFn
-from dirge_py.types.messages import AssistantMessage
+from dirge_py.types.messages import AssistantMessage, Message
 from dirge_py.types.tools import Interceptor
 
 E = TypeVar("E", bound=Extension)
@@ -118,6 +119,11 @@ class ExtensionSet:
         """Let them begin their background work, once; nothing waits for it."""
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
+
+    async def on_run_end(self, messages: Sequence[Message], signal: AbortSignal) -> None:
+        """Give all of them what a run added, one after the other."""
+        for each in self.all:
+            await each.on_run_end(messages, signal)
 
     async def before_close(self) -> None:
         """Let them finish what has to be recorded."""

@@ -236,6 +236,7 @@ class _ProgramBuilder(ConversationBuilder):
             configure=guards.configure,
             bind_tools=bind,
             prompt_checks=self.extensions.prompt_checks(),
+            on_run_end=self.extensions.on_run_end,
             on_waiting=continuation_reader(plan.store, recorder.session_id)
             if plan.store is not None and recorder is not None
             else waiting.continuation,

@@ -18,7 +18,6 @@ from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps
 from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.extensions.memory.store import sync_at_run_end
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
@@ -233,10 +232,10 @@ class _ProductBuilder(ConversationBuilder):
             self.open_session(self.store, options.session) if config.session.save else ()
         )
         self.load_extensions(
-            [Memory(memory)] if memory else (), settings=config, project=options.project
+            [Memory(memory, self.notify)] if memory else (),
+            settings=config,
+            project=options.project,
         )
-        remembering = self.extensions.find(Memory)
-        self.memory = remembering.provider if remembering is not None else None
         todo = self.extensions.find(Todo)
         self.todo = todo.list if todo is not None else TodoList()
         self.tools = ToolFactory(
@@ -252,9 +251,7 @@ class _ProductBuilder(ConversationBuilder):
             options,
             self.cwd,
             edits=(self.extensions.edit_prompt,),
-            memory=self.memory,
             sections=self.extensions.prompt_sections,
-            notify=self.notify,
         )
         self._open_folders()
         self.durable = open_durable(self.store, self.recorder, engine)
@@ -403,7 +400,7 @@ class _ProductBuilder(ConversationBuilder):
                 *refuse_to_send(self.store, self.options.session),
                 *self.extensions.prompt_checks(),
             ),
-            on_run_end=sync_at_run_end(self.memory, self.notify),
+            on_run_end=self.extensions.on_run_end,
             on_waiting=continuation_reader(self.store, recorder.session_id) if recorder else None,
             watch=self.prompt.watch,
             steering_mode=config.loop.steering,
@@ -500,7 +497,7 @@ class _ProductBuilder(ConversationBuilder):
                 last=[redact_results(self.redactor.redact), authorizer.bundle()],
             ),
             touched=self.prompt.touched_folders(self.notify, self.workspace),
-            on_run=(self.prompt.begin_run, self.calls.begin_run),
+            on_run=(self.calls.begin_run,),
             prompts=self.prompt.prompts,
         )
         return authorizer, Guards(parts, model=self.model)

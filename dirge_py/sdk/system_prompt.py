@@ -11,6 +11,7 @@ from dirge_py.config.schema import Config
 from dirge_py.context.instructions import Instructions
 from dirge_py.context.prompts import PromptBook, open_prompts
 from dirge_py.context.system_prompt import PromptEdit, SystemPrompt
+from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.memory.store import open_memory
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.protected import comparable_name
@@ -18,7 +19,6 @@ from dirge_py.permission.settings import open_engine
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import Section
-from dirge_py.types.memory import MemoryProvider
 
 _NEVER_READ = frozenset((".git", ".dirge"))
 """Folders of a repository that act; nothing in them is opened before the repository is trusted."""
@@ -30,20 +30,19 @@ def make_system_prompt(
     cwd: Path,
     *,
     edits: Sequence[PromptEdit] = (),
-    memory: MemoryProvider | None = None,
-    sections: Callable[[], Sequence[Section]] = tuple,
-    notify: Callable[[str], None] = lambda text: None,
+    sections: Callable[[], Sequence[Section]] | None = None,
 ) -> SystemPrompt:
     """The system prompt for work in `cwd`. `edits` come before those of `options`.
 
-    Without `memory` it is what the settings say. `sections` gives those of extensions. `notify`
-    gets what is wrong with memory.
+    `sections` returns those of extensions; without it there is memory, as the settings say.
 
     Raises:
         UsageError: `options` name a prompt that does not exist.
         ConfigError: its file is not as it should be.
     """
-    remembering = memory or open_memory(config, cwd)
+    if sections is None:
+        memory = open_memory(config, cwd)
+        sections = Memory(memory).prompt_sections if memory else tuple
     return SystemPrompt(
         cwd,
         prompts=make_prompt_book(config, options),
@@ -57,9 +56,7 @@ def make_system_prompt(
         replacement=options.system_prompt,
         addition=options.append_system_prompt or "",
         edits=(*edits, *options.prompt_edits),
-        recall=remembering.prefetch if remembering is not None else None,
         sections=sections,
-        notify=notify,
     )
 
 

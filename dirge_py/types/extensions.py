@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.hooks import CheckAborted, Hooks
 from dirge_py.types.llm import StreamFn
-from dirge_py.types.messages import UserMessage
+from dirge_py.types.messages import Message, UserMessage
 from dirge_py.types.tools import Interceptor
 
 CommandBody: TypeAlias = Callable[[str, Any, Any], Awaitable[None]]
@@ -248,6 +249,9 @@ class Extension:
 
     async def start(self, host: ExtensionHost) -> None:
         """Begin background work. The first prompt does not wait for it."""
+
+    async def on_run_end(self, messages: Sequence[Message], signal: AbortSignal) -> None:
+        """Take in what a run added, before its end is emitted. `signal` says whether it aborted."""
 
     async def before_close(self) -> None:
         """Finish what has to be recorded in the session; commands may still be running."""

@@ -42,6 +42,7 @@ async def test_a_program_has_it() -> None:
     log = throwaway.MADE[-1].log
     wrapped = {"around model", "around summary", "around ping"}
     assert {"started", "agent_end", *wrapped} <= {*log}
+    assert log.index("run added 4") < log.index("agent_end")
     assert log[-2:] == ["closing", "closed"]
 
 

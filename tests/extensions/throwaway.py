@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dirge_py.tools.function_tool import tool
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.extensions import (
     Command,
@@ -19,7 +20,7 @@ from dirge_py.types.extensions import (
 )
 from dirge_py.types.hooks import AfterToolCallResult, Hooks, TurnInfo
 from dirge_py.types.llm import StreamFn
-from dirge_py.types.messages import TextBlock, UserMessage
+from dirge_py.types.messages import Message, TextBlock, UserMessage
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 
@@ -105,6 +106,9 @@ class Ping(Extension):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "started").write_text(str(host.cwd), encoding="utf-8")
         self.log.append("started")
+
+    async def on_run_end(self, messages: Sequence[Message], signal: AbortSignal) -> None:
+        self.log.append(f"run added {len(messages)}")
 
     async def before_close(self) -> None:
         self.log.append("closing")

@@ -1,16 +1,25 @@
 """The extension that remembers things from one session to the next."""
 
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.lib.lazy import late
-from dirge_py.types.extensions import Extension, ExtensionHost
-from dirge_py.types.memory import MemoryProvider
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.extensions import Extension, ExtensionHost, RunContext, Section
+from dirge_py.types.hooks import Hooks
+from dirge_py.types.memory import MemoryProvider, RecalledMemory
+from dirge_py.types.messages import Message
 
 if TYPE_CHECKING:
-    from dirge_py.extensions.memory.store import open_memory
+    from dirge_py.extensions.memory.store import open_memory, sync_memory
 else:
     # `/memory` is loaded before the first frame; the settings schema is not.
     open_memory = late("dirge_py.extensions.memory.store", "open_memory")
+    sync_memory = late("dirge_py.extensions.memory.store", "sync_memory")
+
+_logger = logging.getLogger(__name__)
 
 
 class Memory(Extension):
@@ -19,11 +28,52 @@ class Memory(Extension):
     name = "memory"
     summary = "what is remembered of the project and of you"
 
-    def __init__(self, provider: MemoryProvider) -> None:
+    def __init__(
+        self, provider: MemoryProvider, notify: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """`notify` gets each problem with memory once."""
         self.provider = provider
         """Reads and changes what is remembered."""
+        self._notify = notify
+        self._notified: set[str] = set()
+        self._recalled: RecalledMemory | None = None
+
+    def hooks(self, run: RunContext) -> Sequence[Hooks]:
+        """None; but a new prompt has memory read again, and it then holds for the whole run."""
+        if not run.is_fork and not run.is_continued:
+            self._recalled = None
+        return ()
+
+    def prompt_sections(self) -> Sequence[Section]:
+        if self._recalled is None:
+            self._recalled = self._recall()
+        text = memory_section(self._recalled.project, self._recalled.user)
+        return [Section(name="memory", priority=42, text=text)]
+
+    async def on_run_end(self, messages: Sequence[Message], signal: AbortSignal) -> None:
+        await sync_memory(self.provider, messages, signal, self._notify)
+
+    def _recall(self) -> RecalledMemory:
+        """What memory says now; memory that cannot be read doesn't fail the run."""
+        try:
+            recalled = self.provider.prefetch()
+        except Exception as error:
+            _logger.exception("memory could not be read")
+            recalled = RecalledMemory(notices=(f"Memory was not read: {error!r}.",))
+        for notice in recalled.notices:
+            if notice not in self._notified:
+                self._notified.add(notice)
+                self._notify(notice)
+        return recalled
+
+
+def memory_section(project: str, user: str) -> str:
+    """The section with the text of both stores; empty if both are."""
+    stores = {"USER.md, about the person": user, "MEMORY.md, about this project": project}
+    parts = [quote_text(title, text.strip()) for title, text in stores.items() if text.strip()]
+    return "\n\n".join([prompt_text("memory"), *parts]) if parts else ""
 
 
 def make(host: ExtensionHost) -> Memory | None:
     provider = open_memory(host.settings, host.cwd, host.redact)
-    return Memory(provider) if provider is not None else None
+    return Memory(provider, host.notify) if provider is not None else None

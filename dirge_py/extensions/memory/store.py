@@ -12,7 +12,6 @@ from pathlib import Path
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.conversation.deps import OnRunEnd
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
@@ -276,35 +275,31 @@ def open_memory(
     )
 
 
-def sync_at_run_end(
-    provider: MemoryProvider | None,
+async def sync_memory(
+    provider: MemoryProvider,
+    messages: Sequence[Message],
+    signal: AbortSignal,
     notify: Callable[[str], None],
     *,
     limit_s: float = SYNC_S,
     aborted_limit_s: float = ABORTED_SYNC_S,
-) -> OnRunEnd | None:
-    """A callback that syncs `provider` at the end of a run; a failure becomes one notice.
+) -> None:
+    """Sync `provider` at the end of a run; a failure becomes one notice.
 
     It may take `limit_s`, but only `aborted_limit_s` from an abort on.
     """
-    if provider is None:
-        return None
-
-    async def sync(messages: Sequence[Message], signal: AbortSignal) -> None:
-        task = asyncio.ensure_future(provider.sync(messages))
-        try:
-            if not await _is_done(task, signal, limit_s, aborted_limit_s):
-                notify("Memory was not brought up to date: it took too long.")
-            elif task.cancelled():
-                notify("Memory was not brought up to date: it gave up.")
-            elif error := task.exception():
-                _logger.error("memory was not brought up to date", exc_info=error)
-                reason = error.message if isinstance(error, DirgeError) else repr(error)
-                notify(f"Memory was not brought up to date: {reason}")
-        finally:
-            task.cancel()
-
-    return sync
+    task = asyncio.ensure_future(provider.sync(messages))
+    try:
+        if not await _is_done(task, signal, limit_s, aborted_limit_s):
+            notify("Memory was not brought up to date: it took too long.")
+        elif task.cancelled():
+            notify("Memory was not brought up to date: it gave up.")
+        elif error := task.exception():
+            _logger.error("memory was not brought up to date", exc_info=error)
+            reason = error.message if isinstance(error, DirgeError) else repr(error)
+            notify(f"Memory was not brought up to date: {reason}")
+    finally:
+        task.cancel()
 
 
 async def _is_done(
