@@ -1,15 +1,15 @@
-"""Events for those who read at their own pace: one bounded mailbox for each of them.
+"""Events for readers that read at their own pace: one bounded subscription for each of them.
 
-Sinks are told synchronously and never wait. Whoever iterates reads from a mailbox instead:
+Sinks receive events synchronously and never wait. An iterating reader has a `Subscription` instead:
 
 * It holds 100 entries. A delta that continues the last entry is merged into it, and so is the next
   progress of the same call, so text is whole and in order however slowly it is read.
-* While one is full, the run waits for it at its hook points (`EventBroadcaster.wait_for_room`),
-  never inside an event. Each reader has 30 s of such patience, once, for the whole run; meanwhile
-  its mailbox may hold more, up to 1,000.
-* A reader that has used it up is detached: it reads what it has, then gets `Detached`, which says
-  where to catch up. Nobody else notices.
-* A reader that goes away (closed, or no longer referenced) is forgotten at once.
+* While a subscription is full, the run waits for its reader at the hook points
+  (`EventBroadcaster.wait_for_capacity`), never inside an event. Each reader may cause 30 s of such
+  waiting in the whole run; meanwhile its subscription may hold up to 1,000 entries.
+* A reader that has used up its 30 s is detached: it reads what its subscription holds, then gets
+  `Detached`, which says where to catch up. Other readers are not affected.
+* A reader that is closed, or no longer referenced, is removed at once.
 """
 
 import asyncio
@@ -23,8 +23,10 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageUpdate, Phase, ToolExecutionUpdate
 
-ROOM = 100
-MOST = 1000
+CAPACITY = 100
+"""A subscription with this many entries is full."""
+MAX_ENTRIES = 1000
+"""A reader with this many unread entries is detached at once."""
 GRACE_S = 30.0
 
 _DELTAS: frozenset[Phase] = frozenset({"text_delta", "thinking_delta", "toolcall_delta"})
@@ -33,11 +35,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Detached(DirgeError):
-    """This reader was too slow and is told no more.
-
-    `after_seq` is the journal's number of the last record it got an event of, None without a
-    journal; `seq` counts the events it got.
-    """
+    """The reader was too slow and gets no more events."""
 
     def __init__(self, *, seq: int, after_seq: int | None) -> None:
         where = f" Journal records after {after_seq} hold the rest." if after_seq else ""
@@ -46,20 +44,25 @@ class Detached(DirgeError):
             hint=f"Read faster, or look into the conversation's messages.{where}",
         )
         self.seq = seq
+        """How many events the reader got."""
         self.after_seq = after_seq
+        """The last journal record that it got an event of; None without a journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackpressurePolicy:
-    """How long a run waits for a reader, and on which clock (seconds)."""
+    """How long a run waits for slow readers."""
 
     grace_s: float = GRACE_S
+    """The total time that a run waits for one reader."""
     clock: Callable[[], float] = time.monotonic
+    """Seconds since some start."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits that many seconds."""
 
 
 class _Entry:
-    """One event, or several that became one; `journal_seq` is where it is stored, if it is."""
+    """One event, or several merged into one; `journal_seq` is the record that stores it, if any."""
 
     __slots__ = ("_event", "_pieces", "journal_seq")
 
@@ -68,18 +71,18 @@ class _Entry:
         self._pieces: list[str] = []
         self.journal_seq = journal_seq
 
-    def absorbs(self, event: LoopEvent) -> bool:
-        """Take `event` in, if it continues this one."""
-        mine = self._event
-        if isinstance(event, MessageUpdate) and isinstance(mine, MessageUpdate):
+    def merge(self, event: LoopEvent) -> bool:
+        """Merge `event` into this one if it continues it; returns whether it does."""
+        own = self._event
+        if isinstance(event, MessageUpdate) and isinstance(own, MessageUpdate):
             same = (event.phase, event.index, event.tool_call_id)
-            if event.phase not in _DELTAS or same != (mine.phase, mine.index, mine.tool_call_id):
+            if event.phase not in _DELTAS or same != (own.phase, own.index, own.tool_call_id):
                 return False
             self._pieces.append(event.delta)
             return True
-        if isinstance(event, ToolExecutionUpdate) and isinstance(mine, ToolExecutionUpdate):
-            # Each holds what there is to show by then, so the last one is enough.
-            if event.tool_call_id != mine.tool_call_id:
+        if isinstance(event, ToolExecutionUpdate) and isinstance(own, ToolExecutionUpdate):
+            # Each update holds all that there is to show by then, so the last one is enough.
+            if event.tool_call_id != own.tool_call_id:
                 return False
             self._event = event
             return True
@@ -97,7 +100,7 @@ class _Entry:
 
 
 class Subscription:
-    """What one reader has not read yet. Written by `EventBroadcaster`, read by an `EventStream`."""
+    """The unread events of one reader: written by `EventBroadcaster`, read by an `EventStream`."""
 
     def __init__(self, entries: Iterable[_Entry], grace_s: float) -> None:
         self._entries = deque(entries)
@@ -111,14 +114,14 @@ class Subscription:
 
     @property
     def is_full(self) -> bool:
-        return len(self._entries) >= ROOM
+        return len(self._entries) >= CAPACITY
 
     def put(self, event: LoopEvent, journal_seq: int | None) -> None:
-        if not (self._entries and self._entries[-1].absorbs(event)):
+        if not (self._entries and self._entries[-1].merge(event)):
             self._entries.append(_Entry(event, journal_seq))
         self.has_changed.set()
 
-    def take(self) -> tuple[LoopEvent, int | None] | None:
+    def pop(self) -> tuple[LoopEvent, int | None] | None:
         if not self._entries:
             return None
         entry = self._entries.popleft()
@@ -126,7 +129,7 @@ class Subscription:
         return entry.event, entry.journal_seq
 
     def close(self) -> None:
-        """Its reader is gone."""
+        """Drop what is unread; the reader is gone."""
         self._entries.clear()
         self.is_over = True
         self.has_changed.set()
@@ -135,142 +138,145 @@ class Subscription:
 class EventStream(AsyncIterator[LoopEvent]):
     """The events of one run for one reader, in order; ends after `agent_end`.
 
-    `seq` is how many were handed out: numbered after merging, so without gaps. `journal_seq` is the
-    record that the last of them is stored in, if it is. `is_whole` says whether the first one is
-    the run's first.
-
     Raises:
-        Detached: once what it had been given is read, if it was too slow.
+        Detached: the reader was too slow; raised when it has read what its subscription held.
     """
 
-    def __init__(self, mailbox: Subscription, *, is_whole: bool) -> None:
-        self._mailbox = mailbox
+    def __init__(self, subscription: Subscription, *, is_whole: bool) -> None:
+        self._subscription = subscription
         self._last_stored: int | None = None
         self.is_whole = is_whole
+        """Whether its first event is the first of the run."""
         self.seq = 0
+        """How many events were read: counted after merging, so without gaps."""
         self.journal_seq: int | None = None
+        """The record that stores the last event that was read, if any."""
 
     def __aiter__(self) -> "EventStream":
         return self
 
     async def __anext__(self) -> LoopEvent:
         while True:
-            taken = self._mailbox.take()
-            if taken is not None:
-                event, self.journal_seq = taken
+            entry = self._subscription.pop()
+            if entry is not None:
+                event, self.journal_seq = entry
                 self._last_stored = self.journal_seq or self._last_stored
                 self.seq += 1
                 return event
-            if self._mailbox.is_detached:
+            if self._subscription.is_detached:
                 raise Detached(seq=self.seq, after_seq=self._last_stored)
-            if self._mailbox.is_over:
+            if self._subscription.is_over:
                 raise StopAsyncIteration
-            self._mailbox.has_changed.clear()
-            await self._mailbox.has_changed.wait()
+            self._subscription.has_changed.clear()
+            await self._subscription.has_changed.wait()
 
     async def aclose(self) -> None:
-        """Read no more. The run goes on."""
-        self._mailbox.close()
+        """Stop reading; the run continues."""
+        self._subscription.close()
 
     def __del__(self) -> None:
-        self._mailbox.close()
+        self._subscription.close()
 
 
 class EventBroadcaster:
-    """All readers of one run. Belongs to the event loop of that run.
+    """All readers of one run; it belongs to the event loop of that run.
 
-    What happened before anybody read is kept as long as it fits one mailbox. `on_detached` gets a
-    line for the person.
+    A reader also gets the events before its subscription, as long as they fit one subscription.
+    `on_detached` gets a notice for the person.
     """
 
     def __init__(
         self,
-        patience: BackpressurePolicy | None = None,
+        policy: BackpressurePolicy | None = None,
         *,
         on_detached: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._patience = patience or BackpressurePolicy()
+        self._policy = policy or BackpressurePolicy()
         self._on_detached = on_detached
-        self._boxes: list[Subscription] = []
-        self._begin: Subscription | None = Subscription((), 0)
+        self._subscriptions: list[Subscription] = []
+        self._earlier: Subscription | None = Subscription((), 0)
         self._is_over = False
-        self._turnstile = asyncio.Lock()
+        self._waiting = asyncio.Lock()
 
     def subscribe(self) -> EventStream:
-        """A reader of what comes, and of all that came, if that is still there."""
-        begun = self._begin
-        earlier = [entry.copy() for entry in begun._entries] if begun else ()
-        mailbox = Subscription(earlier, self._patience.grace_s)
-        mailbox.is_over = self._is_over
+        """Return a reader of the events to come, and of all earlier ones if they are still held."""
+        earlier = self._earlier
+        entries = [entry.copy() for entry in earlier._entries] if earlier else ()
+        subscription = Subscription(entries, self._policy.grace_s)
+        subscription.is_over = self._is_over
         if not self._is_over:
-            self._boxes.append(mailbox)
-        return EventStream(mailbox, is_whole=begun is not None)
+            self._subscriptions.append(subscription)
+        return EventStream(subscription, is_whole=earlier is not None)
 
     def put(self, event: LoopEvent, journal_seq: int | None = None) -> None:
         """Give every reader the event. Never waits."""
-        if self._begin is not None:
-            self._begin.put(event, journal_seq)
-            if len(self._begin) > ROOM:
-                self._begin = None
-        for mailbox in self._live():
-            mailbox.put(event, journal_seq)
-            if len(mailbox) >= MOST:
-                self._detach(mailbox)
+        if self._earlier is not None:
+            self._earlier.put(event, journal_seq)
+            if len(self._earlier) > CAPACITY:
+                self._earlier = None
+        for subscription in self._live():
+            subscription.put(event, journal_seq)
+            if len(subscription) >= MAX_ENTRIES:
+                self._detach(subscription)
 
     def close(self) -> None:
-        """There will be no more events. What lies in the mailboxes can still be read."""
+        """End the subscriptions; what they hold can still be read."""
         self._is_over = True
-        for mailbox in self._boxes:
-            mailbox.is_over = True
-            mailbox.has_changed.set()
-        self._boxes.clear()
+        for subscription in self._subscriptions:
+            subscription.is_over = True
+            subscription.has_changed.set()
+        self._subscriptions.clear()
 
-    def room(self) -> Awaitable[None] | None:
-        """`wait_for_room`, or nothing to wait for, which is what it nearly always is."""
-        is_full = any(mailbox.is_full for mailbox in self._boxes)
-        return self.wait_for_room() if is_full else None
+    def backpressure(self) -> Awaitable[None] | None:
+        """Return `wait_for_capacity()` if a subscription is full, else None: nearly always."""
+        is_full = any(subscription.is_full for subscription in self._subscriptions)
+        return self.wait_for_capacity() if is_full else None
 
-    async def wait_for_room(self) -> None:
-        """Return when no mailbox is full; those that stay so cost at most their grace, once."""
-        if not any(mailbox.is_full for mailbox in self._boxes):
-            return
+    async def wait_for_capacity(self) -> None:
+        """Return when no subscription is full; each reader delays the run by its grace at most."""
         # Calls that run together wait together: a reader's grace is spent once, not once for each.
-        async with self._turnstile:
-            while full := [mailbox for mailbox in self._live() if mailbox.is_full]:
-                for mailbox in [mailbox for mailbox in full if mailbox.grace_s <= 0]:
-                    self._detach(mailbox)
-                    full.remove(mailbox)
+        async with self._waiting:
+            while full := [subscription for subscription in self._live() if subscription.is_full]:
+                for subscription in [
+                    subscription for subscription in full if subscription.grace_s <= 0
+                ]:
+                    self._detach(subscription)
+                    full.remove(subscription)
                 if full:
                     await self._wait_for(full)
 
     async def _wait_for(self, full: list[Subscription]) -> None:
-        """Wait until one of them was read from, or the shortest grace is over."""
-        clock, began = self._patience.clock, self._patience.clock()
+        """Wait until one of them is read from, or the shortest grace is over."""
+        clock, began = self._policy.clock, self._policy.clock()
         waits: list[asyncio.Future[object]] = [
-            asyncio.ensure_future(self._patience.sleep(min(box.grace_s for box in full)))
+            asyncio.ensure_future(
+                self._policy.sleep(min(subscription.grace_s for subscription in full))
+            )
         ]
-        for mailbox in full:
-            mailbox.has_changed.clear()
-            waits.append(asyncio.ensure_future(mailbox.has_changed.wait()))
+        for subscription in full:
+            subscription.has_changed.clear()
+            waits.append(asyncio.ensure_future(subscription.has_changed.wait()))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
             spent = clock() - began
-            for mailbox in full:
-                mailbox.grace_s -= spent
+            for subscription in full:
+                subscription.grace_s -= spent
 
     def _live(self) -> list[Subscription]:
-        """The mailboxes that somebody still reads; the others are forgotten."""
-        self._boxes = [mailbox for mailbox in self._boxes if not mailbox.is_over]
-        return list(self._boxes)
+        """The subscriptions that are still read; the others are removed."""
+        self._subscriptions = [
+            subscription for subscription in self._subscriptions if not subscription.is_over
+        ]
+        return list(self._subscriptions)
 
-    def _detach(self, mailbox: Subscription) -> None:
-        mailbox.is_detached = True
-        mailbox.has_changed.set()
-        self._boxes.remove(mailbox)
-        _logger.warning("an event reader was detached: it left %d events unread", len(mailbox))
+    def _detach(self, subscription: Subscription) -> None:
+        subscription.is_detached = True
+        subscription.has_changed.set()
+        self._subscriptions.remove(subscription)
+        _logger.warning("an event reader was detached: it left %d events unread", len(subscription))
         self._on_detached(
             "A reader of this run's events did not keep up and was detached; the run goes on."
         )

@@ -1,8 +1,8 @@
 """What every front end holds: one conversation, and the runs in it.
 
-A `Conversation` owns the history, the queues of input that came while a run was busy, and the
-subscribers. It decides no policy: `sdk/build.py` hands it `ConversationDeps`, and `agent_loop`
-drives every run. A run is in `conversation/run.py`, what a person may choose in
+A `Conversation` owns the history, the queues of input that arrived during a run, and the
+subscribers. It decides no policy: `sdk/build.py` passes it `ConversationDeps`, and `agent_loop`
+drives every run. A run is in `conversation/run.py`, the settings that a person may change in
 `conversation/settings.py`, totals in `conversation/log.py`.
 """
 
@@ -20,7 +20,6 @@ from dirge_py.conversation.deps import (
     ConversationDeps,
     ForkOptions,
     Pictures,
-    SentView,
     SessionDeps,
     WorkEnvironment,
 )
@@ -58,37 +57,37 @@ if TYPE_CHECKING:
 else:
     StructuredAnswer = late("dirge_py.guards.structured_output", "StructuredAnswer")
 
-_LEAVING_S = 3.0
-"""How long whoever drives a conversation may take to leave it when it is closed."""
+_OWNER_EXIT_S = 3.0
+"""How long `close` waits for the exclusive owner to give the conversation up."""
 _logger = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=Extension)
 
 
 class ExclusiveOwner(Protocol):
-    """Has a conversation to itself for a while, as a plan that works through its phases.
+    """Controls a conversation exclusively for a while, as a plan that works through its phases.
 
-    Nobody else starts runs then; what a person types waits, or steers the owner's runs.
+    Only the owner starts runs then; what a person types waits, or steers the owner's runs.
     """
 
     @property
     def description(self) -> str:
-        """What it does, for people: `the plan is being reviewed`."""
+        """What the owner does, for people: `the plan is being reviewed`."""
 
     def interrupt(self, reason: str = "user") -> None:
-        """Stop what goes on, and leave: soon, and without starting anything more."""
+        """Stop the owner's run, start no other, and give the conversation up soon."""
 
 
 class Conversation:
-    """A history, and the means to carry it on. One run at a time."""
+    """A history and the runs that continue it, one at a time."""
 
     def __init__(self, deps: ConversationDeps) -> None:
         self._deps = deps
         session = deps.session
         self.settings = ConversationSettings(deps)
-        """Model, mode, grants, folders: what a person may change."""
+        """Model, mode, grants and folders, which a person may change."""
         self.extensions = deps.extensions
-        """Its capabilities, in order."""
+        """The capabilities, in order."""
         self._log = ConversationLog(session.history, session.usage, session.cost_usd)
         self.inserts = PendingInserts(deps.run.prompt_checks, self)
         self._queues = Queues(
@@ -105,38 +104,35 @@ class Conversation:
         self._owner_left = asyncio.Event()
         self._owner_left.set()
         self.side_questions = 0
-        """How many side questions are being answered."""
+        """How many side questions are being answered now."""
         self.run: Run | None = None
-        """The run that goes on now."""
+        """The current run."""
         self.timeline = Rewinder(
             session.recorder, self.snapshots, report=self.report, check_idle=self.check_idle
         )
         self.timeline.uncommitted = session.uncommitted
-        """The way to other points of the session, and back."""
+        """Moves the session to other points of its history, and back."""
         self.unsent = SessionDrafts(session.recorder, has_begun=bool(session.history))
-        """What was typed and is no message yet, kept for the next start."""
+        """Drafts and queued input, stored for the next start."""
         self.journal_seq: int | None = None
-        """The record that the event being delivered is stored in, while sinks receive it."""
-        self.compaction_controls = CompactionControls(
-            session.view, lambda: self.messages, check_idle=self.check_idle, report=self.report
-        )
+        """The journal record of the event that sinks receive now."""
         deps.relay.sink = self.report
 
-    # -- what it is
+    # -- parts and state
 
     @property
     def environment(self) -> WorkEnvironment:
-        """Where it works."""
+        """The folder, permission engine and commands of the conversation."""
         return self._deps.environment
 
     @property
     def session(self) -> SessionDeps:
-        """What of it is stored."""
+        """The stored part of the conversation."""
         return self._deps.session
 
     @property
     def cwd(self) -> Path:
-        """The folder it works in."""
+        """The working folder."""
         return self.environment.cwd
 
     @property
@@ -146,7 +142,7 @@ class Conversation:
 
     @property
     def exclusive_owner(self) -> ExclusiveOwner | None:
-        """Who has the conversation to itself; None: anybody may start a run."""
+        """Who controls the conversation exclusively; None: anyone may start a run."""
         return self._owner
 
     @exclusive_owner.setter
@@ -155,18 +151,18 @@ class Conversation:
         (self._owner_left.clear if owner is not None else self._owner_left.set)()
 
     def extension(self, kind: type[E]) -> E | None:
-        """The extension of that class; None where the conversation has none."""
+        """The extension of that class; None if the conversation has none."""
         return self.extensions.find(kind)
 
     @property
     def snapshots(self) -> SnapshotRepository | None:
-        """Snapshots of the project's files; None where none are taken."""
+        """Snapshots of the project's files; None if none are taken."""
         extension = self.extension(ProjectSnapshots)
         return extension.snapshots if extension is not None else None
 
     @property
     def notices(self) -> Sequence[str]:
-        """What to tell the person at the start."""
+        """Messages for the person at the start."""
         return self._deps.notices
 
     @property
@@ -178,7 +174,7 @@ class Conversation:
         return [tool.name for tool in self.tools]
 
     def bound_tools(self, tools: Sequence[Any]) -> Sequence[LoopTool]:
-        """These tools with this conversation's services, as a `TurnUpdate` wants them."""
+        """These tools, bound to the services of this conversation, for a `TurnUpdate`."""
         return self._deps.run.bind_tools(tools)
 
     @property
@@ -191,22 +187,22 @@ class Conversation:
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost so far; None when a part of that is unknown."""
+        """The cost so far; None when a part of it is unknown."""
         return self._log.cost_usd
 
     @property
     def least_usd(self) -> float:
-        """What it cost as far as prices are known."""
+        """The part of the cost for which prices are known."""
         return self._log.least_usd
 
     @property
     def reported(self) -> Sequence[UsageReported]:
-        """What every model call since the start used, oldest first."""
+        """The usage of every model call since the start, oldest first."""
         return self._log.reported
 
     @property
     def idle_requests(self) -> int:
-        """Answers of models since the start that came while nothing was asked for."""
+        """The number of model answers since the start that nothing asked for."""
         return self._log.idle_requests
 
     @property
@@ -219,17 +215,17 @@ class Conversation:
 
     @property
     def is_compacting(self) -> bool:
-        """Whether `compact` is under way: no run can start until it is done."""
+        """Whether `compact` is in progress: no run can start until it is done."""
         return self._is_compacting
 
     def context_report(self) -> "ContextReport | None":
-        """What would be sent now; None where nobody keeps count."""
+        """What would be sent now; None if the conversation does not count it."""
         report = self._deps.session.context_report
         return report(tuple(self.messages)) if report is not None else None
 
     @property
     def interruption(self) -> "InterruptedRun | None":
-        """What the session's last run left when it was killed; None once something goes on."""
+        """What the session's last run left when it was killed; None once another run starts."""
         recorder = self._deps.session.recorder
         return recorder.interruption if recorder is not None else None
 
@@ -244,17 +240,17 @@ class Conversation:
         bundles: Sequence[Hooks] = (),
         by: ExclusiveOwner | None = None,
     ) -> Run:
-        """Start a run with this prompt. Raises DirgeError while another one is going on.
+        """Start a run with this prompt. Raises DirgeError during another run.
 
-        `by` is who has the conversation to themselves, where somebody does: nobody else may.
+        `by` is the exclusive owner, if the conversation has one: nobody else may start runs.
 
         With `single_turn` it ends with `NeedsMoreTurns` after each turn but the last, and
-        `continue_run` goes on. `bundles` are further hooks for this run; of all others
-        only the permission engine is asked after them.
+        `continue_run` continues. `bundles` are further hooks for this run; only redaction and the
+        permission engine are asked after them.
         """
         message = prompt if isinstance(prompt, UserMessage) else user_text(prompt, origin)
-        order = RunRequest(prompts=[message], single_turn=single_turn, bundles=bundles)
-        return self._start(order, by)
+        request = RunRequest(prompts=[message], single_turn=single_turn, bundles=bundles)
+        return self._start(request, by)
 
     def continue_run(
         self,
@@ -264,51 +260,55 @@ class Conversation:
         bundles: Sequence[Hooks] = (),
         by: ExclusiveOwner | None = None,
     ) -> Run:
-        """Carry on without a new prompt: from results nobody answered, or with open calls decided.
+        """Continue without a new prompt: from unanswered results, or with open calls decided.
 
         Raises:
-            DirgeError: a run goes on, there is nothing to go on from, or a decision fits no call.
+            DirgeError: a run is active, there is nothing to continue, or a decision fits no call.
         """
         try:
             check_resumable(self.messages, decisions)
         except ValueError as error:
             raise DirgeError(str(error)) from error
-        order = RunRequest(decisions=decisions, single_turn=single_turn, bundles=bundles)
-        return self._start(order, by)
+        request = RunRequest(decisions=decisions, single_turn=single_turn, bundles=bundles)
+        return self._start(request, by)
 
     def resume_queued(self) -> Run | None:
-        """Start a run with what is still queued, joined into one prompt; None if nothing is."""
-        left = () if self.is_running or self.exclusive_owner is not None else self.take_back()
-        if not left:
+        """Start a run with the queued input, joined into one prompt; None if there is none."""
+        queued = () if self.is_running or self.exclusive_owner is not None else self.take_back()
+        if not queued:
             return None
-        blocks = tuple(block for item in left for block in item.message.content)
+        blocks = tuple(block for item in queued for block in item.message.content)
         return self.send(UserMessage(content=blocks))
 
     async def attach(self, text: str, pictures: Pictures | None = None) -> UserMessage:
-        """A prompt with its `@path` attachments read. Raises FileError for one that cannot be."""
+        """Return the prompt with its `@path` attachments read. Raises FileError: one can't be."""
         if "@" not in text and not pictures:
             return user_text(text)
         return await self._deps.environment.attach(text, pictures or {})
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
-        """Queue input for before the next turn; while idle it waits for the next run."""
-        return self._kept(self._queues.steering.put(prompt))
+        """Queue input for the next turn; while idle it waits for the next run."""
+        item = self._queues.steering.put(prompt)
+        self._save_queue()
+        return item
 
     def follow_up(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for when the agent would stop."""
-        return self._kept(self._queues.follow_ups.put(prompt))
+        item = self._queues.follow_ups.put(prompt)
+        self._save_queue()
+        return item
 
     def queued(self) -> Sequence[QueuedInput]:
         return [*self._queues.steering.peek(), *self._queues.follow_ups.peek()]
 
     def take_back(self) -> Sequence[QueuedInput]:
-        """Empty both queues and return what was in them, oldest first."""
-        taken = [*self._queues.steering.take_back(), *self._queues.follow_ups.take_back()]
-        self._keep_queue()
-        return sorted(taken, key=lambda item: item.id)
+        """Empty both queues and return their input, oldest first."""
+        items = [*self._queues.steering.take_back(), *self._queues.follow_ups.take_back()]
+        self._save_queue()
+        return sorted(items, key=lambda item: item.id)
 
     def queue_again(self, waiting: Sequence[tuple[str, UserMessage]]) -> None:
-        """Queue what was left of an earlier start: its kind, and what was typed."""
+        """Queue what an earlier start did not deliver, as (kind, message)."""
         for kind, message in waiting:
             (self.steer if kind == "steering" else self.follow_up)(message)
 
@@ -321,12 +321,12 @@ class Conversation:
             self.run.abort(reason)
 
     async def compact(self, focus: str = "") -> ContextCompacted | None:
-        """Send less from now on; None if there was nothing to leave out.
+        """Compact the context; None if there was nothing to leave out.
 
-        `focus` says what a summary should keep above all. Sinks and the journal are told.
+        `focus` names what a summary should keep above all. The change is emitted and recorded.
 
         Raises:
-            DirgeError: a run goes on, or this conversation cannot do it.
+            DirgeError: a run is active, or this conversation can't compact.
         """
         self.check_idle()
         if self._deps.session.compact is None:
@@ -340,63 +340,94 @@ class Conversation:
             self.report(compacted)
         return compacted
 
-    # -- who listens, and what becomes of it
+    def omitted_messages(self) -> "Sequence[OmittedMessage]":
+        """The messages that compactions leave out or shorten, in order."""
+        view = self.session.view
+        return view.dropped(self.messages) if view is not None else ()
+
+    def send_whole_again(self, number: int) -> ContextCompacted | None:
+        """Send this message (counted from 1) whole again; None if it is not left out.
+
+        Raises:
+            DirgeError: a run is active.
+        """
+        self.check_idle()
+        view = self.session.view
+        change = view.show_again(self.messages, number) if view is not None else None
+        if change is not None:
+            self.report(change)
+        return change
+
+    def undo_compaction(self) -> ContextCompacted | None:
+        """Undo the last compaction; None if there was none.
+
+        Raises:
+            DirgeError: a run is active.
+        """
+        self.check_idle()
+        view = self.session.view
+        change = view.undo(self.messages) if view is not None else None
+        if change is not None:
+            self.report(change)
+        return change
+
+    # -- sinks, forks and the end
 
     def subscribe(self, sink: Sink) -> Callable[[], None]:
-        """Hear every event of every run; returns the removal."""
+        """Send every event of every run to `sink`; returns a function that ends this."""
         self._sinks.append(sink)
         return lambda: self._sinks.remove(sink) if sink in self._sinks else None
 
     def report(self, event: LoopEvent) -> None:
-        """Tell what happened outside the loop: tokens of a judge, a summary that begins.
+        """Emit an event from outside the loop: tokens of a judge, the start of a summary.
 
-        It is recorded, counted and told like an event of the run that goes on, if one does.
+        It is recorded, counted and delivered like an event of the current run, if there is one.
         """
         self._emit(self.run, event)
 
     async def fork(self, spec: ForkOptions) -> "Conversation":
-        """A conversation that starts from this one. Raises what `ConversationDeps.forked` does."""
+        """Fork the conversation. Raises what `ConversationDeps.forked` does."""
         now = replace(self._deps, model=self.settings.model, thinking=self.settings.thinking)
         return Conversation(await now.forked(spec, tuple(self.messages)))
 
     def rename(self, title: str) -> str:
-        """Name the session; returns the kept name. Raises DirgeError: see `SessionDrafts`."""
+        """Name the session; returns the stored name. Raises DirgeError: see `SessionDrafts`."""
         return self.unsent.rename(title)
 
     async def close(self) -> None:
-        """Stop what runs, flush, and let everything go. Whoever calls it again waits for that."""
+        """Stop the run, flush and close everything. A second call waits for the first."""
         if self._is_closed:
             await self._close_done.wait()
             return
         self._is_closed = True
-        await self._send_away()
+        await self._release_owner()
         self.abort("closed")
         try:
             if self._task is not None and self.run is not None:
                 await asyncio.wait([self._task])
-            for settle in self._deps.before_close:
-                await settle()
+            for finish in self._deps.before_close:
+                await finish()
             if self._deps.session.recorder is not None:
-                # Before anything else is waited for: who comes next may have the session.
+                # Before any other wait, so that another process can open the session.
                 self._deps.session.recorder.close()
             for close in self._deps.on_close:
                 await close()
         finally:
-            # What could not be saved is known only now.
-            self._tell_notices(None)
+            # Only now are all failures to save known.
+            self._emit_notices(None)
             self._close_done.set()
 
     # -- inside
 
-    async def _send_away(self) -> None:
-        """Let whoever has the conversation to themselves leave in good order."""
+    async def _release_owner(self) -> None:
+        """Ask the exclusive owner to stop, and wait for it."""
         if self.exclusive_owner is not None:
             self.exclusive_owner.interrupt("closed")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._owner_left.wait(), _LEAVING_S)
+                await asyncio.wait_for(self._owner_left.wait(), _OWNER_EXIT_S)
 
     def check_idle(self, by: ExclusiveOwner | None = None) -> None:
-        """Raises DirgeError while something goes on, of somebody else than `by`."""
+        """Raise DirgeError during a run, a compaction or the control of another owner than `by`."""
         if self._is_closed:
             raise DirgeError("this conversation is closed.")
         if self.exclusive_owner is not None and self.exclusive_owner is not by:
@@ -408,38 +439,41 @@ class Conversation:
         if self._is_compacting:
             raise DirgeError("the context is being compacted.", hint="Wait until that is done.")
         if self.timeline.is_moving:
-            raise DirgeError("the session goes to another point.", hint="Wait until that is done.")
+            raise DirgeError(
+                "the session is moving to another point.", hint="Wait until that is done."
+            )
 
-    def _start(self, order: RunRequest, by: ExclusiveOwner | None) -> Run:
+    def _start(self, request: RunRequest, by: ExclusiveOwner | None) -> Run:
         self.check_idle(by)
         self.extensions.start()
         schema = self.settings.answer_schema
         if schema is not None:
             answer = StructuredAnswer(schema, is_native=self._deps.models.holds_schema)
-            order = replace(order, answer=answer, bundles=(*order.bundles, answer.bundle()))
+            bundles = (*request.bundles, answer.bundle())
+            request = replace(request, answer=answer, bundles=bundles)
         run = Run(
             self,
             AbortSignal(),
-            prompts=order.prompts or (),
-            patience=self._deps.run.backpressure,
+            prompts=request.prompts or (),
+            backpressure=self._deps.run.backpressure,
             on_notice=self._deps.late_notices.append,
         )
         self.run = run
-        self._task = asyncio.get_running_loop().create_task(self._drive(run, order))
+        self._task = asyncio.get_running_loop().create_task(self._drive(run, request))
         return run
 
-    async def _drive(self, run: Run, order: RunRequest) -> None:
+    async def _drive(self, run: Run, request: RunRequest) -> None:
         outcome: Outcome = Cancelled(reason="closed")
         try:
             executor = RunExecutor(
                 run,
-                order,
+                request,
                 deps=self._deps,
                 settings=self.settings,
                 is_owned=self._owner is not None,
                 log=self._log,
                 queues=self._queues,
-                tell=lambda event: self._emit(run, event),
+                emit=lambda event: self._emit(run, event),
             )
             outcome = await executor.execute()
         finally:
@@ -452,7 +486,7 @@ class Conversation:
         if isinstance(event, UsageReported) and event.role in OF_TURNS and self._deps.run.watch:
             event = replace(event, changed=self._deps.run.watch.pop_changes())
         if isinstance(event, AgentEnd):
-            self._tell_notices(run)  # those of a run come before its end
+            self._emit_notices(run)  # before the end of the run
         is_asked = (
             run is not None
             or self._is_compacting
@@ -467,17 +501,13 @@ class Conversation:
             if isinstance(event, MessageEnd):
                 self.unsent.on_message()
             if isinstance(event, MessageEnd | AgentEnd):
-                self._keep_queue()
-        self._tell(run, event)
+                self._save_queue()
+        self._deliver(run, event)
         self.journal_seq = None
-        self._tell_notices(run)
+        self._emit_notices(run)
 
-    def _kept(self, item: QueuedInput) -> QueuedInput:
-        self._keep_queue()
-        return item
-
-    def _keep_queue(self) -> None:
-        """Keep what waits; what was handed over waits until it is history."""
+    def _save_queue(self) -> None:
+        """Store the queued input, and what left the queue but is not yet in the history."""
         held = self.run.unsent if self.run is not None else ()
         self.unsent.save_queue(
             [
@@ -486,64 +516,18 @@ class Conversation:
             ]
         )
 
-    def _tell_notices(self, run: Run | None) -> None:
+    def _emit_notices(self, run: Run | None) -> None:
         while self._deps.late_notices:
-            self._tell(run, SystemNotice(self._deps.late_notices.pop(0)))
+            self._deliver(run, SystemNotice(self._deps.late_notices.pop(0)))
 
-    def _tell(self, run: Run | None, event: LoopEvent) -> None:
+    def _deliver(self, run: Run | None, event: LoopEvent) -> None:
         if run is not None:
-            run.hear(event, self.journal_seq)
+            run.on_event(event, self.journal_seq)
         for sink in list(self._sinks):
             try:
                 sink(event)
             except Exception:
-                # A watcher that breaks is no reason to lose the run, or to keep watching.
-                _logger.exception("a sink failed on %s and is told no more", event.type)
+                # A broken sink must neither end the run nor be called again.
+                _logger.exception("a sink failed on %s and gets no more events", event.type)
                 if sink in self._sinks:
                     self._sinks.remove(sink)
-
-
-class CompactionControls:
-    """`check_idle` raises while a run goes on; `report` tells sinks and journal of each change."""
-
-    def __init__(
-        self,
-        view: SentView | None,
-        messages: Callable[[], Sequence[Message]],
-        *,
-        check_idle: Callable[[], None],
-        report: Sink,
-    ) -> None:
-        self._view = view
-        self._messages = messages
-        self._check_idle = check_idle
-        self._report = report
-
-    def dropped(self) -> "Sequence[OmittedMessage]":
-        """The messages that are left out or shortened, in order."""
-        return self._view.dropped(self._messages()) if self._view is not None else ()
-
-    def show_again(self, number: int) -> ContextCompacted | None:
-        """Send this message (counted from 1) whole again; None if it is not left out.
-
-        Raises:
-            DirgeError: a run goes on.
-        """
-        self._check_idle()
-        if self._view is None:
-            return None
-        return self._told(self._view.show_again(self._messages(), number))
-
-    def undo(self) -> ContextCompacted | None:
-        """Take the last compaction back; None if there was none.
-
-        Raises:
-            DirgeError: a run goes on.
-        """
-        self._check_idle()
-        return self._told(self._view.undo(self._messages())) if self._view is not None else None
-
-    def _told(self, change: ContextCompacted | None) -> ContextCompacted | None:
-        if change is not None:
-            self._report(change)
-        return change

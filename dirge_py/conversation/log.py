@@ -1,4 +1,4 @@
-"""What a conversation has come to: its messages, and what they cost."""
+"""The messages of a conversation, and their totals."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessag
 
 
 class CountedRun(Protocol):
-    """What a run adds up about itself."""
+    """The totals of a run."""
 
     usage: Usage
     cost_usd: float | None
@@ -24,25 +24,24 @@ class CountedRun(Protocol):
 
 
 class ConversationLog:
-    """Kept up by events, of runs and from outside of them.
-
-    `cost_usd` is None as soon as one price is unknown: a known-looking figure would be too low;
-    `least_usd` is the sum of those that are known, as far as they were told.
-    `context_tokens` is the size of the last model call; `idle_requests` are the answers that came
-    while nothing was asked for: there should be none. `reported` is every report since the start.
-    """
+    """Messages, tokens and cost, updated by events of runs and from outside of them."""
 
     def __init__(self, messages: Sequence[Message], usage: Usage, cost_usd: float | None) -> None:
         self.messages: list[Message] = list(messages)
         self.usage = usage
         self.cost_usd = cost_usd
+        """None as soon as one price is unknown, since any figure would be too low."""
         self.least_usd = cost_usd or 0.0
+        """The sum of the known costs."""
         self.context_tokens = _last_context_tokens(messages)
+        """The size of the last model call."""
         self.idle_requests = 0
+        """The number of answers that nothing asked for: there should be none."""
         self.reported: list[UsageReported] = []
+        """Every usage report since the start."""
 
     def record(self, event: LoopEvent, run: CountedRun | None, *, is_idle: bool = False) -> None:
-        """Count the event, for the run it belongs to as well; None: it came outside of one."""
+        """Count the event, also for its run; None: it belongs to no run."""
         match event:
             case MessageEnd(message):
                 self._add(message, run)
@@ -81,7 +80,7 @@ class ConversationLog:
         if message.usage:
             self.context_tokens = message.usage.total
         elif message.content:
-            # It was paid for, and nobody said how much.
+            # It cost something, and the service did not say how much.
             self.cost_usd = None
 
 

@@ -1,7 +1,7 @@
-"""What enters a history beside the prompts: commands that the person ran, and what they wrote.
+"""Messages that enter a history beside the prompts, as commands that the person ran do.
 
-It opens no run. While nothing goes on it is stored at once; during a run it is handed over at the
-next boundary at which the run goes on anyway, and what is left is stored when the run is over.
+They open no run. While no run is active they are stored at once; during a run they are delivered at
+the next boundary at which the run continues anyway, and the rest is stored when the run is over.
 """
 
 import logging
@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 
 class InsertTarget(Protocol):
-    """What is asked of the conversation."""
+    """The conversation, as far as `PendingInserts` uses it."""
 
     timeline: "Rewinder"
 
@@ -34,7 +34,7 @@ class InsertTarget(Protocol):
 
 
 class PendingInserts:
-    """Those of one conversation."""
+    """The inserted messages of one conversation that are not in its history yet."""
 
     def __init__(self, checks: Sequence[PromptCheck], history: InsertTarget) -> None:
         self._checks = checks
@@ -44,14 +44,14 @@ class PendingInserts:
 
     @property
     def waiting(self) -> Sequence[UserMessage]:
-        """What is in no history yet."""
+        """The messages that are not in the history yet."""
         return tuple(self._waiting)
 
     async def add(self, message: UserMessage) -> None:
-        """Have the message in the next request that there will be, in the order of the calls.
+        """Add the message to the next request, in the order of the calls of this.
 
         Raises:
-            DirgeError: a check holds it back, or the session is only looked at.
+            DirgeError: a check holds it back, or the session is only viewed.
         """
         reason = await objection(self._checks, message)
         if reason is not None:
@@ -60,7 +60,7 @@ class PendingInserts:
         self._settle()
 
     def run_begins(self) -> None:
-        """Called when the open calls are answered. From now on they are `due`."""
+        """Called when the open calls are answered: from now on `due` returns the messages."""
         self._settle()
         self._is_running = True
 
@@ -68,9 +68,9 @@ class PendingInserts:
         self._is_running = False
         self._settle()
 
-    def due(self, *, goes_on: bool) -> Sequence[UserMessage]:
-        """What to hand over now; nothing where the run would go on for that alone."""
-        if not goes_on:
+    def due(self, *, continues: bool) -> Sequence[UserMessage]:
+        """The messages to deliver now; none if the run would continue only because of them."""
+        if not continues:
             return ()
         due, self._waiting = self._waiting, []
         return due
@@ -82,7 +82,7 @@ class PendingInserts:
             self._history.report(MessageEnd(message))
 
     def _is_unfinished(self) -> bool:
-        """Whether a message now would end what can still be carried on, or is under way."""
+        """Whether a message now would end an interrupted run, open calls or a move."""
         history = self._history
         return (
             history.timeline.is_moving
@@ -92,7 +92,7 @@ class PendingInserts:
 
 
 async def objection(checks: Sequence[PromptCheck], message: UserMessage) -> str | None:
-    """Why this must not be sent; a check that fails is a reason, too."""
+    """The first reason not to send the message; a check that fails is a reason, too."""
     for check in checks:
         try:
             reason = await check(message)

@@ -1,7 +1,4 @@
-"""One run driven to its end: what was asked for, the hooks of the conversation, how it ended.
-
-One run of a conversation, as whoever started it holds it.
-"""
+"""One run of a conversation: `Run` is the handle of its caller, `RunExecutor` drives it."""
 
 import asyncio
 import logging
@@ -61,25 +58,21 @@ from dirge_py.types.outcomes import (
     NeedsMoreTurns,
     Outcome,
 )
-from dirge_py.types.tools import LoopToolResult, ToolCall
+from dirge_py.types.tools import ToolCall
 
 if TYPE_CHECKING:
     from dirge_py.guards.structured_output import StructuredAnswer
 
 
 class Queueing(Protocol):
-    """Where a run's input goes: its conversation."""
+    """Queues a run's input; its conversation does."""
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput: ...
     def follow_up(self, prompt: str | UserMessage) -> QueuedInput: ...
 
 
 class Run:
-    """One run, from a prompt until the agent rests. `await run.outcome` never raises.
-
-    `unsent` are typed messages that did not become part of history and are in no queue: a check
-    held them back, or the run ended before it took them up. They belong back in the input.
-    """
+    """One run, from a prompt until the agent rests. `await run.outcome` never raises."""
 
     def __init__(
         self,
@@ -87,7 +80,7 @@ class Run:
         signal: AbortSignal,
         *,
         prompts: Sequence[Message] = (),
-        patience: BackpressurePolicy | None = None,
+        backpressure: BackpressurePolicy | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.id = ""
@@ -98,7 +91,7 @@ class Run:
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.mailboxes = EventBroadcaster(patience, on_detached=on_notice)
+        self.broadcaster = EventBroadcaster(backpressure, on_detached=on_notice)
         self._conversation = conversation
         self._is_over = False
         self._unsent = [prompt for prompt in prompts if isinstance(prompt, UserMessage)]
@@ -108,20 +101,24 @@ class Run:
 
     @property
     def outcome(self) -> "asyncio.Future[Outcome]":
-        """How it ends. Who stops waiting for it stops neither the run nor others who wait."""
+        """How the run ends. Cancelling one wait for it affects neither the run nor other waits."""
         return asyncio.shield(self._outcome)
 
     @property
     def unsent(self) -> Sequence[UserMessage]:
+        """Typed messages that are neither in the history nor in a queue, and belong in the input.
+
+        A check held them back, or the run ended before it delivered them.
+        """
         return tuple(self._unsent)
 
     def events(self) -> EventStream:
         """The events of this run, in order, read at the reader's own pace; ends after `agent_end`.
 
-        Any number may read. What happened before one begins is still there as long as it is not
-        much; after that it hears what comes. One that stays behind gets `Detached`.
+        Any number of readers may read. One that begins late also gets the earlier events, as long
+        as they are few. One that is too slow gets `Detached`.
         """
-        return self.mailboxes.subscribe()
+        return self.broadcaster.subscribe()
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         return self._conversation.steer(prompt)
@@ -136,7 +133,7 @@ class Run:
         self.signal.abort(reason)
 
     def timed(self, stream_fn: StreamFn) -> StreamFn:
-        """`stream_fn`, its time added up in `api_s`."""
+        """Return `stream_fn` with its time added to `api_s`."""
 
         async def timed(
             context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -153,11 +150,11 @@ class Run:
 
         return timed
 
-    def judge(self, event: AgentEnd, time_limit_s: float | None) -> Outcome:
-        """The outcome as the loop saw it, told with what only the run knows."""
+    def complete_outcome(self, event: AgentEnd, time_limit_s: float | None) -> Outcome:
+        """The outcome of the loop, completed with what only the run knows."""
         outcome = event.outcome
         if isinstance(outcome, Done) and self.signal.aborted and self.signal.reason != TIMEOUT:
-            # Its work was done, but not what was to be asked about it: whoever said stop is heard.
+            # The work was done, but not the checks after it: the abort counts.
             outcome = Cancelled(reason=self.signal.reason)
         if time_limit_s is not None:
             used_s = round(time.monotonic() - self.started_at, 3)
@@ -172,30 +169,30 @@ class Run:
             return replace(outcome, result=result)
         return outcome
 
-    def hear(self, event: LoopEvent, journal_seq: int | None = None) -> None:
-        """Tell whoever reads the events of this run. What comes after its end is not of it."""
+    def on_event(self, event: LoopEvent, journal_seq: int | None = None) -> None:
+        """Send the event to the readers of this run; later ones than its end are not part of it."""
         if not self._is_over:
             self._is_over = isinstance(event, AgentEnd)
-            self.mailboxes.put(event, journal_seq)
+            self.broadcaster.put(event, journal_seq)
 
-    def hold_back(self, message: UserMessage) -> None:
-        """Keep what was taken from a queue until it is history."""
+    def add_unsent(self, message: UserMessage) -> None:
+        """Note a message that left a queue and is not yet in the history."""
         self._unsent.append(message)
 
     def count(self, message: Message) -> None:
-        """Note that the message is history."""
+        """Count a message that is in the history now."""
         if isinstance(message, UserMessage):
             self._unsent = [held for held in self._unsent if held is not message]
         elif isinstance(message, AssistantMessage) and message.origin == "model":
             self.turns += is_turn(message)
             if message.content and not message.usage:
-                # It was paid for, and nobody said how much.
+                # It cost something, and the service did not say how much.
                 self.cost_usd = None
 
     def finish(self, outcome: Outcome) -> None:
         if not self._outcome.done():
             self._outcome.set_result(outcome)
-        self.mailboxes.close()
+        self.broadcaster.close()
 
 
 _logger = logging.getLogger(__name__)
@@ -203,57 +200,61 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What a run is to do. No `prompts`: it goes on from where the conversation stands.
-
-    `bundles` are asked behind those of the configuration; only permission comes after them. With
-    `answer` the run is only done when that holds a value that fits.
-    """
+    """What a run has to do."""
 
     prompts: Sequence[Message] | None = None
+    """The messages that open it; None: it continues the conversation."""
     decisions: Sequence[CallDecision] = ()
+    """Decisions about open calls."""
     single_turn: bool = False
+    """Whether it rests after each turn."""
     bundles: Sequence[Hooks] = ()
+    """Hooks for this run, after all others but redaction and permission."""
     answer: "StructuredAnswer | None" = None
+    """Holds the structured answer; the run is done only when that fits its schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queues:
-    """What was typed while a run was busy; `inserts` open no run."""
+    """Input that was typed during a run."""
 
     steering: InputQueue
+    """Enters before the next turn."""
     follow_ups: InputQueue
+    """Enters when the agent would stop."""
     inserts: PendingInserts
+    """Enters the history beside the prompts, and opens no run."""
 
 
 class RunExecutor:
-    """Drives one run. `tell` takes every event of it to whoever listens."""
+    """Drives one run. `emit` receives every event of it."""
 
     def __init__(
         self,
         run: Run,
-        order: RunRequest,
+        request: RunRequest,
         *,
         deps: ConversationDeps,
         settings: ConversationSettings,
         is_owned: bool,
         log: ConversationLog,
         queues: Queues,
-        tell: Sink,
+        emit: Sink,
     ) -> None:
         self._run = run
-        self._order = order
+        self._request = request
         self._deps = deps
         self._settings = settings
         self._is_owned = is_owned
         self._log = log
         self._queues = queues
-        self._tell = tell
-        self._decisions = order.decisions
+        self._emit = emit
+        self._decisions = request.decisions
         self._has_begun = False
         self._ended: AgentEnd | None = None
 
     async def execute(self) -> Outcome:
-        """How the run ended. Raises only a cancellation from outside."""
+        """Run to the end and return the outcome. Raises only a cancellation from outside."""
         limit_s, timer = self._deps.run.time_limit_s, None
         if limit_s is not None:
             loop = asyncio.get_running_loop()
@@ -268,56 +269,63 @@ class RunExecutor:
             ended = self._close(_failure(error))
         except asyncio.CancelledError:
             self._run.signal.abort("cancelled")
-            await self._tell_end(self._close(Cancelled(reason="cancelled")))
+            await self._emit_end(self._close(Cancelled(reason="cancelled")))
             raise
         finally:
             if timer is not None:
                 timer.cancel()
-        await self._tell_end(ended)
-        return self._continuable(ended.outcome)
+        await self._emit_end(ended)
+        outcome = ended.outcome
+        if isinstance(outcome, AwaitingConfirmation) and self._deps.run.on_waiting is not None:
+            return replace(outcome, continuation=self._deps.run.on_waiting(outcome))
+        return outcome
 
     def emit(self, event: LoopEvent) -> None:
         self._has_begun = True
         if isinstance(event, AgentEnd):
-            outcome = self._run.judge(event, self._deps.run.time_limit_s)
-            if self._order.answer is not None:
-                outcome = self._order.answer.check_outcome(outcome, self._log.messages)
-            # Nothing may come after it, so it is told when all else is done: see `_tell_end`.
+            outcome = self._run.complete_outcome(event, self._deps.run.time_limit_s)
+            if self._request.answer is not None:
+                outcome = self._request.answer.check_outcome(outcome, self._log.messages)
+            # Nothing may follow it, so it is emitted when all else is done: see `_emit_end`.
             self._ended = replace(event, outcome=outcome)
             return
-        self._tell(event)
+        self._emit(event)
 
     def _close(self, outcome: Outcome) -> AgentEnd:
-        """Whoever watches was promised a beginning and an end, whatever lies between."""
+        """Emit the start if the loop did not; returns the end, with `outcome` if it has none."""
         if not self._has_begun:
             self.emit(AgentStart(run_id=self._run.id))
         if self._ended is None:
             self.emit(AgentEnd(messages=(), outcome=outcome))
         return self._ended or AgentEnd(messages=(), outcome=outcome)
 
-    async def _tell_end(self, ended: AgentEnd) -> None:
-        """Tell that the run is over, after whoever keeps what it said. One that rests is not."""
+    async def _emit_end(self, ended: AgentEnd) -> None:
+        """Emit the end of the run, after `on_run_end`. A run that only rests is not over."""
         on_run_end = self._deps.run.on_run_end
         try:
             if on_run_end is not None and not isinstance(ended.outcome, _RESTING):
-                await on_run_end(self._said(ended), self._run.signal)
+                await on_run_end(self._messages_since_prompt(ended), self._run.signal)
         except Exception:
-            _logger.exception("what a run said was not taken in")
+            _logger.exception("`on_run_end` failed")
         finally:
-            self._tell(ended)
+            self._emit(ended)
             self._queues.inserts.run_ended()
 
-    def _said(self, ended: AgentEnd) -> Sequence[Message]:
-        """What was said since the prompt, also by the parts of the run before this one."""
-        if self._order.prompts is not None:
+    def _messages_since_prompt(self, ended: AgentEnd) -> Sequence[Message]:
+        """The messages since the prompt, also of the parts of the run before this one."""
+        if self._request.prompts is not None:
             return ended.messages
         messages = self._log.messages
-        opened = [at for at, message in enumerate(messages) if _opens(message)]
+        opened = [
+            index
+            for index, message in enumerate(messages)
+            if isinstance(message, UserMessage) and message.origin == "user"
+        ]
         return tuple(messages[opened[-1] :]) if opened else ended.messages
 
     async def _early_end(self) -> Outcome | None:
-        """Why the prompts do not become history, if they do not."""
-        for prompt in self._order.prompts or ():
+        """The outcome if the prompts are held back from the history; else None."""
+        for prompt in self._request.prompts or ():
             if not isinstance(prompt, UserMessage) or not self._deps.run.prompt_checks:
                 continue
             try:
@@ -331,44 +339,42 @@ class RunExecutor:
         return None
 
     async def _loop(self) -> None:
-        deps, order, run = self._deps, self._order, self._run
-        if order.prompts is not None:
-            self._pass_over()
+        deps, request, run = self._deps, self._request, self._run
+        if request.prompts is not None:
+            self._answer_open_calls()
         else:
-            self._take_up()
+            self._complete_decisions()
         self._queues.inserts.run_begins()
         config = self._config()
         names = [tool.name for tool in deps.run.tools]
-        # Plugins may have a word in it, and take their time.
-        writing = asyncio.to_thread(deps.environment.system_prompt, names)
+        # Plugins may edit it, which may take time.
+        prompt = asyncio.to_thread(deps.environment.system_prompt, names)
         try:
-            system_prompt = await until_aborted(writing, run.signal)
+            system_prompt = await until_aborted(prompt, run.signal)
         except Aborted:
             self._close(Cancelled(reason=run.signal.reason))
             return
         context = Context(
             system_prompt=system_prompt,
             messages=list(self._log.messages),
-            tools=(*deps.run.tools, *([order.answer.tool] if order.answer else ())),
+            tools=(*deps.run.tools, *([request.answer.tool] if request.answer else ())),
         )
-        watched = (
-            deps.run.watch.around(deps.run.stream_fn) if deps.run.watch else deps.run.stream_fn
-        )
-        stream_fn = run.timed(watched)
-        if order.answer is not None:
-            stream_fn = order.answer.around_model(stream_fn)
-        if order.prompts is None:
+        watch = deps.run.watch
+        stream_fn = run.timed(watch.around(deps.run.stream_fn) if watch else deps.run.stream_fn)
+        if request.answer is not None:
+            stream_fn = request.answer.around_model(stream_fn)
+        if request.prompts is None:
             await run_agent_loop_continue(
                 context=context,
                 config=config,
                 signal=run.signal,
                 emit=self.emit,
                 stream_fn=stream_fn,
-                decisions=[one for one in self._decisions if one.allow or one.answer],
+                decisions=[each for each in self._decisions if each.allow or each.answer],
             )
         else:
             await run_agent_loop(
-                order.prompts,
+                request.prompts,
                 context=context,
                 config=config,
                 signal=run.signal,
@@ -376,27 +382,27 @@ class RunExecutor:
                 stream_fn=stream_fn,
             )
 
-    def _pass_over(self) -> None:
-        """Answer the calls that are still open when a new prompt comes.
+    def _answer_open_calls(self) -> None:
+        """Answer the calls that are still open when a new prompt opens a run.
 
-        It is told in no event, as these calls are no part of this run.
+        No event is emitted, since these calls are not part of this run.
         """
         recorder = self._deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
-        waiting = open_calls(self._log.messages)
-        for call in waiting.calls if waiting else ():
+        pending = open_calls(self._log.messages)
+        for call in pending.calls if pending else ():
             answer = result_of_skipped_call(call, interruption)
             self._log.record(MessageEnd(answer), None)
             if recorder is not None:
                 recorder.add_message(answer)
         if interruption is not None and interruption.calls:
-            names = [one.call.name for one in interruption.calls]
+            names = [interrupted.call.name for interrupted in interruption.calls]
             self._deps.late_notices.append(closed_calls_text(names))
 
-    def _take_up(self) -> None:
-        """Have something decided about each call that may have done its work when it was cut off.
+    def _complete_decisions(self) -> None:
+        """Decide about each interrupted call that may already have had its effect.
 
-        It is recorded before anything runs, so that nobody is asked about them again.
+        They are recorded before anything runs, so that the calls are not asked about again.
         """
         recorder = self._deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
@@ -410,7 +416,7 @@ class RunExecutor:
         end_leftovers(self._decisions, interruption)
 
     def _config(self) -> LoopConfig:
-        deps, order = self._deps, self._order
+        deps, request = self._deps, self._request
         config = deps.run.configure(
             RunSettings(
                 model=self._settings.model,
@@ -420,15 +426,15 @@ class RunExecutor:
                 chosen_thinking=lambda: self._settings.thinking,
                 max_turns=deps.run.max_turns,
                 is_recorded=deps.session.recorder is not None,
-                single_turn=order.single_turn,
-                is_continued=order.prompts is None,
+                single_turn=request.single_turn,
+                is_continued=request.prompts is None,
                 is_reviewed=self._is_owned,
-                further=order.bundles,
+                further=request.bundles,
             )
         )
-        if not order.single_turn:
+        if not request.single_turn:
             return config
-        turns, usage = (0, None) if order.prompts else self._log.since_prompt()
+        turns, usage = (0, None) if request.prompts else self._log.since_prompt()
         rests = stop_after_one_turn(
             turns_before=turns, usage_before=usage, max_turns=deps.run.max_turns
         )
@@ -437,43 +443,37 @@ class RunExecutor:
     # -- the hooks of the conversation
 
     def _bundle(self) -> Hooks:
-        """The hooks through which what was typed, switched or decided reaches a run.
+        """The hooks that deliver queued input, changed settings and decisions to the run.
 
-        Also where it waits for slow readers of its events: it never waits inside an event.
+        The run also waits for slow readers of its events in them: it never waits inside an event.
         """
-        settings, mailboxes = self._settings, self._run.mailboxes
-        told = (settings.model, settings.thinking)
+        settings, broadcaster = self._settings, self._run.broadcaster
+        used = (settings.model, settings.thinking)
 
-        def before_model(_info: TurnInfo) -> Awaitable[None] | None:
-            return mailboxes.room()
-
-        def after_call(
-            _info: TurnInfo, _call: ToolCall, _result: LoopToolResult
-        ) -> Awaitable[None] | None:
-            return mailboxes.room()
+        def wait_for_readers(*_args: object) -> Awaitable[None] | None:
+            return broadcaster.backpressure()
 
         async def before_next(_info: TurnInfo) -> TurnUpdate | None:
-            nonlocal told
-            await mailboxes.wait_for_room()
-            now = (settings.model, settings.thinking)
-            if now == told:
+            nonlocal used
+            await broadcaster.wait_for_capacity()
+            if (chosen := (settings.model, settings.thinking)) == used:
                 return None
-            told = now
-            return TurnUpdate(model=now[0], thinking_level=now[1])
+            used = chosen
+            return TurnUpdate(model=used[0], thinking_level=used[1])
 
         return Hooks(
             name="conversation",
             only_watches=True,
-            transform_context=before_model,
+            transform_context=wait_for_readers,
             before_tool_call=self._rejection if self._decisions else None,
-            after_tool_call=after_call,
+            after_tool_call=wait_for_readers,
             prepare_next_turn=before_next,
-            get_steering_messages=self._delivering(self._queues.steering),
-            get_followup_messages=self._delivering(self._queues.follow_ups),
+            get_steering_messages=self._queue_hook(self._queues.steering),
+            get_followup_messages=self._queue_hook(self._queues.follow_ups),
         )
 
     def _rejection(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
-        """The answer to a call that somebody decided against while the run was down."""
+        """The answer to a call that was denied while the run was interrupted."""
         for decision in self._decisions if info.turn == 1 else ():
             if decision.tool_call_id == call.id and not decision.allow:
                 reason = decision.reason or "User rejected"
@@ -490,17 +490,17 @@ class RunExecutor:
                 return ToolOverride(f"Rejected: {reason}", details={"outcome": "denied"})
         return None
 
-    def _delivering(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
-        """A hook that hands over what is due in the queue and passes the checks, inserts first."""
+    def _queue_hook(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
+        """A hook that returns the due input of the queue that passes the checks, inserts first."""
         inserts = self._queues.inserts
 
         async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
             due = [item.message for item in queue.drain()]
             if not self._deps.run.prompt_checks:
-                return [*inserts.due(goes_on=info.wants_more or bool(due)), *due]
+                return [*inserts.due(continues=info.wants_more or bool(due)), *due]
             for message in due:
-                # From here on it is in no queue; it counts as unsent until it is history.
-                self._run.hold_back(message)
+                # Now it is in no queue; it counts as unsent until it is in the history.
+                self._run.add_unsent(message)
             passed: list[Message] = []
             for message in due:
                 reason = await objection(self._deps.run.prompt_checks, message)
@@ -508,23 +508,14 @@ class RunExecutor:
                     passed.append(message)
                 else:
                     info.emit(SystemNotice(f"Not sent: {reason}"))
-            return [*inserts.due(goes_on=info.wants_more or bool(passed)), *passed]
+            return [*inserts.due(continues=info.wants_more or bool(passed)), *passed]
 
         return deliver
 
-    def _continuable(self, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, AwaitingConfirmation) and self._deps.run.on_waiting is not None:
-            return replace(outcome, continuation=self._deps.run.on_waiting(outcome))
-        return outcome
-
 
 _RESTING = (NeedsMoreTurns, AwaitingConfirmation)
-"""Ends of what goes on later: a turn that was asked for alone, a call that waits for a yes."""
-_NO_END = Failed(kind="bug", message="The loop ended without saying so.")
-
-
-def _opens(message: Message) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "user"
+"""Outcomes of runs that continue later: after a single turn, or a decision about a call."""
+_NO_END = Failed(kind="bug", message="The loop ended without an outcome.")
 
 
 def _failure(error: Exception) -> Failed:

@@ -1,4 +1,4 @@
-"""What a person may choose while a conversation goes on: model, mode, grants, folders."""
+"""The settings of a conversation that a person may change: model, mode, grants, folders."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ class ConversationSettings:
         self.prompts = deps.run.prompts
         """The prompts kept in files; a selected one holds from the next run on."""
         self.answer_schema: AnswerSchema | None = None
-        """What the answer of each run that begins has to be; None: text."""
+        """The schema of the answers of later runs; None: text."""
 
     @property
     def window_tokens(self) -> int:
@@ -37,12 +37,12 @@ class ConversationSettings:
 
     @property
     def sees_pictures(self) -> bool | None:
-        """Whether the model can look at pictures; None where nobody knows."""
+        """Whether the model accepts images; None if that is unknown."""
         return self._models.sees_pictures(self.model)
 
     @property
     def holds_schema(self) -> bool:
-        """Whether the model's service can hold an answer to a schema."""
+        """Whether the model's service can enforce a schema of answers."""
         return self._models.holds_schema(self.model)
 
     def set_model(self, spec: str) -> str:
@@ -61,11 +61,11 @@ class ConversationSettings:
         return self._models.choices()
 
     def services(self) -> Sequence[str]:
-        """The aliases of those that can be asked for all their models."""
+        """The aliases of services that can list their models."""
         return self._models.services()
 
     async def models_of(self, alias: str) -> Sequence[ModelOption]:
-        """All that the service lists. Raises ConfigError and ProviderError: it cannot be asked."""
+        """The models that the service lists. Raises ConfigError, ProviderError: it gave no list."""
         return await self._models.listed(alias)
 
     @property
@@ -85,20 +85,20 @@ class ConversationSettings:
         """Allow what `rule` (`op:pattern`) matches, for this session.
 
         Raises:
-            UsageError: it is no rule, or one that could open nothing.
+            UsageError: it is not a rule, or a rule that can't allow anything.
         """
         why = self._gate.why_ineffective(rule)
         if why:
             raise UsageError(
                 f"`{rule}` would allow nothing: {why}.",
-                hint="Such names are nothing that a rule could open.",
+                hint="A rule can't allow such names.",
             )
         self._gate.add_grant(rule)
         if self._recorder:
             self._recorder.note_grant(rule)
 
     def remove_grant(self, index: int) -> None:
-        """Take back the grant at `index` of `grants`. Raises UsageError: there is none."""
+        """Remove the grant at `index` of `grants`. Raises UsageError: there is none."""
         removed = self._gate.remove_grant(index)
         if self._recorder:
             self._recorder.note_grant_removed(str(removed))
@@ -109,14 +109,14 @@ class ConversationSettings:
 
     @property
     def folders(self) -> Sequence[str]:
-        """The folders that are worked in, the first one first."""
+        """The folders of the workspace, the working folder first."""
         return self._gate.folders
 
     def add_folder(self, folder: Path) -> str:
-        """Work in `folder`, too, until this session ends; returns its physical path.
+        """Add `folder` to the workspace until this session ends; returns its physical path.
 
         Raises:
-            FileError: it is no folder, or not one that can be opened.
+            FileError: it is not a folder, or can't be opened.
         """
         real = self._gate.add_folder(folder)
         if self._recorder:
@@ -125,11 +125,11 @@ class ConversationSettings:
 
     @property
     def decisions(self) -> DecisionLog:
-        """What was decided so far, oldest first."""
+        """The decisions so far, oldest first."""
         return self._gate.history
 
     def why(self, tool: str, input_text: str) -> Decision:
-        """What would be decided about this call, and why. Executes nothing."""
+        """The decision that this call would get, with its reason. Executes nothing."""
         if self._environment.explain is None:
             raise DirgeError("this conversation has no permission engine to ask.")
         return self._environment.explain(tool, input_text)

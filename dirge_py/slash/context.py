@@ -30,15 +30,15 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
     """Compact, or with `show`, `restore N` or `--undo` look at what was compacted and undo it."""
     match args.split():
         case ["--undo"]:
-            undone = conversation.compaction_controls.undo()
+            undone = conversation.undo_compaction()
             if undone is None:
                 front.show("There is no compaction to undo.")
             else:
                 front.show(f"The last compaction is undone. {_savings_text(undone)}", tone="good")
         case ["show"]:
-            front.show("\n".join(_dropped_lines(conversation.compaction_controls.dropped())))
+            front.show("\n".join(_dropped_lines(conversation.omitted_messages())))
         case ["restore", number] if number.isdecimal() and len(number) <= _MOST_DIGITS:
-            shown = conversation.compaction_controls.show_again(int(number))
+            shown = conversation.send_whole_again(int(number))
             if shown is None:
                 raise UsageError(
                     f"Message {int(number)} is not left out.",
@@ -123,7 +123,7 @@ def _lines(report: "ContextReport") -> list[str]:
 
 def _compact_words(conversation: "Conversation") -> list[str]:
     """The forms of `/compact`, with the newest messages that could be sent whole again."""
-    numbers = [item.number for item in conversation.compaction_controls.dropped()][-_MOST_OFFERED:]
+    numbers = [item.number for item in conversation.omitted_messages()][-_MOST_OFFERED:]
     return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
 
 

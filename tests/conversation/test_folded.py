@@ -31,10 +31,10 @@ async def test_a_compaction_is_looked_at_mended_and_taken_back_across_restarts(r
         assert await talk.compact() is not None
         told = EventRecorder()
         talk.subscribe(told)
-        numbers = [item.number for item in talk.compaction_controls.dropped()]
+        numbers = [item.number for item in talk.omitted_messages()]
         assert numbers[0] == 1
 
-        assert talk.compaction_controls.show_again(numbers[-1]) is not None
+        assert talk.send_whole_again(numbers[-1]) is not None
         assert [event.kind for event in told.of(ContextCompacted)] == ["shown_again"]
         room.model.will_say("Yes.")
         await talk.send("go on")
@@ -42,13 +42,13 @@ async def test_a_compaction_is_looked_at_mended_and_taken_back_across_restarts(r
         assert "[x] keep this" in sent(room)
 
     async with room.open("newest") as talk:
-        assert numbers[-1] not in [item.number for item in talk.compaction_controls.dropped()]
-        assert talk.compaction_controls.undo() is not None
-        assert talk.compaction_controls.undo() is not None
-        assert talk.compaction_controls.undo() is None
+        assert numbers[-1] not in [item.number for item in talk.omitted_messages()]
+        assert talk.undo_compaction() is not None
+        assert talk.undo_compaction() is not None
+        assert talk.undo_compaction() is None
 
     async with room.open("newest") as talk:
-        assert talk.compaction_controls.dropped() == ()
+        assert talk.omitted_messages() == ()
         room.model.will_say("All of it.")
         await talk.send("and now?")
         assert sent(room).count(LONG.strip()) == 5

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.conversation.broadcaster import (
-    MOST,
-    ROOM,
+    CAPACITY,
+    MAX_ENTRIES,
     BackpressurePolicy,
     Detached,
     EventBroadcaster,
@@ -115,7 +115,7 @@ async def _read_until_detached(stuck: EventStream, events: list[LoopEvent]) -> N
     told = [event for event in events if not isinstance(event, MessageUpdate)]
     kept = [event for event in got if not isinstance(event, MessageUpdate)]
     assert kept == told[: len(kept)]
-    assert ROOM <= len(got) == end.seq < MOST
+    assert CAPACITY <= len(got) == end.seq < MAX_ENTRIES
     assert end.after_seq is not None
     assert f"records after {end.after_seq}" in end.hint
 
@@ -198,7 +198,7 @@ async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(room: Room) -
         held_at = len(recorder.events)
         for _ in range(20):
             await asyncio.sleep(0)
-        assert len(recorder.events) == held_at < 2 * ROOM
+        assert len(recorder.events) == held_at < 2 * CAPACITY
 
         assert await all_of(stream) == recorder.events
         assert isinstance(await run, Done)
@@ -257,14 +257,14 @@ async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(room: Room, ca
 
     assert fine.types[-1] == "agent_end"
     assert [record.getMessage() for record in caplog.records] == [
-        "a sink failed on agent_end and is told no more"
+        "a sink failed on agent_end and gets no more events"
     ]
 
 
 async def test_progress_of_one_call_is_told_by_its_last_word() -> None:
     boxes = EventBroadcaster()
     stream = boxes.subscribe()
-    for number in range(3 * ROOM):
+    for number in range(3 * CAPACITY):
         boxes.put(
             ToolExecutionUpdate(
                 tool_call_id="a", tool_name="bash", args={}, partial_result=text_result(f"{number}")
@@ -274,26 +274,26 @@ async def test_progress_of_one_call_is_told_by_its_last_word() -> None:
 
     [event] = await all_of(stream)
     assert isinstance(event, ToolExecutionUpdate)
-    assert event.partial_result.text == f"{3 * ROOM - 1}"
+    assert event.partial_result.text == f"{3 * CAPACITY - 1}"
 
 
 async def test_a_mailbox_never_holds_more_than_its_most() -> None:
     boxes = EventBroadcaster()
     stream = boxes.subscribe()
-    for number in range(3 * MOST):
+    for number in range(3 * MAX_ENTRIES):
         boxes.put(TurnStart(turn=number))
 
     got, _ = await until_detached(stream)
-    assert got == [TurnStart(turn=number) for number in range(MOST)]
+    assert got == [TurnStart(turn=number) for number in range(MAX_ENTRIES)]
 
 
 async def test_readers_that_are_stuck_together_wait_together() -> None:
     clock = FakeClock()
     boxes = EventBroadcaster(BackpressurePolicy(clock=clock, sleep=clock.sleep))
     stuck = [boxes.subscribe(), boxes.subscribe()]
-    for number in range(ROOM):
+    for number in range(CAPACITY):
         boxes.put(TurnStart(turn=number))
-    waits = [asyncio.ensure_future(boxes.wait_for_room()) for _ in range(5)]
+    waits = [asyncio.ensure_future(boxes.wait_for_capacity()) for _ in range(5)]
     await somebody_waits(clock)
     clock.advance(30.0)
     await asyncio.gather(*waits)
