@@ -85,7 +85,7 @@ class MemoryStore(Protocol):
 
 
 AskPerson: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[QuestionAnswer] | None]]
-"""Puts questions to the person; None if they would rather not say. Absent: nobody is there."""
+"""Puts questions to the person; None if they cancel. Absent: there is no person to ask."""
 
 Redact: TypeAlias = Callable[[str], str]
 """Takes secrets out of what the model is shown, as `[redacted]`."""

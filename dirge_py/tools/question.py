@@ -70,12 +70,14 @@ class QuestionTool(SessionTool[QuestionArgs]):
 
     async def run(self, args: QuestionArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.ask is None:
-            raise ToolFailed("Nobody can be asked here. Decide yourself, and say what you assumed.")
+            raise ToolFailed(
+                "There is nobody to ask here. Decide yourself, and say what you assumed."
+            )
         questions = [_make_question(each) for each in args.questions]
         answers = await ctx.services.ask(questions)
         if answers is None:
             return text_result(
-                "The user would rather not say. Go on with what you know, or wait to be told.",
+                "The user did not answer. Continue with what you know, or wait for instructions.",
                 answered=False,
             )
         lines = [

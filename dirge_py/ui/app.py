@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.message import Message
 from textual.theme import Theme
 from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
@@ -99,7 +98,7 @@ class DirgeApp(ScreenApp):
         self.session_opener = TuiSessionOpener(self, self.dialogs, start)
         self.ticker = Ticker(self)
         self.chords = KeyChords(self)
-        self._bridge = EventBridge(self.post_message)
+        self._bridge = EventBridge(lambda: self.call_later(self.flush_events))
         self._actions = actions
         self.last_pressed: dict[str, float] = {}
         """When a key that does more at a second press was pressed last, by its action."""
@@ -179,9 +178,6 @@ class DirgeApp(ScreenApp):
         self.chrome.activity.load_history(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.refresh_status()
-
-    def on_loop_events(self) -> None:
-        self.flush_events()
 
     def flush_events(self) -> None:
         for event in self._bridge.take_events():
@@ -363,15 +359,11 @@ CALM_S = 1 / 10
 """While only text or output grows: the eye reads no faster, and each drawing costs a screenful."""
 
 
-class LoopEvents(Message):
-    """The bridge has new events."""
-
-
 class EventBridge:
-    """A sink that collects events and posts `LoopEvents`, at most every `SOON_S` seconds."""
+    """A sink that collects events and calls `deliver` for them, at most every `SOON_S` seconds."""
 
-    def __init__(self, post: Callable[[LoopEvents], object]) -> None:
-        self._post = post
+    def __init__(self, deliver: Callable[[], object]) -> None:
+        self._deliver = deliver
         self._events: list[LoopEvent] = []
         self._timer: asyncio.TimerHandle | None = None
         self._delivered_at = 0.0
@@ -386,7 +378,7 @@ class EventBridge:
             if self._timer.when() <= due:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._deliver)
+        self._timer = loop.call_at(due, self._on_timer)
 
     def take_events(self) -> Sequence[LoopEvent]:
         """Return the events since the last time, in order."""
@@ -398,9 +390,9 @@ class EventBridge:
             self._delivered_at = asyncio.get_running_loop().time()
         return events
 
-    def _deliver(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._post(LoopEvents())
+        self._deliver()
 
 
 _CANCELS = ("escape", "ctrl+g", "ctrl+c")

@@ -21,8 +21,6 @@ from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
 from dirge_py.ui.panels.side_panels import (
     MARGIN,
-    LeftPanelContent,
-    RightPanelContent,
     SidePanel,
     left_lines,
     right_lines,
@@ -284,23 +282,27 @@ class ChromePresenter:
             return
         styles, activity = self._app.theme_styles, self.activity
         if self.left.display:
-            left = LeftPanelContent(
+            lines = left_lines(
+                self._columns(self.left),
+                styles,
                 gauge=self.status.gauge,
                 foldings=activity.foldings,
-                recent=tuple(activity.recent),
+                recent=activity.recent,
                 git=self._git,
             )
-            self.left.show_lines(left_lines(left, self._columns(self.left), styles))
+            self.left.show_lines(lines)
         if self.right.display:
             shells, plugins = conversation.environment.shells, conversation.extension(Plugins)
-            right = RightPanelContent(
+            lines = right_lines(
+                self._columns(self.right),
+                self._app.transcript.size.height,
+                styles,
                 todos=activity.todos,
-                files=tuple(activity.changed),
+                files=activity.changed,
                 plugins=plugins.report() if plugins is not None else (),
                 shells=shells.list() if shells is not None else (),
             )
-            rows = self._app.transcript.size.height
-            self.right.show_lines(right_lines(right, self._columns(self.right), rows, styles))
+            self.right.show_lines(lines)
 
     def _columns(self, panel: SidePanel) -> int:
         width = panel.styles.width

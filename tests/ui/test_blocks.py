@@ -398,7 +398,7 @@ def test_of_a_question_the_answers_are_shown() -> None:
     assert Told(*called("question", two, text, answered=True)).page.text == (
         "● question\n  → Which?  left\n  → How?  slowly; with care"
     )
-    assert "rather not" in Told(*called("question", one, "The user would rather not.")).page.text
+    assert "did not answer" in Told(*called("question", one, "The user did not answer.")).page.text
 
 
 def test_of_an_interrupted_command_the_end_of_what_it_wrote_stays() -> None:

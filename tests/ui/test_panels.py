@@ -23,8 +23,6 @@ from dirge_py.ui.activity import MOST_FILES, ChangedFile, RunActivity, TodoEntry
 from dirge_py.ui.git_status import GitStatus, parse_git_status, read_git_status
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.side_panels import (
-    LeftPanelContent,
-    RightPanelContent,
     left_lines,
     right_lines,
     todo_lines,
@@ -57,13 +55,15 @@ def git(folder: Path, *words: str) -> None:
 
 
 def test_the_left_panel_tells_of_context_calls_and_checkout():
-    side = LeftPanelContent(
+    lines = left_lines(
+        30,
+        STYLES,
         gauge=ContextGauge(used=100_000, window=200_000, fold_at=0.75),
         foldings=2,
         recent=[("read", "run.py"), ("bash", "cargo test " + "x" * 40)],
         git=GitStatus(branch="main", staged=1, untracked=2, subject="Begin"),
     )
-    assert texts(left_lines(side, 30, STYLES)) == [
+    assert texts(lines) == [
         "CONTEXT",
         "███████████████░░░░░░░░░░░░░░░",
         "100k/200k 50%",
@@ -82,7 +82,10 @@ def test_the_left_panel_tells_of_context_calls_and_checkout():
 
 
 def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
-    side = RightPanelContent(
+    lines = right_lines(
+        24,
+        40,
+        STYLES,
         todos=[
             TodoEntry(text="later", status="pending"),
             TodoEntry(text="now", status="in_progress"),
@@ -94,7 +97,7 @@ def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
         ],
         shells=[SHELL],
     )
-    assert texts(right_lines(side, 24, 40, STYLES)) == [
+    assert texts(lines) == [
         "TODO 0/2",
         "▶ now",
         "[ ] later",
@@ -116,9 +119,9 @@ def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
 def test_many_todos_and_files_are_counted_not_listed():
     assert texts(todo_lines(TODOS, 20, STYLES))[-2:] == ["[x] step 0", "… 2 more"]
     assert len(todo_lines(TODOS, 20, STYLES)) == 8
-    side = RightPanelContent(files=[f"f{n}" for n in range(30)])
-    assert texts(right_lines(side, 20, 10, STYLES))[:4] == ["MODIFIED", "f29", "f28", "f27"]
-    assert "+24 older" in texts(right_lines(side, 20, 10, STYLES))
+    lines = texts(right_lines(20, 10, STYLES, files=[f"f{n}" for n in range(30)]))
+    assert lines[:4] == ["MODIFIED", "f29", "f28", "f27"]
+    assert "+24 older" in lines
 
 
 untrusted = st.text(alphabet="ab/日é\x1b[2J\u202e\x9b\n;", max_size=50)
@@ -126,18 +129,23 @@ untrusted = st.text(alphabet="ab/日é\x1b[2J\u202e\x9b\n;", max_size=50)
 
 @given(untrusted, st.integers(20, 40))
 def test_no_panel_hands_on_what_a_terminal_obeys(text: str, width: int):
-    left = LeftPanelContent(
+    left = left_lines(
+        width,
+        STYLES,
         gauge=ContextGauge(used=1, window=2),
         recent=[("bash", text), (text, text)],
         git=GitStatus(branch=text, subject=text),
     )
-    right = RightPanelContent(
+    right = right_lines(
+        width,
+        40,
+        STYLES,
         todos=[TodoEntry(text=text, status="pending")],
         files=[text],
         plugins=[PluginReport(name=text, where="", state="off")],
         shells=[SHELL],
     )
-    for line in texts([*left_lines(left, width, STYLES), *right_lines(right, width, 40, STYLES)]):
+    for line in texts([*left, *right]):
         assert cell_len(line) <= width
         assert not set(line) & set("\x1b\u202e\x9b\n")
 
@@ -182,8 +190,8 @@ async def test_a_repository_that_names_programs_has_none_of_them_run(room: Room)
     found = await read_git_status(ScreenPrograms(), room.project)
     assert found == GitStatus(branch="main", is_withheld=True)
     assert not (room.project / "ran").exists()
-    side = LeftPanelContent(gauge=ContextGauge(used=1, window=0), git=found)
-    assert "not looked at" in texts(left_lines(side, 30, STYLES))
+    lines = left_lines(30, STYLES, gauge=ContextGauge(used=1, window=0), git=found)
+    assert "not looked at" in texts(lines)
 
 
 # -- what a conversation tells

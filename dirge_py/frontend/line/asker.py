@@ -88,7 +88,7 @@ class PermissionPrompt:
                 yield f"always: allow always, storing the same in your settings: {rules}"
             reach = self.request.wider_reach if self.is_wide else self.request.grant_reach
             if reach is not None:
-                yield f"   would match: {visible_name(reach.words)}"
+                yield f"   this rule covers: {visible_name(reach.words)}"
                 if reach.also:
                     yield f"   also, of this session: {'; '.join(map(visible_name, reach.also))}"
                 if reach.still:

@@ -3,12 +3,11 @@
 A hidden panel does nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import TodoEntry
@@ -27,60 +26,57 @@ _TARGET, _COMMAND_TARGET = 24, 28
 """Cells of a call in the list of what the agent did lately."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftPanelContent:
-    """What the left panel shows."""
+def left_lines(
+    width: int,
+    styles: Styles,
+    *,
+    gauge: ContextGauge,
+    foldings: int = 0,
+    recent: Iterable[tuple[str, str]] = (),
+    git: "GitStatus | None" = None,
+) -> list[Line]:
+    """The sections of the left panel: context, recent calls, checkout.
 
-    gauge: ContextGauge
-    foldings: int = 0
-    """How often the conversation was compacted."""
-    recent: Sequence[tuple[str, str]] = ()
-    """The last calls, the newest last: a tool and its main argument."""
-    git: "GitStatus | None" = None
-    """None outside of a checkout."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RightPanelContent:
-    """What the right panel shows."""
-
-    todos: Sequence[TodoEntry] = ()
-    files: Sequence[str] = ()
-    """Files that tools changed, the newest last."""
-    plugins: Sequence[PluginReport] = ()
-    shells: "Sequence[ShellState]" = ()
-
-
-def left_lines(side: LeftPanelContent, width: int, styles: Styles) -> list[Line]:
-    """The sections of the left panel: context, recent calls, checkout."""
-    gauge = side.gauge
+    `foldings`: how often the conversation was compacted; `recent`: the last calls, the newest last,
+    each a tool and its main argument; `git`: None outside of a checkout.
+    """
     full = {"": styles.good, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
     context: list[Line] = [[(clip(gauge.words, width), styles.text)]]
     if gauge.window:
         context.insert(0, [(gauge.bar(width), full)])
-    if side.foldings:
-        times = "once" if side.foldings == 1 else f"{side.foldings} times"
+    if foldings:
+        times = "once" if foldings == 1 else f"{foldings} times"
         context.append([(clip(f"folded {times}", width), styles.dim)])
-    activity = [_call(name, target, width, styles) for name, target in side.recent]
-    sections = {"CONTEXT": context, "ACTIVITY": activity, "GIT": _git(side.git, width, styles)}
+    activity = [_call(name, target, width, styles) for name, target in recent]
+    sections = {"CONTEXT": context, "ACTIVITY": activity, "GIT": _git(git, width, styles)}
     return [line for name in sections for line in _section(name, sections[name], width, styles)]
 
 
-def right_lines(side: RightPanelContent, width: int, rows: int, styles: Styles) -> list[Line]:
-    """The sections of the right panel: todos, changed files, plugins, background commands."""
-    done = sum(todo.status == "done" for todo in side.todos)
-    title = f"TODO {done}/{len(side.todos)}" if side.todos else "TODO"
-    plugins = [_plugin(report, width, styles) for report in side.plugins]
-    shells = [_shell(shell, width, styles) for shell in side.shells]
-    others = [
-        *_section("PLUGINS", plugins, width, styles),
-        *_section("SHELLS", shells, width, styles),
+def right_lines(
+    width: int,
+    rows: int,
+    styles: Styles,
+    *,
+    todos: Sequence[TodoEntry] = (),
+    files: Iterable[str] = (),
+    plugins: Iterable[PluginReport] = (),
+    shells: "Iterable[ShellState]" = (),
+) -> list[Line]:
+    """The sections of the right panel: todos, changed files, plugins, background commands.
+
+    `files`: those that tools changed, the newest last. They get the rows that the others leave.
+    """
+    done = sum(todo.status == "done" for todo in todos)
+    title = f"TODO {done}/{len(todos)}" if todos else "TODO"
+    plugin_lines = [_plugin(report, width, styles) for report in plugins]
+    shell_lines = [_shell(shell, width, styles) for shell in shells]
+    first = _section(title, todo_lines(todos, width, styles), width, styles)
+    last = [
+        *_section("PLUGINS", plugin_lines, width, styles),
+        *_section("SHELLS", shell_lines, width, styles),
     ]
-    todos = _section(title, todo_lines(side.todos, width, styles), width, styles)
-    # The list of files gets the rows that the others leave.
-    most = max(3, min(_MOST_FILES, rows - len(todos) - len(others) - 3))
-    files = _section("MODIFIED", _files(side.files, width, most, styles), width, styles)
-    return [*todos, *files, *others]
+    most = max(3, min(_MOST_FILES, rows - len(first) - len(last) - 3))
+    return [*first, *_section("MODIFIED", _files(files, width, most, styles), width, styles), *last]
 
 
 def todo_lines(
@@ -131,8 +127,8 @@ def _git(git: "GitStatus | None", width: int, styles: Styles) -> list[Line]:
     return lines
 
 
-def _files(files: Sequence[str], width: int, most: int, styles: Styles) -> list[Line]:
-    newest = list(reversed(files))
+def _files(files: Iterable[str], width: int, most: int, styles: Styles) -> list[Line]:
+    newest = [*files][::-1]
     shown = newest if len(newest) <= most else newest[: most - 1]
     lines: list[Line] = [[(_end_of(clean(path), width), styles.text)] for path in shown]
     if len(newest) > len(shown):
