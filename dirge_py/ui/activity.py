@@ -67,11 +67,14 @@ Stage = Literal["", "preparing", "waiting", "retrying", "compacting"]
 """What a run waits for; "" while it shows progress."""
 MOST_RECENT = 12
 MOST_FILES = 256
-_READING = frozenset(
-    ("read", "grep", "glob", "list_dir", "find_files", "repo_overview", "webfetch", "websearch")
-)
-_WRITING = frozenset(("edit", "write", "apply_patch"))
-_COMMANDS = frozenset(("bash", "bash_output", "kill_shell"))
+_OF_FILES = ("read", "glob", "list_dir", "find_files", "repo_overview")
+_CHANGING = ("edit", "write", "apply_patch")
+_MOODS: Mapping[str, Mood] = {
+    **dict.fromkeys((*_OF_FILES, "grep", "webfetch", "websearch"), "reading"),
+    **dict.fromkeys(_CHANGING, "writing"),
+    **dict.fromkeys(("bash", "bash_output", "kill_shell"), "bash"),
+}
+"""The mood while a tool runs; "thinking" for all others."""
 _SHOWN_OF_FORKS = (TurnStart, RetryNotice, MessageUpdate, ToolExecutionStart)
 _NO_FOLDING = frozenset(("shown_again", "undone"))
 
@@ -144,7 +147,7 @@ class RunActivity:
             case MessageEnd(message=ToolResultMessage() as result):
                 self._add_result(result)
             case ToolExecutionStart(tool_name=name, args=args):
-                self._enter("", _mood_of(name))
+                self._enter("", _MOODS.get(name, "thinking"))
                 self._add_call(name, args)
             case AgentEnd(outcome=Cancelled()):
                 self._enter("", "idle")
@@ -163,7 +166,7 @@ class RunActivity:
 
     def _add_call(self, name: str, args: Any) -> None:
         shown = main_argument(args)
-        if name in _READING | _WRITING and name not in ("grep", "websearch", "webfetch"):
+        if name in _OF_FILES + _CHANGING:
             shown = shown.rstrip("/").rpartition("/")[2]
         self.recent.append((name, shown))
 
@@ -172,23 +175,11 @@ class RunActivity:
             return
         if result.tool_name == "todo":
             self.todos = _todos(result.details.get("items")) or ()
-        diff = result.details.get("diff")
-        self._add_files(diff if isinstance(diff, str) else "")
-
-    def _add_files(self, diff: str) -> None:
-        for file in changed_files(diff):
+        for file in changed_files(result.details.get("diff")):
             self.changed.pop(file.path, None)
             self.changed[file.path] = file.line
             if len(self.changed) > MOST_FILES:
                 del self.changed[next(iter(self.changed))]
-
-
-def _mood_of(tool: str) -> Mood:
-    if tool in _READING:
-        return "reading"
-    if tool in _WRITING:
-        return "writing"
-    return "bash" if tool in _COMMANDS else "thinking"
 
 
 def _todos(items: Any) -> Sequence[TodoEntry]:
@@ -213,9 +204,12 @@ class ChangedFile:
     """The first that changed; 0 where the file is gone."""
 
 
-def changed_files(diff: str) -> Iterator[ChangedFile]:
-    """The files of a unified diff with the names `old` and `new`, without `a/` and `b/`."""
-    lines = diff.split("\n")
+def changed_files(diff: object) -> Iterator[ChangedFile]:
+    """The files of a unified diff with the names `old` and `new`, without `a/` and `b/`.
+
+    Anything but a text, which details of a tool may have in its place, has none.
+    """
+    lines = diff.split("\n") if isinstance(diff, str) else ()
     for at in range(len(lines) - 2):
         old, new, hunk = lines[at : at + 3]
         if not (old.startswith("--- ") and new.startswith("+++ ")):

@@ -331,7 +331,9 @@ class DirgeApp(ScreenApp):
         self.register_theme(theme)
         self.theme = theme.name
         self.unregister_theme(before)
-        for widget in (self.transcript, self.queue, self.status, *self.chrome.widgets):
+        chrome = self.chrome
+        own = (self.transcript, self.queue, self.status, chrome.left, chrome.right, chrome.todos)
+        for widget in own:
             widget.use_styles(self.theme_styles)
         asking = self.query(Dialog) if self.is_running else ()
         for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):
@@ -458,7 +460,14 @@ class Ticker:
 
     def update(self) -> None:
         """Start or stop the timer, as things are now."""
-        has_work = self._has_work()
+        controller = self._app.controller
+        # A command in the background ends without an event.
+        has_work = controller.conversation is not None and (
+            controller.state in ("working", "compacting", "interrupting")
+            or self._app.has_calls_running
+            or controller.conversation.side_questions > 0
+            or running_shells(controller.conversation) > 0
+        )
         if has_work and self._timer is None:
             self._timer = self._app.set_interval(_EVERY_S, self.beat)
         elif self._timer is not None and not has_work:
@@ -473,18 +482,6 @@ class Ticker:
             app.renderer.tick()
             app.transcript.redraw()
         app.refresh_status()
-
-    def _has_work(self) -> bool:
-        controller = self._app.controller
-        if controller.conversation is None:
-            return False
-        # A command in the background ends without an event.
-        return (
-            controller.state in ("working", "compacting", "interrupting")
-            or self._app.has_calls_running
-            or controller.conversation.side_questions > 0
-            or running_shells(controller.conversation) > 0
-        )
 
 
 _TYPED = (

@@ -80,10 +80,6 @@ class ChromePresenter:
         self._was_asking = False
         self._plan_since: float | None = None
 
-    @property
-    def widgets(self) -> "Sequence[SidePanel | TodoPanel]":
-        return (self.left, self.right, self.todos)
-
     # -- what the settings and the screen say
 
     def apply_settings(self, settings: UiSettings) -> None:
@@ -143,8 +139,7 @@ class ChromePresenter:
         self._run = conversation.run or self._run
         match event:
             case MessageEnd(message=ToolResultMessage(is_error=False) as result):
-                diff = result.details.get("diff")
-                for file in changed_files(diff) if isinstance(diff, str) else ():
+                for file in changed_files(result.details.get("diff")):
                     if file.line:
                         path = conversation.cwd / file.path
                         self.following.open(path, file.line, cwd=conversation.cwd)

@@ -58,32 +58,28 @@ class DialogHost:
         """One answer per request, in order: those of one call are shown together."""
         if not requests:
             return []
-        return await self._ask(
-            lambda: PermissionDialog(requests, self._edit_file, **self._options())
-        )
+        return await self._ask(PermissionDialog, requests, self._edit_file)
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         """One answer per question, in order; None if the person cancels."""
         if not questions:
             return []
-        return await self._ask(lambda: QuestionForm(questions, **self._options()))
+        return await self._ask(QuestionForm, questions)
 
     async def trust(self, offer: TrustOffer) -> bool:
         """Whether exactly these files are trusted."""
-        return await self._ask(lambda: TrustDialog(offer, **self._options()))
+        return await self._ask(TrustDialog, offer)
 
-    def _options(self) -> DialogOptions:
+    async def _ask(self, dialog: Callable[..., Dialog[Answer]], *subject: Any) -> Answer:
         app = self._app
-        return {
-            "styles": app.panel_styles,
-            "keymap": app.keymap,
-            "guard_s": self._guard_s,
-            "clock": app.clock,
-        }
-
-    async def _ask(self, make: Callable[[], Dialog[Answer]]) -> Answer:
         async with self._turn:
-            panel = make()
+            options = DialogOptions(
+                styles=app.panel_styles,
+                keymap=app.keymap,
+                guard_s=self._guard_s,
+                clock=app.clock,
+            )
+            panel = dialog(*subject, **options)
             await self._show_dialog(panel)
             try:
                 answer = await panel.answer
@@ -91,7 +87,7 @@ class DialogHost:
                 # Shielded: an interrupted run takes its question down, whatever it is cancelled by.
                 await asyncio.shield(asyncio.ensure_future(self._close_dialog(panel)))
             if panel.wants_stop:
-                self._app.controller.interrupt()
+                app.controller.interrupt()
             return answer
 
     async def _show_dialog(self, panel: Dialog[Answer]) -> None:

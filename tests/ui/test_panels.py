@@ -17,8 +17,9 @@ from dirge_py.processes.programs import start_detached
 from dirge_py.processes.shells import ShellState
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProcessError
-from dirge_py.types.events import ContextCompacted
+from dirge_py.types.events import ContextCompacted, MessageEnd
 from dirge_py.types.extensions import PluginReport
+from dirge_py.types.messages import ToolResultMessage
 from dirge_py.ui.activity import MOST_FILES, ChangedFile, RunActivity, TodoEntry, changed_files
 from dirge_py.ui.git_status import GitStatus, parse_git_status, read_git_status
 from dirge_py.ui.options import UiSettings
@@ -223,7 +224,11 @@ def test_foldings_are_counted_and_what_was_taken_back_is_not():
 def test_only_so_many_files_are_remembered():
     activity = RunActivity(lambda: 0.0)
     for number in range(MOST_FILES + 5):
-        activity._add_files(f"--- f{number}\n+++ f{number}\n@@ -1,1 +1,1 @@\n-a\n+b")
+        diff = f"--- f{number}\n+++ f{number}\n@@ -1,1 +1,1 @@\n-a\n+b"
+        result = ToolResultMessage(
+            tool_call_id="c", tool_name="edit", content=(), details={"diff": diff}
+        )
+        activity.on_event(MessageEnd(result))
     assert (len(activity.changed), next(iter(activity.changed))) == (MOST_FILES, "f5")
 
 

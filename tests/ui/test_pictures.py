@@ -199,7 +199,7 @@ STATES = {
 @pytest.fixture(autouse=True)
 def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
     """Nothing of the machine, the version or the time is in the pictures."""
-    monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
+    monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
     monkeypatch.setenv("HOME", str(room.project.parent))
     # The words of gates have tests of their own.

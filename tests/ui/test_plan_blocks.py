@@ -22,8 +22,8 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import Usage, user_text
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import text_result
-from dirge_py.ui.transcript.plan_blocks import PlanEvent
 from dirge_py.ui.transcript.positions import whole_text
+from dirge_py.ui.transcript.renderer import PlanEvent
 from tests.ui.test_blocks import Told, answer, says
 
 CALL: dict[str, Any] = {"tool_call_id": "c", "tool_name": "grep"}

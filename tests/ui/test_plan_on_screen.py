@@ -68,7 +68,7 @@ async def test_a_plan_is_read_decided_on_carried_out_and_found_again(room: Room)
             assert words in d.text
         assert "✓ E" in d.text
         assert "sh check.sh  exit 0" in d.text
-        assert d.app.renderer.phases.is_going is False
+        assert d.app.renderer.phases.is_running is False
 
         left = d.talk.session_id
         await d.app.session_opener.switch_to(None)

@@ -118,7 +118,7 @@ STATES: dict[str, Callable[[Desk], Awaitable[None]]] = {
 async def test_the_way_of_a_plan(
     snapshot: SnapshotAssertion, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
+    monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
     monkeypatch.setenv("HOME", str(room.project.parent))
     pictures = snapshot.use_extension(SVGImageExtension)

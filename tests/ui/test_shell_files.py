@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.ui.prompt.file_index import MOST_WATCHED, FileTree, ListedFile, list_files, may_watch
+from dirge_py.ui.prompt.file_index import MOST_WATCHED, FileTree, ListedFile, may_watch
 from dirge_py.ui.prompt.file_matcher import FileMatcher
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
@@ -71,7 +71,9 @@ def test_other_ignore_files_are_heeded_too(tmp_path: Path) -> None:
     (tmp_path / ".ignore").write_text("*.tmp\n")
     (tmp_path / ".agentignore").write_text("*.key\n")
 
-    assert [p for p in list_files(tmp_path) if not p.startswith(".")] == ["kept.txt"]
+    assert [f.path for f in FileTree(tmp_path).listed() if not f.path.startswith(".")] == [
+        "kept.txt"
+    ]
 
 
 def test_what_changed_is_read_again_and_nothing_else(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def shot(
 @pytest.fixture(autouse=True)
 def _no_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine any call may take long enough for its time to be shown."""
-    monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
+    monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
 
 
 async def finish(d: Desk) -> None:

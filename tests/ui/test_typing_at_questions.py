@@ -275,7 +275,7 @@ def held(d: Desk) -> str:
     if isinstance(panel, QuestionForm):
         is_written = [panel.is_writing and one is panel._now for one in panel._all]
         own = "".join(
-            panel._words.value if is_now else one.text
+            panel._input.value if is_now else one.text
             for one, is_now in zip(panel._all, is_written, strict=True)
         )
     return own + panel._guard.held

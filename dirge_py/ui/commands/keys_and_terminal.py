@@ -152,7 +152,10 @@ async def copy(args: str, conversation: "Conversation", front: FrontEnd) -> None
         return
     answers = [m.text for m in conversation.messages if m.role == "assistant" and m.text.strip()]
     if args == "code":
-        front.show(front.copy(_last_code(answers)))
+        blocks = [block[2] for answer in answers for block in _FENCE.finditer(answer)]
+        if not blocks:
+            raise UsageError("No answer has a code block yet.")
+        front.show(front.copy(blocks[-1].removesuffix("\n")))
         return
     if args and not (args.isdecimal() and int(args)):
         raise UsageError(f"/copy {args}: no such thing.", hint="/copy [N | code | --file]")
@@ -161,18 +164,6 @@ async def copy(args: str, conversation: "Conversation", front: FrontEnd) -> None
         some = f"There are only {len(answers)} answers."
         raise UsageError(some if answers else "There is no answer to copy yet.")
     front.show(front.copy(answers[-number].strip("\n")))
-
-
-def code_blocks(markdown: str) -> list[str]:
-    """The contents of the fenced blocks of an answer, in order."""
-    return [found[2].removesuffix("\n") for found in _FENCE.finditer(markdown)]
-
-
-def _last_code(answers: Sequence[str]) -> str:
-    for answer in reversed(answers):
-        if blocks := code_blocks(answer):
-            return blocks[-1]
-    raise UsageError("No answer has a code block yet.")
 
 
 COMMANDS = (

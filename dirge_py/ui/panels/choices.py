@@ -99,7 +99,7 @@ class Picker(ChoiceList, can_focus=True):
     ) -> None:
         super().__init__(styles, "picker")
         self._keymap = keymap
-        self._guard_s = guard_s
+        self._guard_s = self._pause_s = guard_s
         self._clock = clock
         self._opens_at = 0.0
         self._last_key_at = 0.0
@@ -107,14 +107,26 @@ class Picker(ChoiceList, can_focus=True):
         self._question = ""
         self._typed = ""
         self._answer: asyncio.Future[str | None] | None = None
+        self._on_move: Callable[[str], object] | None = None
 
-    async def ask(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
-        """The id of the choice, or None. Cancelling removes the list."""
+    async def ask(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        current: str,
+        on_move: Callable[[str], object] | None = None,
+    ) -> str | None:
+        """The id of the choice, or None. Cancelling removes the list.
+
+        `on_move` previews each choice that the cursor moves to; Enter counts at once then.
+        """
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
         self._answer = asyncio.get_running_loop().create_future()
-        self._opens_at = self._clock() + self._guard_s
+        self._on_move, self._pause_s = on_move, 0.0 if on_move else self._guard_s
+        self._opens_at = self._clock() + self._pause_s
         self.offer(choices, title=title, current=current)
+        self._preview()
         self.focus()
         try:
             return await self._answer
@@ -130,11 +142,12 @@ class Picker(ChoiceList, can_focus=True):
         event.stop()
         event.prevent_default()
         now = event.time if self._clock is time.monotonic else self._clock()
-        is_meant = now >= self._opens_at and now - self._last_key_at >= self._guard_s * FASTEST
+        is_meant = now >= self._opens_at and now - self._last_key_at >= self._pause_s * FASTEST
         self._last_key_at = now
         match found[1] if found and found[0] == "list" else "":
             case "previous" | "next" as way:
                 self.move(1 if way == "next" else -1)
+                self._preview()
             case "choose" | "complete":
                 if is_meant:
                     self._dismiss(self.chosen.id if self.chosen else None)
@@ -154,6 +167,11 @@ class Picker(ChoiceList, can_focus=True):
 
         choices = list(filter(matches, self._all))
         self.offer(choices, title=f"{self._question}  {typed}".rstrip())
+        self._preview()
+
+    def _preview(self) -> None:
+        if self._on_move is not None and self.chosen is not None:
+            self._on_move(self.chosen.id)
 
     def _dismiss(self, answer: str | None) -> None:
         if self._answer is not None and not self._answer.done():

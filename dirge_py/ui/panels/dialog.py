@@ -19,6 +19,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widgets import Input
 
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.theme.styles import Styles
@@ -200,7 +201,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
         action: str
 
-    def __init__(self, **options: Unpack[DialogOptions]) -> None:
+    def __init__(self, *, placeholder: str = "", **options: Unpack[DialogOptions]) -> None:
         super().__init__(id="question")
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.wants_stop = False
@@ -217,6 +218,9 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self._body.add_class("body")
         self._menu = ScrollingLines(self._paint_menu, self._styles)
         self._menu.add_class("menu")
+        self._input = Input(placeholder=placeholder, select_on_focus=False)
+        """For a line of text; a dialog that has one composes it."""
+        self._input.cursor_blink = False
         self.has_keyboard = False
         """False while the input has it."""
         self.pressed = ""
@@ -340,7 +344,18 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     @property
     def is_writing(self) -> bool:
         """Whether a line of text is being written."""
-        return False
+        return self.app.focused is self._input
+
+    def start_writing(self) -> None:
+        self.add_class("writing")
+        # `focus` would come after keys that are waiting already.
+        self.screen.set_focus(self._input)
+        self.refit()
+
+    def stop_writing(self) -> None:
+        self.remove_class("writing")
+        self.screen.set_focus(self)
+        self.refit()
 
     def settle(self, answer: Answer) -> None:
         if not self.answer.done():

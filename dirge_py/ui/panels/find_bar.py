@@ -139,11 +139,14 @@ class FindBar(Horizontal):
 
     async def _find(self) -> None:
         """Go where the query and the steps since the last time lead."""
-        search = self._transcript.search
+        view, search = self._transcript, self._transcript.search
         if self.is_open:
             search.set_query(self._input.value)
         self._found.update("…" if search.query and search.hit is None else "")
-        start = self._start_line()
+        start = max(0, view.layout_of_blocks.height - view.lines_in_view)
+        if self._before is not None and not self._before.row.is_gone:
+            # Typing more of a query searches from where the bar was opened.
+            start = view.layout_of_blocks.top(self._before.row) + self._before.line
 
         def show_first() -> None:
             """Show the match that will be chosen, though not all are counted yet."""
@@ -157,13 +160,6 @@ class FindBar(Horizontal):
             search.step(direction)
         self._steps.clear()
         self._show()
-
-    def _start_line(self) -> int:
-        """The line on top when the bar was opened: typing more of a query searches from there."""
-        view = self._transcript
-        if self._before is None or self._before.row.is_gone:
-            return max(0, view.layout_of_blocks.height - view.lines_in_view)
-        return view.layout_of_blocks.top(self._before.row) + self._before.line
 
     def _show(self, more: str = "") -> None:
         """Show the chosen match, and its number."""

@@ -11,7 +11,6 @@ from typing import ClassVar, Unpack
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
-from textual.widgets import Input
 
 from dirge_py.lib.text import clean
 from dirge_py.types.questions import Question, QuestionAnswer
@@ -64,20 +63,18 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     SCOPE: ClassVar[Scope] = "form"
 
     def __init__(self, questions: Sequence[Question], **options: Unpack[DialogOptions]) -> None:
-        super().__init__(**options)
+        super().__init__(placeholder="in your own words", **options)
         self._all = [_Answering(question) for question in questions]
         self._at = self._reached = 0
         self._is_tight = False
         self._lines: list[tuple[int, int]] = []
-        self._words = Input(placeholder="in your own words", select_on_focus=False)
 
     def compose(self) -> ComposeResult:
         yield self._body
-        yield self._words
+        yield self._input
         yield self._menu
 
     def on_mount(self) -> None:
-        self._words.cursor_blink = False
         super().on_mount()
         self.call_after_refresh(self._write_if_that_is_all)
 
@@ -89,10 +86,6 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     @property
     def _now(self) -> _Answering:
         return self._all[self._at]
-
-    @property
-    def is_writing(self) -> bool:
-        return self.app.focused is self._words
 
     # -- what it shows
 
@@ -234,33 +227,34 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
                 self.settle(None)
 
     def key_while_writing(self, event: events.Key) -> None:
-        found = self._keymap.action(event.key, "form")
-        actions = ("choose", "close", "deny_and_stop", "previous", "next", "page_up", "page_down")
-        if found is None or event.is_printable:
+        binding = self._keymap.action(event.key, "form")
+        known = ("choose", "close", "deny_and_stop", "previous", "next", "page_up", "page_down")
+        if binding is None or event.is_printable:
             return
+        action = binding[1]
         # In front of the words there is nothing to go left to but the question before.
-        goes_back = found[1] == "previous_question" and self._words.cursor_position == 0
-        if found[1] not in actions and not (goes_back and self._at > 0):
+        goes_back = action == "previous_question" and self._input.cursor_position == 0
+        if action not in known and not (goes_back and self._at > 0):
             return
         event.stop()
         event.prevent_default()
-        match found[1]:
+        match action:
             case "choose":
                 self._finish_writing()
             case "previous_question":
-                self._now.text = self._words.value.strip()
-                self._stop_writing()
-                self.act(found[1])
+                self._now.text = self._input.value.strip()
+                self.stop_writing()
+                self.act(action)
             case "close" | "previous" | "next" if self._now.question.options:
-                self._now.text = self._words.value.strip()
-                self._stop_writing()
-                if found[1] != "close":
-                    self.act(found[1])
+                self._now.text = self._input.value.strip()
+                self.stop_writing()
+                if action != "close":
+                    self.act(action)
                     self._repaint()
             case "previous" | "next":
                 pass
             case _:
-                self.act(found[1])
+                self.act(action)
 
     def _move(self, step: int) -> None:
         cursor = self._now.cursor
@@ -290,9 +284,9 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             return
         if not now.question.is_multiple and now.cursor is not None:
             now.ticked, now.text = {now.cursor}, ""
-        self._go_on()
+        self._show_next()
 
-    def _go_on(self) -> None:
+    def _show_next(self) -> None:
         if self._at + 1 == len(self._all):
             self.settle([answering.answer for answering in self._all])
             return
@@ -312,12 +306,9 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
 
     def _write(self) -> None:
         self._now.cursor = len(self._now.question.options)
-        self._words.value = self._now.text
-        self._words.cursor_position = len(self._now.text)
-        self.add_class("writing")
-        # `focus` would come after keys that are waiting already.
-        self.screen.set_focus(self._words)
-        self.refit()
+        self._input.value = self._now.text
+        self._input.cursor_position = len(self._now.text)
+        self.start_writing()
 
     def _write_if_that_is_all(self) -> None:
         """A question without options is answered in words; not before keys count, though."""
@@ -330,17 +321,12 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         if is_ready and not self._now.question.options and not self.has_class("writing"):
             self._write()
 
-    def _stop_writing(self) -> None:
-        self.remove_class("writing")
-        self.screen.set_focus(self)
-        self.refit()
-
     def _finish_writing(self) -> None:
         now = self._now
-        now.text = self._words.value.strip()
+        now.text = self._input.value.strip()
         if now.text or now.question.options:
-            self._stop_writing()
+            self.stop_writing()
         if now.text:
             if not now.question.is_multiple:
                 now.ticked = set()
-            self._go_on()
+            self._show_next()

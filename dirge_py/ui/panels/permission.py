@@ -16,7 +16,6 @@ from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
-from textual.widgets import Input
 
 from dirge_py.lib.text import visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
@@ -177,10 +176,8 @@ class PermissionChoice:
 
     @property
     def options(self) -> Sequence[Option]:
-        found: list[Option] = ["once"]
-        if self.rules:
-            found += ["session", "always"] if self.request.can_keep else ["session"]
-        return [*found, "deny"]
+        storing: Sequence[Option] = _STORING if self.request.can_keep else _STORING[:1]
+        return ["once", *(storing if self.rules else ()), "deny"]
 
     @property
     def rules(self) -> Sequence[str]:
@@ -250,7 +247,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         edit_file: EditFile,
         **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(**options)
+        super().__init__(placeholder="Tell the model why (Enter to deny)", **options)
         self._all = [PermissionChoice(request) for request in requests]
         self._at = 0
         self._edit_file = edit_file
@@ -261,25 +258,17 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self._others = ScrollingLines(self._paint_others, self._styles)
         self._others.add_class("others")
         self._hunks: HunkView | None = None
-        self._comment = Input(
-            placeholder="Tell the model why (Enter to deny)", select_on_focus=False
-        )
 
     @property
     def _asked(self) -> PermissionChoice:
         return self._all[self._at]
 
-    @property
-    def is_writing(self) -> bool:
-        return self.app.focused is self._comment
-
     def compose(self) -> ComposeResult:
         yield from super().compose()
         yield self._others
-        yield self._comment
+        yield self._input
 
     def on_mount(self) -> None:
-        self._comment.cursor_blink = False
         self._asked.was_shown = True
         super().on_mount()
 
@@ -336,7 +325,13 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
                 ]
             return wrap(flat[:-1], width)
         shows_rules = self._shows_rules(width)
-        lines = [strip(self._option_line(option, shows_rules)) for option in asked.options]
+        lines: list[Strip] = []
+        for option in asked.options:
+            mark = "▸ " if option == asked.chosen and self.is_open else "  "
+            words = f"{name('dialog', option)} {WORDS[option]}"
+            if shows_rules and option in _STORING:
+                words += f": {asked.rules_shown}"
+            lines.append(strip([(mark, self._styles.accent), (words, self._style_of(option))]))
         most = 1 if width < _NARROW else 2
         usual = self._usual_hints()
         shown, wanted = (
@@ -350,7 +345,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return [*lines, *shown[: len(wanted)], *blank]
 
     def _paint_rules(self, width: int) -> list[Strip]:
-        """What the rules that would be stored would match, and whether wider ones are worth it."""
+        """Paint what the offered rules cover, and whether wider ones are worth it."""
         asked, styles = self._asked, self._styles
         strips = paint_reach(asked.reach, width, styles) if asked.reach else []
         if asked.request.alike and asked.has_two_widths and not asked.is_wide:
@@ -408,13 +403,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             return self._styles.dim
         is_chosen = option == self._asked.chosen
         return self._styles.accent + self._styles.strong if is_chosen else self._styles.text
-
-    def _option_line(self, option: Option, shows_rules: bool) -> Line:
-        mark = "▸ " if option == self._asked.chosen and self.is_open else "  "
-        words = f"{self._keymap.name_of('dialog', option)} {WORDS[option]}"
-        if shows_rules and option in _STORING:
-            words += f": {self._asked.rules_shown}"
-        return [(mark, self._styles.accent), (words, self._style_of(option))]
 
     def _shows_rules(self, width: int) -> bool:
         """Whether the rules fit behind the options; they are never cut, but shown above if not."""
@@ -501,33 +489,26 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             case "choose_hunks":
                 self._choose_hunks()
             case "comment":
-                self.add_class("writing")
-                self.refit()
-                self.screen.set_focus(self._comment)
+                self.start_writing()
             case "line_up" | "line_down" | "page_up" | "page_down" | "end":
                 self.scroll_body(action)
 
     def key_while_writing(self, event: events.Key) -> None:
-        found = self._keymap.action(event.key, "dialog")
-        if found is None or event.is_printable:
+        binding = self._keymap.action(event.key, "dialog")
+        if binding is None or event.is_printable:
             return
-        action = found[1]
+        action = binding[1]
         if action not in ("choose", "deny", "comment", "deny_and_stop", "wider"):
             return
         event.stop()
         event.prevent_default()
         if action == "choose":
-            self._stop_writing()
-            self._settle_one(PermissionAnswer(effect="deny", comment=self._comment.value.strip()))
+            self.stop_writing()
+            self._settle_one(PermissionAnswer(effect="deny", comment=self._input.value.strip()))
         elif action == "deny_and_stop":
-            self._deny_all(self._comment.value.strip())
+            self._deny_all(self._input.value.strip())
         else:
-            self._stop_writing()
-
-    def _stop_writing(self) -> None:
-        self.remove_class("writing")
-        self.refit()
-        self.screen.set_focus(self)
+            self.stop_writing()
 
     def _switch_width(self) -> None:
         asked = self._asked
@@ -557,7 +538,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self._at = number
         asked = self._asked
         asked.chosen = None
-        self._comment.value = ""
+        self._input.value = ""
         self.refit()
         self._body.turn(was_read=asked.is_read)
         if not asked.was_shown:

@@ -169,7 +169,7 @@ class Composer(TextEditor, inherit_bindings=False):
         elif own is not None:
             own()
         else:
-            self.select_by(_SELECTING[action])
+            getattr(self, f"action_cursor_{_SELECTING[action]}")(select=True)
         self._has_mark = self._has_mark and action in {"set_mark", *_SELECTING}
         self.did(action)
         if self._vim is not None:

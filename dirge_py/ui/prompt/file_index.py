@@ -139,18 +139,11 @@ class ListedFile:
     """Its name, or that of a folder it is in, begins with a dot."""
 
 
-def list_files(root: Path) -> Sequence[str]:
-    """Files and folders (with a `/`) below `root`, near ones first, at most `MOST_FILES`.
-
-    What the ignore files of a folder leave out is left out; links to folders are not followed.
-    """
-    return [found.path for found in FileTree(root).listed()]
-
-
 class FileTree:
     """The names below a folder, read once and updated by the paths that have changed.
 
-    It reads the disk: call it in a thread, one call at a time.
+    At most `MOST_FILES`; what the ignore files of a folder leave out is left out, and links to
+    folders are not followed. It reads the disk: call it in a thread, one call at a time.
     """
 
     def __init__(self, root: Path) -> None:
@@ -166,7 +159,7 @@ class FileTree:
         return list(self._folders)
 
     def listed(self) -> Sequence[ListedFile]:
-        """All files and folders, near ones first."""
+        """All files and folders (with a `/`), near ones first."""
         near_first = sorted(self._folders, key=lambda folder: folder.count("/"))
         return [found for folder in near_first for found in self._folders[folder]]
 

@@ -5,7 +5,7 @@ The content is put back, or sent with the prompt, when the input is sent.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 from dirge_py.files.assets import asset_type
@@ -70,18 +70,14 @@ class Pastes:
         whole = self._pattern.sub(lambda match: self._texts[match[0]], text)
         return whole if whole[:1] == text[:1] else _ESCAPED.get(whole[:1], "") + whole
 
-    def fold(self, text: str, names: Iterable[str] | None = None) -> str:
-        """`text` with what was pasted replaced by its placeholder, the longest first.
-
-        `names`: only these placeholders; else all there are.
-        """
-        known = self._texts if names is None else {name: self._texts[name] for name in names}
+    def fold(self, text: str) -> str:
+        """`text` with what was pasted replaced by its placeholder, the longest first."""
         pieces = [text]
-        for name, pasted in sorted(known.items(), key=lambda item: -len(item[1])):
+        for name, pasted in sorted(self._texts.items(), key=lambda item: -len(item[1])):
             pieces = [
                 part
                 for piece in pieces
-                for part in ([piece] if piece in known else _split(piece, pasted, name))
+                for part in ([piece] if piece in self._texts else _split(piece, pasted, name))
             ]
         return "".join(pieces)
 
@@ -98,10 +94,6 @@ class Pastes:
         if self._pattern is None or "[" not in line:
             return ()
         return [match.span() for match in self._pattern.finditer(line)]
-
-    def names_in(self, text: str) -> Sequence[str]:
-        """The placeholders in `text`, from the left."""
-        return [text[start:end] for start, end in self.spans(text)]
 
     def as_signs(self, text: str) -> str:
         """`text` with one character of a private range for each placeholder."""

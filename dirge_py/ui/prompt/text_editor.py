@@ -161,10 +161,6 @@ class TextEditor(TextArea, inherit_bindings=False):
     def action_cursor_text_end(self, select: bool = False) -> None:
         self.move_cursor(self.document.end, select=select)
 
-    def select_by(self, way: str) -> None:
-        """Move the cursor as `action_cursor_WAY` does, and select what it passes."""
-        getattr(self, f"action_cursor_{way}")(select=True)
-
     async def _on_mouse_down(self, event: events.MouseDown) -> None:
         self.did("")
         await super()._on_mouse_down(event)

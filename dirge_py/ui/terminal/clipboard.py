@@ -20,7 +20,7 @@ from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import DirgeError, ProcessError
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
-Came: TypeAlias = tuple[Literal["copied", "sent", ""], str]
+CopyResult: TypeAlias = tuple[Literal["copied", "sent", ""], str]
 """The result of one way: read back, sent, or nothing; and the words for it."""
 LARGEST_OSC52 = 100_000
 """Bytes of base64 that terminals are known to take in one sequence; more is cut or dropped."""
@@ -85,7 +85,7 @@ class Clipboard:
                 return " ".join(results)
         return " ".join([*results, kept])
 
-    def _attempts(self) -> Sequence[Callable[[str], Came]]:
+    def _attempts(self) -> Sequence[Callable[[str], CopyResult]]:
         """What to try, in order, until one of them is known to have worked."""
         here = self._environment
         if self._wanted == "native":
@@ -94,7 +94,9 @@ class Clipboard:
             return (self._by_terminal,)
         if self._wanted == "tmux":
             return (self._by_tmux,)
-        ways = [self._by_tool] if native_tools(here) and not is_remote(here) else []
+        # Over SSH no program here reaches the clipboard of the person.
+        is_remote = any(here.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
+        ways = [self._by_tool] if native_tools(here) and not is_remote else []
         return (*ways, self._by_tmux if here.get("TMUX") else self._by_terminal)
 
     def _keep(self, text: str) -> str:
@@ -106,41 +108,41 @@ class Clipboard:
             return f"It could not be kept in a file: {error}"
         return "`/copy --file` names a file that has it."
 
-    def _by_tool(self, text: str) -> Came:
+    def _by_tool(self, text: str) -> CopyResult:
         known = native_tools(self._environment)
         tool = next((tool for tool in known if find_program(tool.write[0])), None)
         if tool is None:
             return "", _no_tool(known)
-        given = text.encode(tool.encoding, "replace")
+        encoded = text.encode(tool.encoding, "replace")
         try:
-            ended = run_program(tool.write, input_bytes=given, limit_s=_LIMIT_S, reads=False)
+            ended = run_program(tool.write, input_bytes=encoded, limit_s=_LIMIT_S, reads=False)
             if ended.code != 0:
                 return "", f"{tool.write[0]} ended with exit code {ended.code}."
             if not tool.read:
                 return "sent", f"Given to {tool.write[0]}, unverified."
-            found = run_program(tool.read, limit_s=_LIMIT_S)
+            read_back = run_program(tool.read, limit_s=_LIMIT_S)
         except ProcessError as error:
             return "", error.message
-        if found.code == 0 and found.out == given:
+        if read_back.code == 0 and read_back.out == encoded:
             return "copied", f"Copied {_size(text)} with {tool.write[0]}."
         return "", f"{tool.write[0]} did not set the clipboard."
 
-    def _by_tmux(self, text: str) -> Came:
-        given = text.encode("utf-8", "replace")
+    def _by_tmux(self, text: str) -> CopyResult:
+        encoded = text.encode("utf-8", "replace")
         try:
             ended = run_program(
-                ("tmux", "load-buffer", "-w", "-"), input_bytes=given, limit_s=_LIMIT_S
+                ("tmux", "load-buffer", "-w", "-"), input_bytes=encoded, limit_s=_LIMIT_S
             )
-            found = run_program(("tmux", "show-buffer"), limit_s=_LIMIT_S)
+            read_back = run_program(("tmux", "show-buffer"), limit_s=_LIMIT_S)
             why = ended.last_words if ended.code else "its buffer has something else"
         except ProcessError as error:
             return self._by_terminal(text, f"{error.message} ")
-        if ended.code != 0 or found.out != given:
+        if ended.code != 0 or read_back.out != encoded:
             return self._by_terminal(text, f"tmux did not take it: {why}. ")
         _, words = self._by_terminal(text)
         return "sent", f"Copied {_size(text)} into tmux's buffer (prefix ] pastes it). {words}"
 
-    def _by_terminal(self, text: str, before: str = "") -> Came:
+    def _by_terminal(self, text: str, before: str = "") -> CopyResult:
         coded = base64.b64encode(text.encode("utf-8", "replace")).decode()
         if len(coded) > LARGEST_OSC52:
             return "", f"{before}{_size(text)} are more than terminals take (100 kB)."
@@ -150,24 +152,14 @@ class Clipboard:
         return "sent", f"{before}Sent to the terminal, unverified."
 
 
-def is_remote(environment: Mapping[str, str]) -> bool:
-    """Whether the person is connected by SSH, so that no program here reaches their clipboard."""
-    return any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
-
-
-def is_wsl(environment: Mapping[str, str]) -> bool:
-    """Whether this is Linux inside Windows."""
-    return bool(environment.get("WSL_DISTRO_NAME") or environment.get("WSL_INTEROP"))
-
-
 def native_tools(
     environment: Mapping[str, str], platform: str = sys.platform
 ) -> Sequence[ClipboardTool]:
     """The programs that reach the clipboard of this desktop, best first; empty without one."""
     if platform == "darwin":
         return (_MACOS,)
-    if is_wsl(environment):
-        return (_WSL,)
+    if environment.get("WSL_DISTRO_NAME") or environment.get("WSL_INTEROP"):
+        return (_WSL,)  # Linux inside Windows.
     wayland = (_WAYLAND,) if environment.get("WAYLAND_DISPLAY") else ()
     return (*wayland, *(_X11 if environment.get("DISPLAY") else ()))
 

@@ -3,23 +3,19 @@
 Our themes as Textual's: the colours of the widgets that Textual draws.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from textual.containers import Vertical
 from textual.theme import Theme as TextualTheme
 from textual.worker import Worker
 
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.choices import Picker
 from dirge_py.ui.prompt.file_index import awatch
 from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.theme.styles import (
-    Styles,
     complete_colors,
     load_theme,
     styles_for,
@@ -77,20 +73,13 @@ class ThemeSwitcher:
             theme, _ = theme_or_default(name)
             if theme != self.theme:
                 self.show(theme)
-                picker.use_styles(app.panel_styles)
 
-        picker = ThemePicker(app.panel_styles, app.keymap, try_out)
-        # It has the id of the picker that is always there, so it needs another parent.
-        place = Vertical(picker)
-        place.styles.height = "auto"
-        await app.mount(place, before=app.line_question)
         chosen = None
         try:
-            chosen = await picker.ask("Theme", choices, self.name)
+            chosen = await app.picker.ask("Theme", choices, self.name, try_out)
         finally:
             if chosen is None:
                 self.show(before)
-            await place.remove()
             app.composer.focus()
         return chosen
 
@@ -148,23 +137,3 @@ def css_variables(theme: Theme) -> dict[str, str]:
         "scrollbar-corner-color": colors["background"],
         "screen-selection-background": colors["selection"],
     }
-
-
-class ThemePicker(Picker):
-    """A picker that reports each choice that the cursor moves to."""
-
-    def __init__(self, styles: Styles, keymap: Keymap, moved: Callable[[str], object]) -> None:
-        super().__init__(styles, keymap)
-        self._moved = moved
-
-    def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:
-        super().offer(choices, title=title, current=current)
-        self._report_choice()
-
-    def move(self, step: int) -> None:
-        super().move(step)
-        self._report_choice()
-
-    def _report_choice(self) -> None:
-        if self.chosen is not None:
-            self._moved(self.chosen.id)

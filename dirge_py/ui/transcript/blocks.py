@@ -84,6 +84,18 @@ def main_argument(args: Any) -> str:
     return texts[0] if texts else ""
 
 
+LINES_COLLAPSED = 4
+"""Lines of output that are shown until a block is expanded."""
+LONGEST_OUTPUT = 400_000
+"""Characters of one output kept for the view; all of it is in the session."""
+
+
+def paint_hidden(count: int, width: int, styles: Styles, *, which: str = "more") -> list[Strip]:
+    """The line that says how many lines are hidden."""
+    text = f"… {count} {which} line{'s' * (count != 1)}"
+    return wrap([(text, styles.dim)], width, indent=("  ", styles.text))
+
+
 def guess_lines(text: str, width: int) -> int:
     """Guess the lines of wrapped text from its length."""
     return text.count("\n") + 1 + len(text) // max(1, width * 2)
@@ -143,8 +155,7 @@ class AsideBlock(TranscriptBlock):
         body = wrap([(self._text, styles.dim)], width, indent=indent) if self._text else []
         hidden = 0 if expanded or self._is_whole else len(body) - _LINES_OF_ASIDE
         if hidden > 1:
-            more = [(f"… {hidden} more lines", styles.dim)]
-            body = body[:_LINES_OF_ASIDE] + wrap(more, width, first=[indent])
+            body = body[:_LINES_OF_ASIDE] + paint_hidden(hidden, width, styles)
         return head + body
 
     def guess_height(self, width: int) -> int:
@@ -322,11 +333,6 @@ class RetryBlock(TranscriptBlock):
         return 1 + len(self._error) // max(1, width)
 
 
-_LINES_COLLAPSED = 4
-_LONGEST_OUTPUT = 400_000
-"""Characters kept for the view; all of it is in the session."""
-
-
 class ShellBlock(TranscriptBlock):
     """`! command`, how it ended unless that was well, and the end of its output."""
 
@@ -334,7 +340,7 @@ class ShellBlock(TranscriptBlock):
         super().__init__()
         self._command = clean(command)
         self._how = "" if how == "exit 0" else clean(how)
-        shown = clean(output[-_LONGEST_OUTPUT:]).strip("\n")
+        shown = clean(output[-LONGEST_OUTPUT:]).strip("\n")
         self._lines = shown.split("\n") if shown else []
 
     @property
@@ -343,7 +349,7 @@ class ShellBlock(TranscriptBlock):
 
     @property
     def can_expand(self) -> bool:
-        return len(self._lines) > _LINES_COLLAPSED
+        return len(self._lines) > LINES_COLLAPSED
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         indent = ("  ", styles.text)
@@ -351,16 +357,15 @@ class ShellBlock(TranscriptBlock):
         if self._how:
             head.append((f"  {self._how}", styles.error))
         strips = wrap(head, width, first=[("! ", styles.accent)], rest=[indent])
-        lines = self._lines if expanded else self._lines[-_LINES_COLLAPSED:]
+        lines = self._lines if expanded else self._lines[-LINES_COLLAPSED:]
         if hidden := len(self._lines) - len(lines):
-            words = f"… {hidden} earlier line{'s' * (hidden != 1)}"
-            strips += wrap([(words, styles.dim)], width, indent=indent)
+            strips += paint_hidden(hidden, width, styles, which="earlier")
         for line in lines:
             strips += fold([(line, styles.dim)], width, prefix=[indent])
         return strips
 
     def guess_height(self, width: int) -> int:
-        return 1 + min(len(self._lines), _LINES_COLLAPSED + 1)
+        return 1 + min(len(self._lines), LINES_COLLAPSED + 1)
 
 
 _TOLD_FROM_TURNS = 2

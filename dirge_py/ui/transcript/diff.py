@@ -192,8 +192,10 @@ def read_diff(diff: str) -> list[DiffRow]:
         row: DiffRow | None = None
         if at in headers or at - 1 in headers:
             in_hunk = False
-            if at in headers and (len(headers) > 1 or _is_moved(line, lines[at + 1])):
-                row = DiffRow("name", _header_path(line, lines[at + 1]), opens=True)
+            if at in headers:
+                path, is_moved = _read_header(line[4:], lines[at + 1][4:])
+                if is_moved or len(headers) > 1:
+                    row = DiffRow("name", path, opens=True)
         elif hunk := _HUNK.match(line):
             if in_hunk:
                 rows.append(DiffRow("gap"))
@@ -236,16 +238,12 @@ def _is_header(lines: Sequence[str]) -> bool:
     return all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
 
 
-def _header_path(old: str, new: str) -> str:
-    if new == "+++ /dev/null":
-        return old[4:]
-    return f"{old[4:]} → {new[4:]}" if _is_moved(old, new) else new[4:]
-
-
-def _is_moved(old: str, new: str) -> bool:
-    """Whether the names of the two sides differ; git puts `a/` and `b/` before them."""
-    names = old[4:].removeprefix("a/"), new[4:].removeprefix("b/")
-    return names[0] != names[1] and "/dev/null" not in (old[4:], new[4:])
+def _read_header(old: str, new: str) -> tuple[str, bool]:
+    """The path to show for a file, and whether it moves; git puts `a/` and `b/` before names."""
+    if "/dev/null" in (old, new):
+        return (old if new == "/dev/null" else new), False
+    is_moved = old.removeprefix("a/") != new.removeprefix("b/")
+    return (f"{old} → {new}" if is_moved else new), is_moved
 
 
 DiffLayout: TypeAlias = Literal["auto", "unified", "split"]

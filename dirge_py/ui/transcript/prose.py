@@ -111,7 +111,7 @@ class MarkdownStream:
         if not starts:
             return None
         if len(starts) > 1:
-            return self._cut_piece(_offset(source, starts[-1]) - len(self._head))
+            return self._cut_piece(_line_start(source, starts[-1]) - len(self._head))
         if source.count("\n") < _LONGEST_OPEN:
             return None
         return self._cut_long_block(source, tokens)
@@ -127,7 +127,7 @@ class MarkdownStream:
                 return self._cut_piece(_line_start(source, _LONGEST_OPEN - 1), continues=True)
             case "table_open":
                 top = first.map[0] if first.map else 0
-                head = source[_offset(source, top) : _offset(source, top + 2)]
+                head = source[_line_start(source, top) : _line_start(source, top + 2)]
                 at = _line_start(source, _LONGEST_OPEN - 1) - len(self._head)
                 piece = self._cut_piece(at, continues=True)
                 self._head = head
@@ -136,11 +136,11 @@ class MarkdownStream:
                 at = source.rfind("\n>", 0, _line_start(source, _LONGEST_OPEN)) + 1
                 return self._cut_piece(at, continues=True) if at else None
             case "blockquote_open" | "bullet_list_open" | "ordered_list_open" if len(inner) > 1:
-                return self._cut_piece(_offset(source, inner[-1]), continues=True)
+                return self._cut_piece(_line_start(source, inner[-1]), continues=True)
         if source.count("\n") < _LONGEST_UNCUT:
             return None
         last = max((t.map[0] for t in tokens if t.map and t.nesting >= 0), default=0)
-        return self._cut_piece(_offset(source, last), continues=True) if last else None
+        return self._cut_piece(_line_start(source, last), continues=True) if last else None
 
     def _open_long_fence(self, whole: str) -> MarkdownPiece | None:
         """Treat the fence's lines as bare code from here on; its opening line is dropped."""
@@ -180,10 +180,6 @@ def _line_start(text: str, lines: int) -> int:
         if at == 0:
             return 0
     return at
-
-
-def _offset(text: str, line: int) -> int:
-    return _line_start(text, line) if line else 0
 
 
 class ProseBlock(TranscriptBlock):
@@ -241,9 +237,6 @@ class _Text:
         self.deltas: list[str] = []
         self.blocks: list[TranscriptBlock] = [self._open]
 
-    def append(self, text: str) -> None:
-        self.deltas.append(text)
-
     def settle(self) -> None:
         """Draw what has come since the last time."""
         new = "".join(self.deltas[self._settled :])
@@ -279,15 +272,14 @@ class StreamedAnswer:
         if event.phase == "text_delta":
             if event.index not in self._texts:
                 self._texts[event.index] = _Text(self._page)
-            self._texts[event.index].append(event.delta)
+            self._texts[event.index].deltas.append(event.delta)
         elif event.phase == "thinking_delta":
             thought = self._thought(event.index)
             thought.append(event.delta)
             self._page.touch(thought)
         elif event.phase == "thinking_end" and event.index in self._thoughts:
-            thought = self._thought(event.index)
-            thought.finish()
-            self._page.touch(thought)
+            self._thoughts[event.index].finish()
+            self._page.touch(self._thoughts[event.index])
 
     def settle(self) -> None:
         for text in self._texts.values():
@@ -298,15 +290,18 @@ class StreamedAnswer:
         for thought in self._thoughts.values():
             thought.finish()
             self._page.touch(thought)
-        if not self._thoughts:
-            self._add_thoughts(message)
+        for content in message.content if not self._thoughts else ():
+            if isinstance(content, ThinkingBlock) and content.text:
+                self._page.add(
+                    ReasoningBlock(content.text, is_done=True, is_shown=self._show_thinking)
+                )
         streamed = "\n".join("".join(text.deltas) for text in self._texts.values())
         if streamed != message.text:
             self._remove_texts()
             for index, content in enumerate(message.content):
                 if isinstance(content, TextBlock):
                     self._texts[index] = _Text(self._page)
-                    self._texts[index].append(content.text)
+                    self._texts[index].deltas.append(content.text)
         for text in self._texts.values():
             text.finish()
 
@@ -328,13 +323,6 @@ class StreamedAnswer:
             self._thoughts[index] = ReasoningBlock(is_shown=self._show_thinking)
             self._page.add(self._thoughts[index])
         return self._thoughts[index]
-
-    def _add_thoughts(self, message: AssistantMessage) -> None:
-        for content in message.content:
-            if isinstance(content, ThinkingBlock) and content.text:
-                self._page.add(
-                    ReasoningBlock(content.text, is_done=True, is_shown=self._show_thinking)
-                )
 
 
 _LONG_TEXT = 20_000

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,12 @@ from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
 from dirge_py.ui.transcript.images import attachments_in, describe_attachment
-from dirge_py.ui.transcript.plan_blocks import PlanRenderer
+from dirge_py.ui.transcript.plan_blocks import (
+    EvidenceBlock,
+    PhaseBlock,
+    PlanDocumentBlock,
+    evidence_words,
+)
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
@@ -84,10 +90,11 @@ class TranscriptRenderer:
         self._turn = 0
         self._is_in_run = False
         self._activity: shown.TranscriptBlock | None = None
-        self.phases = PlanRenderer(page, self._for_fork, clock)
-        """Those of plans."""
+        self.phases = PlanRenderer(self, page, clock)
+        """Draws the events of plans."""
 
-    def _for_fork(self, page: shown.BlockPage) -> "TranscriptRenderer":
+    def for_fork(self, page: shown.BlockPage) -> "TranscriptRenderer":
+        """A renderer like this one for the events of a fork."""
         return TranscriptRenderer(
             page,
             show_thinking=self._show_thinking,
@@ -183,7 +190,7 @@ class TranscriptRenderer:
     def has_something_to_tick(self) -> bool:
         """Whether it shows anything that time alone changes."""
         waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
-        return waits or self.has_calls_running or self.phases.is_going
+        return waits or self.has_calls_running or self.phases.is_running
 
     def tick(self) -> None:
         """Show the time anew: of calls that run, and of a wait before another try."""
@@ -375,3 +382,153 @@ class TranscriptRenderer:
         self._silence = ""
         if words := self._tally.words:
             self._page.add(RunSummaryBlock(words))
+
+
+PlanEvent = PlanPhase | EvidenceTaken | ForkEvent
+
+
+class GroupedPage:
+    """The part of a page that belongs to one phase."""
+
+    def __init__(self, page: shown.BlockPage, group: PhaseBlock) -> None:
+        self._page = page
+        self._group = group
+
+    def add(self, block: shown.TranscriptBlock) -> None:
+        self._claim(block)
+        self._page.add(block)
+
+    def insert(self, before: shown.TranscriptBlock, block: shown.TranscriptBlock) -> None:
+        self._claim(block)
+        self._page.insert(before, block)
+
+    def remove_block(self, block: shown.TranscriptBlock) -> None:
+        self._page.remove_block(block)
+
+    def touch(self, block: shown.TranscriptBlock) -> None:
+        self._page.touch(block)
+
+    def _claim(self, block: shown.TranscriptBlock) -> None:
+        block.group = self._group
+        if self._group.start_group():
+            self._page.touch(self._group)
+
+
+class PlanRenderer:
+    """Draws the events of plans as blocks, live or as they were stored.
+
+    `owner` draws everything else of the conversation; `clock` gives seconds.
+    """
+
+    def __init__(
+        self, owner: TranscriptRenderer, page: shown.BlockPage, clock: Callable[[], float]
+    ) -> None:
+        self._owner = owner
+        self._page = page
+        self._clock = clock
+        self._now: PhaseBlock | None = None
+        self._fork: TranscriptRenderer | None = None
+        self._evidence: EvidenceBlock | None = None
+        self._early: list[EvidenceTaken] = []
+        self.to_read: PhaseBlock | None = None
+        """The heading of a plan that waits for a decision."""
+
+    def on_event(self, event: PlanEvent) -> None:
+        match event:
+            case PlanPhase(state="started"):
+                self._begin(event)
+            case PlanPhase():
+                self._end(event)
+            case EvidenceTaken() if self._now is None:
+                self._early.append(event)
+            case EvidenceTaken(phase="implement"):
+                # The call itself is shown above, with how it ended.
+                words = "  ".join(evidence_words(event))
+                self._page.add(shown.DetailBlock(f"evidence {words}"))
+            case EvidenceTaken():
+                self._list_evidence(event)
+            case ForkEvent() if self._now is not None and self._fork is not None:
+                inner = event.event
+                if isinstance(inner, MessageEnd) and isinstance(inner.message, UserMessage):
+                    # The prompt of a fork is dirge's own, not the person's.
+                    inner = MessageEnd(replace(inner.message, origin="harness"))
+                self._fork.on_event(inner)
+                if self._now.on_event(event.event):
+                    self._page.touch(self._now)
+
+    def settle(self) -> None:
+        if self._fork is not None:
+            self._fork.settle()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a phase is running, whose time is shown."""
+        return self._now is not None
+
+    @property
+    def has_calls_running(self) -> bool:
+        return self._fork is not None and self._fork.has_calls_running
+
+    def tick(self) -> None:
+        if self._now is not None:
+            self._now.changed()
+            self._page.touch(self._now)
+        if self._fork is not None:
+            self._fork.tick()
+
+    def cut_off(self) -> None:
+        """End the running phase: the plan was stopped, which no event reports."""
+        if self._now is not None:
+            self._now.cut_off()
+            self._page.touch(self._now)
+        self.to_read = None
+        self._end_phase()
+
+    # -- inside
+
+    def _begin(self, event: PlanPhase) -> None:
+        self.cut_off()
+        self._now = PhaseBlock(event, self._clock)
+        self._page.add(self._now)
+        if event.phase != "implement":
+            self._fork = self._owner.for_fork(GroupedPage(self._page, self._now))
+
+    def _end(self, event: PlanPhase) -> None:
+        block, was_live = self._now, self._fork is not None
+        if block is None or (block.phase, block.step) != (event.phase, event.step):
+            block = PhaseBlock(event, self._clock)
+            self._page.add(block)
+            self._show_early(event)
+        self.settle()
+        is_document = event.phase in ("plan", "review") and bool(event.text.strip())
+        block.end(event, has_text_below=is_document and event.phase == "plan")
+        self._page.touch(block)
+        if is_document:
+            for piece in pieces_of(event.text):
+                self._page.add(PlanDocumentBlock(piece))
+        elif event.text.strip() and not was_live:
+            # Of a stored phase that is all there is; live, the fork's last words say it.
+            below = GroupedPage(self._page, block)
+            for piece in pieces_of(event.text):
+                below.add(ProseBlock(piece))
+        self._end_phase()
+        self.to_read = block if event.phase == "plan" else None
+
+    def _list_evidence(self, event: EvidenceTaken) -> None:
+        if self._evidence is None:
+            self._evidence = EvidenceBlock()
+            self._page.add(self._evidence)
+        self._evidence.add(event)
+        self._page.touch(self._evidence)
+
+    def _show_early(self, phase: PlanPhase) -> None:
+        """Show stored evidence, which comes before the end of its phase, the only stored event."""
+        early, self._early = self._early, []
+        self._evidence = None
+        for event in early:
+            belongs = (event.phase, event.step) == (phase.phase, phase.step)
+            if belongs and event.phase != "implement":
+                self._list_evidence(event)
+
+    def _end_phase(self) -> None:
+        self._now = self._fork = self._evidence = None

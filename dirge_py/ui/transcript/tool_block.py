@@ -15,7 +15,13 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import TranscriptBlock, main_argument
+from dirge_py.ui.transcript.blocks import (
+    LINES_COLLAPSED,
+    LONGEST_OUTPUT,
+    TranscriptBlock,
+    main_argument,
+    paint_hidden,
+)
 from dirge_py.ui.transcript.diff import (
     DiffLayout,
     DiffRow,
@@ -40,7 +46,7 @@ CallState = Literal[
     "unrun",
 ]
 """`again`: the tool asks for another try. `repeated`, `unrun`: answered in the tool's place."""
-TOLD: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
+NOT_OUTPUT: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
 """The text below the call is a sentence of dirge then, not output whose columns count."""
 UNRUN: frozenset[CallState] = frozenset({"repeated", "unrun"})
 _STATE_BY_OUTCOME: dict[str, CallState] = {
@@ -64,15 +70,12 @@ def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> 
     return _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
 
 
-_LINES_COLLAPSED = 4
 _LINES_LIVE = 6
 _TODO_LINES = 12
 _DIFF_LINES = 60
 """A change is never folded away, but a long one is cut until it is asked for."""
-TOLD_FROM_MS = 1000
+SHOW_TIME_FROM_MS = 1000
 """How long a call must have taken for its time to be worth a place."""
-_LONGEST_OUTPUT = 400_000
-"""Characters of one result kept for the view; all of it is in the session."""
 _LIVE_OUTPUT = 8_000
 _EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
@@ -108,7 +111,7 @@ class ToolBlock(TranscriptBlock):
         self._is_command = False
         self._folder: str | None = None
         """Where a command ran; None before it has ended: then the model's own argument counts."""
-        self._going = ProgressText(clock)
+        self._progress = ProgressText(clock)
 
     @property
     def can_expand(self) -> bool:
@@ -121,14 +124,14 @@ class ToolBlock(TranscriptBlock):
     def set_state(self, state: CallState) -> None:
         if state != self.state:
             if state == "running":
-                self._going.begin()
+                self._progress.begin()
             self.state = state
             self.changed()
 
     def show_progress(self, text: str, details: Mapping[str, Any]) -> None:
         """The newest output of a running call; only its tail is kept."""
         self._output = clean(text[-_LIVE_OUTPUT:]).rstrip("\n")
-        self._going.on_event(details)
+        self._progress.on_event(details)
         self.changed()
 
     def finish(
@@ -139,8 +142,8 @@ class ToolBlock(TranscriptBlock):
         self.state = state_after(outcome, details, is_error=is_error)
         self._is_command = "exit_code" in details
         self._folder = str(details.get("workdir") or "") if self._is_command else None
-        self._diff = clean(str(details.get("diff") or ""))[:_LONGEST_OUTPUT]
-        shown = text[:_LONGEST_OUTPUT]
+        self._diff = clean(str(details.get("diff") or ""))[:LONGEST_OUTPUT]
+        shown = text[:LONGEST_OUTPUT]
         if len(text) > len(shown):
             shown += f"\n… {len(text) - len(shown)} more characters, in the session"
         self._output = clean(shown).strip("\n")
@@ -177,14 +180,13 @@ class ToolBlock(TranscriptBlock):
     def _paint_diff(
         self, head: list[Strip], width: int, styles: Styles, *, expanded: bool
     ) -> list[Strip]:
-        """Not folded away; a very long one is cut before it is drawn."""
         self._rows = self._rows or read_diff(self._diff)
         rows = self._rows if expanded else self._rows[:_DIFF_LINES]
         split = is_split(self._diff_layout, width)
         painted = paint_rows(rows, width, styles, indent=[(_BODY, styles.text)], split=split)
         self.landmarks = (0, *(len(head) + line for line in painted.hunks if line > 0))
         hidden = len(self._rows) - len(rows)
-        return head + painted.strips + (_more(hidden, width, styles) if hidden else [])
+        return head + painted.strips + (paint_hidden(hidden, width, styles) if hidden else [])
 
     def _paint_body(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         if not self._output:
@@ -199,12 +201,12 @@ class ToolBlock(TranscriptBlock):
         if self.state in ("running", "asking"):
             return self._paint_output(lines[-_LINES_LIVE:], width, styles)
         lines = [line for line in lines if line.strip()]
-        if self._is_command or self.state == "aborted":
-            # The last lines of a command tell how it ended, and what failed.
-            if len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1]) and self.state == "failed":
-                lines = lines[:-1]  # The header says it.
-            return self._paint_part(lines, width, styles, of_end=True)
-        return self._paint_part(lines, width, styles, of_end=False)
+        # The last lines of a command show how it ended, and what failed.
+        of_end = self._is_command or self.state == "aborted"
+        has_code = len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1])
+        if of_end and has_code and self.state == "failed":
+            lines = lines[:-1]  # The header has it.
+        return self._paint_part(lines, width, styles, of_end=of_end)
 
     def _paint_todo(self, width: int, styles: Styles) -> list[Strip]:
         """The list; of a long one, not what is done at its beginning."""
@@ -226,7 +228,6 @@ class ToolBlock(TranscriptBlock):
         return strips
 
     def _paint_answers(self, width: int, styles: Styles) -> list[Strip]:
-        """What the person chose; the questions, only where there are several."""
         first, rest = [(_BODY, styles.text)], [(_BODY * 2, styles.text)]
         strips: list[Strip] = []
         for question, answer in self._answers:
@@ -239,7 +240,7 @@ class ToolBlock(TranscriptBlock):
         self, lines: Sequence[str], width: int, styles: Styles, *, of_end: bool
     ) -> list[Strip]:
         """The first lines of the output, or the last ones, and how many more there are."""
-        most, hidden = _LINES_COLLAPSED, len(lines) - _LINES_COLLAPSED
+        most, hidden = LINES_COLLAPSED, len(lines) - LINES_COLLAPSED
         shown = self._paint_output(lines[-most:] if of_end else lines[:most], width, styles)
         if len(shown) > most * 2:
             shown = shown[-most * 2 :] if of_end else shown[: most * 2]
@@ -247,15 +248,15 @@ class ToolBlock(TranscriptBlock):
         if hidden <= 0:
             return shown
         if of_end:
-            return _more(hidden, width, styles, which="earlier") + shown
-        return shown + _more(hidden, width, styles)
+            return paint_hidden(hidden, width, styles, which="earlier") + shown
+        return shown + paint_hidden(hidden, width, styles)
 
     def guess_height(self, width: int) -> int:
         if self._diff:
             return min(_DIFF_LINES, self._diff.count("\n")) + 2
         if self.state in UNRUN:
             return 1
-        return 1 + min(_LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
+        return 1 + min(LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
 
     def _paint_header(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         mark, style = {
@@ -306,7 +307,7 @@ class ToolBlock(TranscriptBlock):
             folder = asked if isinstance(asked, str) and asked not in (".", "./") else ""
         parts = [clean(f"in {folder}") if folder else "", words.get(self.state, ""), self._note]
         if self.state == "running":
-            parts.append(self._going.words)
+            parts.append(self._progress.words)
         if self._diff:
             added, removed = count_changes(self._diff)
             parts.append(f"+{added} −{removed}")
@@ -327,13 +328,11 @@ class ToolBlock(TranscriptBlock):
         return strips
 
     def _paint_output(self, lines: Sequence[str], width: int, styles: Styles) -> list[Strip]:
-        if not self._output:
-            return []
         style: Style = styles.error if self.state == "failed" else styles.dim
         indent = (_BODY, styles.text)
         strips: list[Strip] = []
         for line in lines:
-            if self.state in TOLD:
+            if self.state in NOT_OUTPUT:
                 strips += wrap([(line, style)], width, indent=indent)
             else:
                 strips += fold([(line, style)], width, prefix=[indent])
@@ -350,14 +349,9 @@ def _note(details: Mapping[str, Any], took_ms: int) -> str:
         parts.append(f"exit {details['exit_code']}")
     if details.get("outcome") == "timeout":
         parts.append("timed out")
-    if took_ms >= TOLD_FROM_MS:
+    if took_ms >= SHOW_TIME_FROM_MS:
         parts.append(f"{took_ms / 1000:.1f} s")
     return ", ".join(parts)
-
-
-def _more(count: int, width: int, styles: Styles, *, which: str = "more") -> list[Strip]:
-    text = f"… {count} {which} line{'s' * (count != 1)}"
-    return wrap([(text, styles.dim)], width, indent=(_BODY, styles.text))
 
 
 _MARKS = {"done": "☑", "in_progress": "▶", "pending": "☐"}

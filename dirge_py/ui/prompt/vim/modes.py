@@ -129,14 +129,6 @@ def restyled(text: str, what: str, char: str) -> str:
     return text.lower() if what == "u" else text.upper()
 
 
-def within_line(text: str, at: int, target: MotionTarget) -> MotionTarget:
-    """The last word of a line is taken without the newline behind it."""
-    end = line_end(text, at)
-    if target.at > end and not text[end : target.at].strip():
-        return MotionTarget(max(at, end), target.reach)
-    return target
-
-
 def typed_between(before: TextAndCursor, text: str) -> str:
     """What was written at the place where writing began."""
     head, tail = before.text[: before.at], before.text[before.at :]
@@ -373,7 +365,10 @@ class Vim:
             return self._operate(phrase.operator, place, found[0], MotionTarget(found[1]))
         target = self._target(phrase, place)
         if target is None:
-            return self._beyond(phrase, place)
+            if phrase.what in ("j", "k") and not phrase.operator and phrase.count is None:
+                # Earlier prompts are before the first line, later ones behind the last.
+                self._wish = "history_older" if phrase.what == "k" else "history_newer"
+            return place
         if not phrase.operator:
             return TextAndCursor(text, target.at)
         return self._operate(phrase.operator, place, at, target)
@@ -398,15 +393,13 @@ class Vim:
             # letter of a word, `e` would move to the next word.
             return move(text, at - 1, "e" if phrase.what == "w" else "E", count=phrase.count)
         target = move(text, at, phrase.what, count=phrase.count)
-        if phrase.operator and phrase.what in ("w", "W") and target is not None:
-            return within_line(text, at, target)
+        if not phrase.operator or phrase.what not in ("w", "W") or target is None:
+            return target
+        end = line_end(text, at)
+        if target.at > end and not text[end : target.at].strip():
+            # The last word of a line is taken without the newline behind it.
+            return MotionTarget(max(at, end), target.reach)
         return target
-
-    def _beyond(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
-        """A line before the first or behind the last: earlier and later prompts are there."""
-        if phrase.what in ("j", "k") and not phrase.operator and phrase.count is None:
-            self._wish = "history_older" if phrase.what == "k" else "history_newer"
-        return place
 
     # -- changes
 
@@ -423,9 +416,8 @@ class Vim:
         self._keep(Register(text[low:high]))
         if operator == "y":
             return TextAndCursor(text, low)
-        if operator == "c":
-            return self._insert(TextAndCursor(text[:low] + text[high:], low))
-        return TextAndCursor(text[:low] + text[high:], low)
+        left = TextAndCursor(text[:low] + text[high:], low)
+        return self._insert(left) if operator == "c" else left
 
     def _operate_lines(
         self, operator: str, place: TextAndCursor, start: int, end: int
