@@ -1,7 +1,8 @@
-"""The agent loop: it owns order and nothing else, and imports only the standard library.
+"""The agent loop: it decides the order of a run and nothing else; only the standard library is
+used.
 
 The names below are loaded on first use. `Bundle` and `Answer` are the former names of `Hooks` and
-`ToolOverride`; they go in the next release.
+`ToolOverride`; the next release removes them.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""The schema of an answer as models and services get it, and the check of answers against it.
+"""The schema of a structured answer as models and services get it, and the check against it.
 
-Tools and services take objects only. A schema of anything else is sent as an object with the one
-member `result`, and answers are unwrapped again.
+Tools and services accept only objects. Any other schema is sent as an object with the one member
+`result`, and answers are unwrapped again.
 """
 
 import json
@@ -19,7 +19,7 @@ TOOL = "submit_result"
 MEMBER = "result"
 
 ValueCheck: TypeAlias = Callable[[Any], Sequence[str]]
-"""What is wrong with a value, one line each; nothing where it fits."""
+"""Returns what is wrong with a value, one line per problem; empty if the value fits."""
 
 _FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 _NAMED_SCHEMAS = frozenset(
@@ -30,39 +30,40 @@ _VALUES = ("const", "enum", "default", "examples")
 
 @dataclass(frozen=True, slots=True)
 class CheckedValue:
-    """A value that an answer holds. It fits if there are no `problems`."""
+    """A value from an answer. It fits the schema if there are no `problems`."""
 
     value: Any
     """The value."""
     problems: Sequence[str] = ()
-    """What is wrong with it, one line each."""
+    """What is wrong with the value, one line per problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSchema:
-    """A schema and what checks values after it; make it with `answer_schema`."""
+    """A JSON Schema with the function that checks values; build it with `answer_schema`."""
 
     json_schema: Mapping[str, Any]
-    """What models and services see, the same object every time."""
+    """The schema that models and services see, always the same object."""
     is_wrapped: bool
-    """The value is the one member `result` of the object that they send."""
+    """Whether models send the value as the member `result` of an object."""
     check: ValueCheck
-    """What finds the problems of a value."""
+    """Finds the problems of a value."""
 
     def check_value(self, value: Any) -> CheckedValue:
-        """The value with all that is wrong with it."""
+        """Return the value with all its problems."""
         try:
             json.dumps(value, allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
-            return CheckedValue(None, [f"JSON has no form for it: {error}"])
+            return CheckedValue(None, [f"JSON cannot represent it: {error}"])
         try:
             return CheckedValue(value, self.check(value))
         except Exception as error:
-            # An embedder's own check may be anything; what it fails on has not passed it.
-            return CheckedValue(None, [f"It could not be checked: {error!r}"])
+            # `check` may be an embedder's function and raise anything; a value it fails on is not
+            # accepted.
+            return CheckedValue(None, [f"The check raised an error: {error!r}"])
 
     def check_arguments(self, arguments: Any) -> CheckedValue:
-        """What a call of the tool submits."""
+        """Check the arguments of a call of the tool."""
         if not self.is_wrapped:
             return self.check_value(arguments)
         if not isinstance(arguments, Mapping) or list(arguments) != [MEMBER]:
@@ -70,7 +71,7 @@ class AnswerSchema:
         return self.check_value(arguments[MEMBER])
 
     def check_text(self, text: str) -> CheckedValue:
-        """What an answer in words says: JSON alone, in a fence at most."""
+        """Check a text answer: JSON alone, optionally in a code fence."""
         fenced = _FENCED.fullmatch(text.strip())
         try:
             value = json.loads(fenced.group(1) if fenced else text, parse_constant=refuse_constant)
@@ -78,14 +79,14 @@ class AnswerSchema:
             return CheckedValue(None, [f"It is not JSON alone ({error})"])
         if self.is_wrapped and isinstance(value, Mapping) and list(value) == [MEMBER]:
             inner = self.check_value(value[MEMBER])
-            # The object itself may be what the schema asks for.
+            # The schema itself may ask for an object.
             whole = self.check_value(value) if inner.problems else inner
             return inner if whole.problems else whole
         return self.check_value(value)
 
 
 def answer_schema(schema: Mapping[str, Any], check: ValueCheck) -> AnswerSchema:
-    """`schema` is a valid JSON Schema, `check` finds what does not fit it."""
+    """Return the `AnswerSchema` of a valid JSON Schema and the `check` for its values."""
     if schema.get("type") == "object":
         return AnswerSchema(json_schema=schema, is_wrapped=False, check=check)
     inner = {name: value for name, value in schema.items() if name != "$schema"}
@@ -103,9 +104,9 @@ def answer_schema(schema: Mapping[str, Any], check: ValueCheck) -> AnswerSchema:
 
 
 class SubmitResult:
-    """The tool that takes the answer; implements `calls.LoopTool`.
+    """The tool that the model submits its answer with; implements `calls.LoopTool`.
 
-    What is given to `execute` was checked before; it ends the run.
+    `execute` gets arguments that were already checked; it ends the run.
     """
 
     name = TOOL
@@ -116,7 +117,7 @@ class SubmitResult:
     )
     execution_mode: ToolExecutionMode | None = None
     polls = True
-    """The same call again is told what is wrong with it; it does not count as a repetition."""
+    """A repeated call gets the problems again; it does not count as a repetition."""
 
     def __init__(self, schema: AnswerSchema) -> None:
         self._schema = schema
@@ -147,7 +148,7 @@ class SubmitResult:
 
 
 def compact(value: Any) -> str:
-    """JSON in one line; ASCII escapes only where UTF-8 has no form."""
+    """Return JSON in one line; only characters without a UTF-8 form are escaped as ASCII."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode("utf-8")
@@ -157,7 +158,7 @@ def compact(value: Any) -> str:
 
 
 def _moved(schema: Any, to: str) -> Any:
-    """A schema whose references to its own top lead there when it stands at `to`."""
+    """Return a schema whose references to its own root point to `to`, where it is embedded."""
     if isinstance(schema, list):
         return [_moved(each, to) for each in schema]
     if not isinstance(schema, Mapping):
@@ -178,5 +179,5 @@ def _moved(schema: Any, to: str) -> Any:
 
 
 def _has_own_id(schema: Any) -> bool:
-    """Whether references in it start from itself."""
+    """Whether the schema has an `$id`, so that its references start from itself."""
     return isinstance(schema, Mapping) and "$id" in schema

@@ -1,16 +1,16 @@
 """Arguments as models write them: the schema that models get, and repairs of what they send.
 
-Models fill in many nested objects badly. A schema with more than ten leaves or more than two levels
-is sent as one object of dotted names (`a.b.c`); what comes back is nested again before it is
-validated.
+Models fill in deeply nested objects badly. A schema with more than ten leaves or more than two
+levels is sent as one object of dotted names (`a.b.c`); the arguments are nested again before they
+are validated.
 
-Arguments are repaired where it is plain what was meant; what fits as it was written is left alone.
-The schema says what a place wants, the problems that validation found say where to look. Nothing is
-guessed: a value is only put into the shape that is asked for, or left out where it may be missing.
-Arguments that fit are adjusted in two cases only: a link in the place of a path is unwrapped, and
+Arguments are repaired where the intent is clear; valid arguments stay as they are. The schema says
+what type each place wants, and the validation problems say where to look. Nothing is guessed: a
+value is only converted to the expected type, or dropped where it is optional.
+Valid arguments are adjusted in two cases only: a link in the place of a path is unwrapped, and
 the missing half of a pair gets its default. `x-together` in a schema names properties that only
-make sense with each other: `[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`. It
-is never sent to a model.
+make sense together: `[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`. It is
+never sent to a model.
 """
 
 import json
@@ -36,14 +36,14 @@ from dirge_py.lib.shell_lexer import word_set
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
-"""The arguments to use, or a ValueError (better: InvalidArguments)."""
+"""Returns the arguments to use, or raises ValueError (preferably InvalidArguments)."""
 
 TOGETHER = "x-together"
 
 _MOST_LEAVES = 10
 _MOST_LEVELS = 2
 _LONGEST_NAME = 64
-"""Services refuse longer property names, so a schema that would need one stays nested."""
+"""The longest property name that services accept; a schema that needs a longer one stays nested."""
 
 _DOT = "-dot-"
 _PRIVATE = "x-"
@@ -59,17 +59,17 @@ _ALIASES = (
     "pattern query regex search",
     "url uri link href",
 )
-"""Names that mean the same to models. Compared without case and underscores."""
+"""Names that models use interchangeably, compared without case and underscores."""
 
 _REASONS = word_set(
     "explanation reason reasoning rationale justification why thought thoughts thinking intent "
     "purpose goal activeform toolcallid tooluseid callid"
 )
-"""Properties that say why a call is made, or number it: no tool could act on them."""
+"""Properties that explain or number a call: no tool acts on them."""
 
 _LABELS = word_set("description title summary instruction instructions")
-"""Properties that name a call for the person watching. A record or a list item has them as content,
-so they count as labels only beside a command or a change of files, which needs no name."""
+"""Properties that label a call for the user. In a record or a list item they are content, so they
+count as labels only beside a command or a file change, which need no label."""
 
 _WRAPPERS = word_set("arguments args parameters params input tool_input tool_args kwargs")
 _NAMES = word_set("name tool tool_name type")
@@ -91,21 +91,24 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _FlatSchema:
-    """A schema as models see it; `names` leads back from flat names, None if it is not flat."""
+    """A schema as models see it; `names` maps flat names to paths, None if the schema is not
+    flat.
+    """
 
     schema: Mapping[str, Any]
     names: Mapping[str, tuple[str, ...]] | None
 
 
 def schema_for_model(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema to send: flat if it is deep or wide, without our own `x-` words; always the same
-    object for the same schema.
+    """Return the schema to send: flattened if it is deep or wide, without dirge's `x-` keywords.
+
+    The same schema always gives the same object.
     """
     return _flat_schemas(schema).schema
 
 
 def nest_arguments(schema: Mapping[str, Any], arguments: Any) -> Any:
-    """Arguments with dotted names put into objects again; as they are if `schema` was not flat.
+    """Return the arguments with dotted names nested again; unchanged if `schema` was not flattened.
 
     Where a name holds both a value and an object, the object wins.
     """
@@ -136,7 +139,7 @@ def _flatten(schema: Any) -> _FlatSchema:
     if '"$ref"' not in json.dumps(flat["properties"]):
         flat.pop("$defs", None)
         flat.pop("definitions", None)
-    # A model may also write it nested: then a dot in a name of the top level is only a dot.
+    # A model may also send nested arguments: then a dot in a top-level name is only a dot.
     own = {name: (name,) for name in public["properties"]}
     return _FlatSchema(flat, {**own, **{name: leaf.path for name, leaf in names.items()}})
 
@@ -151,7 +154,9 @@ def _leaves(
     *,
     is_required: bool = True,
 ) -> Iterator[_Leaf]:
-    """What is no object of named properties, with its path; lists are leaves, too."""
+    """Yield everything that is not an object of named properties, with its path; lists are
+    leaves.
+    """
     listed = schema.get("required")
     required = listed if isinstance(listed, list | tuple) else ()
     for name, each in schema["properties"].items():
@@ -164,7 +169,7 @@ def _leaves(
 
 
 def _is_open(schema: Any) -> bool:
-    """Whether it is an object that consists of its named properties, whatever else it may hold."""
+    """Whether a schema is an object with named properties."""
     return (
         isinstance(schema, Mapping)
         and isinstance(schema.get("properties"), Mapping)
@@ -178,7 +183,7 @@ def _is_open(schema: Any) -> bool:
 def _put(whole: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     if not path:
         return
-    # Copied on the way: what the model wrote is history and stays as it is.
+    # Copy on the way down: the model's original arguments are part of history and stay unchanged.
     *around, name = (*path, "") if isinstance(value, Mapping) else path
     for step in around:
         if not isinstance(whole.get(step), dict):
@@ -200,23 +205,23 @@ def _without_private(schema: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownProperty:
-    """A property that the tool does not have."""
+    """A property that the tool does not define."""
 
     path: Path
-    """Where it stood."""
+    """Where the property is in the arguments."""
     value: Any
-    """What it said."""
+    """The value that the model gave it."""
     known: tuple[str, ...]
-    """The properties that there are in that place."""
+    """The properties that the schema defines at that place."""
 
     @property
     def is_reason(self) -> bool:
-        """Whether it says nothing, or only why the call is made."""
+        """Whether the property is empty, or only explains why the call is made."""
         return self.value is None or self._is_text_in(_REASONS)
 
     @property
     def is_label(self) -> bool:
-        """Whether it may only name the whole call."""
+        """Whether the property may be only a label of the whole call."""
         return len(self.path) == 1 and self._is_text_in(_LABELS)
 
     def _is_text_in(self, names: frozenset[str]) -> bool:
@@ -225,16 +230,16 @@ class UnknownProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairedArguments:
-    """Arguments that fit, and what was done to them."""
+    """Valid arguments, and the repairs that produced them."""
 
     arguments: Mapping[str, Any]
     """The arguments to use."""
     kinds: tuple[str, ...] = ()
     """The kinds of repairs that were made."""
     notes: tuple[str, ...] = ()
-    """What the model should know of it."""
+    """Notes about the repairs for the model."""
     dropped: tuple[UnknownProperty, ...] = ()
-    """The properties that were left out because the tool does not have them."""
+    """The properties that were dropped because the tool does not define them."""
 
 
 def repair_arguments(
@@ -246,10 +251,10 @@ def repair_arguments(
     reshape: Callable[[Any], Any] = lambda arguments: arguments,
     keep_nulls: bool = False,
 ) -> RepairedArguments:
-    """Arguments that `validate` accepts.
+    """Return arguments that `validate` accepts.
 
-    Accepted arguments are only adjusted: see `adjust_arguments`. Others are repaired in one pass
-    and validated once more. `reshape` is applied again to what was found inside a wrapper.
+    Valid arguments are only adjusted, see `adjust_arguments`. Others are repaired in one pass and
+    validated once more. `reshape` is applied again to arguments unwrapped from a wrapper.
 
     Raises:
         ValueError: they do not fit, and could not be repaired.
@@ -281,7 +286,7 @@ def repair_arguments(
 
 
 class _Repairer:
-    """One pass over arguments that do not fit. `kinds` is what it did, each named once."""
+    """One repair pass over invalid arguments; `kinds` holds each kind of repair once."""
 
     def __init__(
         self,
@@ -305,7 +310,7 @@ class _Repairer:
         inner = unwrap_arguments(self._tool, self._root, arguments)
         if inner is not None:
             self._count("unwrapped_arguments")
-            # What was found wrong lies in the wrapper: nothing is known of its content.
+            # The problems are those of the wrapper: nothing is known of its content yet.
             self._is_all_suspect = True
             arguments = reshape(inner)
         if not isinstance(arguments, Mapping):
@@ -335,7 +340,7 @@ class _Repairer:
             plain = resolved(schema, self._root)
             if not (plain.get("anyOf") or plain.get("oneOf")):
                 return self._inside(value, schema, path)
-        # Its inside was not checked yet, so everything there may be wrong.
+        # Its content was not checked yet, so any of it may be wrong.
         before, self._is_all_suspect = self._is_all_suspect, True
         value = self._inside(value, schema, path)
         self._is_all_suspect = before
@@ -430,7 +435,7 @@ class _Repairer:
             return False
         if extra.is_reason or extra.is_label:
             return True
-        # A slip of a name that the tool has: dropping it would drop what was meant.
+        # Probably a misspelt property of the tool: dropping it would drop what the model meant.
         return nearest(str(extra.path[-1]), free) is None
 
 
@@ -442,22 +447,24 @@ _GROUP_OF = {_plain(name): names for names in _ALIASES for name in names.split()
 
 
 def _meaning(name: str) -> str:
-    """Equal for names that mean the same to models."""
+    """Return a key that is equal for names that models use interchangeably."""
     return _GROUP_OF.get(_plain(name), _plain(name))
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedValue:
-    """A value in another shape."""
+    """A value converted to another type."""
 
     kind: str
-    """What the repair is counted as."""
+    """The name under which the repair is counted."""
     value: Any
-    """The value in the shape that the schema asks for."""
+    """The value in the type that the schema asks for."""
 
 
 def convert_value(value: Any, schema: Any, root: Schema) -> ConvertedValue | None:
-    """The value in the shape `schema` asks for; None if it has it, or there is no plain way."""
+    """Convert the value to the type in `schema`; None if it already fits or no conversion is
+    clear.
+    """
     wanted = types_at(schema, root)
     if type_of(value) in wanted:
         return None
@@ -472,9 +479,9 @@ def convert_value(value: Any, schema: Any, root: Schema) -> ConvertedValue | Non
 
 
 def unwrap_arguments(tool: str, schema: Schema, arguments: Any) -> Any:
-    """What stands inside of arguments that were wrapped once more; None if they were not.
+    """Return the arguments inside an extra wrapper; None if they were not wrapped.
 
-    As `{"arguments": {…}}`, with the tool's name beside it, or as JSON in a string.
+    A wrapper is `{"arguments": {…}}`, the same with the tool's name, or JSON in a string.
     """
     if isinstance(arguments, str):
         return _parsed(arguments, "{", dict)
@@ -505,7 +512,7 @@ def _from_text(text: str, wanted: frozenset[str]) -> ConvertedValue | None:
     scalar = _scalar(text.strip(), wanted)
     if scalar is not None:
         return ConvertedValue("stringified_scalar", scalar)
-    # Last: a list that was written as text is a list, not a list of one text.
+    # Tried last: a list written as text is a list, not a list with one text.
     return ConvertedValue("bare_string_to_array", [text]) if "array" in wanted else None
 
 
@@ -531,7 +538,7 @@ def _scalar(text: str, wanted: frozenset[str]) -> bool | int | float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Adjustments:
-    """Where the paths are that a schema asks for, and which properties belong together."""
+    """Where a schema asks for paths, and which properties belong together."""
 
     paths: tuple[Path, ...]
     together: tuple[Mapping[str, Any], ...]
@@ -540,9 +547,10 @@ class _Adjustments:
 def adjust_arguments(
     tool: str, schema: Schema, arguments: Mapping[str, Any]
 ) -> RepairedArguments | None:
-    """The arguments with links in paths unwrapped and halves of pairs added; None if as before.
+    """Return the arguments with links in paths unwrapped and halves of pairs added; None if
+    unchanged.
 
-    Only a degenerate link is unwrapped, `[a/b.py](http://a/b.py)`: one that says its own target.
+    Only a link whose text is its own target is unwrapped: `[a/b.py](http://a/b.py)`.
     """
     plan = _adjustments(schema)
     changed: Any = arguments
@@ -603,7 +611,7 @@ def _paths_in(schema: Any, root: Schema, at: Path, name: str = "") -> Iterator[P
 
 
 def _unlinked(value: Any, path: Path) -> Any:
-    """`value` with the link at `path` unwrapped; the very same value if there is none."""
+    """Return `value` with the link at `path` unwrapped; the same object if there is none."""
     if not path:
         link = _LINK.fullmatch(value) if isinstance(value, str) else None
         is_degenerate = link is not None and (link[2] == link[1] or link[2].endswith(f"/{link[1]}"))

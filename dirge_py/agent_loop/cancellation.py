@@ -1,4 +1,4 @@
-"""Waits that an abort or a time limit ends: the one place where tasks are cancelled."""
+"""Waiting for work until an abort or a time limit: the only module that cancels tasks."""
 
 import asyncio
 import logging
@@ -9,25 +9,26 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 
 GRACE_S = 0.045
-"""How long cancelled work may clean up. The person who pressed Escape would feel more."""
+"""How long cancelled work may clean up. Longer would feel slow to the user who pressed Escape."""
 
 LAST_WORDS_S = 1.0
-"""How long a run that is cancelled from outside may answer its calls and emit its end."""
+"""How long a run that is cancelled from outside may record its calls and emit its end."""
 
 T = TypeVar("T")
 
-# The event loop holds tasks weakly: without this an abandoned one could vanish half-way.
+# The event loop only holds weak references: without this set, an abandoned task could be collected.
 _abandoned: set[asyncio.Future[Any]] = set()
 
 _logger = logging.getLogger(__name__)
 
 
 class Aborted(Exception):
-    """The signal was set before the work was done; the work was cancelled."""
+    """The abort signal was set before the work was done; the work was cancelled."""
 
 
 async def until_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
-    """What `work` returns, or raises; `Aborted` when the signal is set first.
+    """Return what `work` returns, or raise what it raises; raise `Aborted` when the signal comes
+    first.
 
     Work that was finished when the signal came keeps its result. Work begun after an abort has
     the grace period to finish. Work that swallows its cancellation is abandoned, never awaited.
@@ -45,13 +46,13 @@ async def until_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
     if not is_finished:
         raise Aborted
     if task.cancelled():
-        # Raised as it is, it would look like a cancellation of the caller.
-        raise RuntimeError("It cancelled itself.")
+        # Re-raising the CancelledError would look like a cancellation of the caller.
+        raise RuntimeError("The work cancelled itself.")
     return task.result()
 
 
 async def run_to_end(run: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
-    """What `run` returns. A cancellation from outside aborts it first, and is raised then."""
+    """Return what `run` returns. A cancellation from outside aborts it first and is then raised."""
     task = asyncio.ensure_future(run)
     try:
         return await asyncio.shield(task)
@@ -76,15 +77,16 @@ async def _reap(task: asyncio.Future[Any]) -> None:
 def _forget(task: asyncio.Future[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # looked at, so that asyncio does not report it as never retrieved
+        task.exception()  # keeps asyncio from reporting it as never retrieved
 
 
 def timeout_interceptor(default_s: float, per_tool: Mapping[str, float]) -> Interceptor:
-    """An interceptor that ends a call after a time: `per_tool`, the tool's own, or `default_s`.
+    """Return an interceptor that limits the time of a call: `per_tool`, the tool's own, or
+    `default_s`.
 
-    0 is no limit. A tool's own limit is its attribute `timeout_s`: 0 for one that keeps time
-    itself. A tool that is out of time is cancelled, which stops what it started; one that swallows
-    that is left behind after a moment.
+    0 is no limit. A tool's own limit is its attribute `timeout_s`: 0 for one that handles time
+    limits itself. A tool that exceeds its time is cancelled, which stops the processes it started;
+    one that swallows the cancellation is abandoned after the grace period.
     """
 
     async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:

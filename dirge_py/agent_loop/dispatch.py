@@ -1,4 +1,4 @@
-"""The calls of one answer: prepare → before → execute → after → finalize, each answered once."""
+"""Executes the calls of one answer: prepare, before, execute, after, finalize; one result each."""
 
 import asyncio
 import threading
@@ -40,9 +40,9 @@ from dirge_py.types.tools import LoopToolResult, OnUpdate, Proceed, ToolCall, te
 
 
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:
-    """Answer every call; whether all of them asked to end the inner loop.
+    """Execute and answer every call; return whether all of them asked to end the inner loop.
 
-    One call at a time if the config or any called tool says so, else together. Whatever happens,
+    The calls run one at a time if the config or any called tool says so, else together. In any case
     each call has one start, one end and one result when this returns or raises; only deferred calls
     have no result.
 
@@ -59,14 +59,14 @@ async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> 
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """One call's way through the batch."""
+    """The state of one call in the batch."""
 
     block: ToolCallBlock
-    """The call as the model made it."""
+    """The call as the model wrote it."""
     call: ToolCall
     """The call as hooks see it."""
     arguments: Any = None
-    """What it runs with once it may: nobody else has them, so what was judged cannot change."""
+    """A private copy of the arguments it runs with, so that they cannot change after the checks."""
     result: LoopToolResult | None = None
     is_started: bool = False
     is_running: bool = False
@@ -102,7 +102,7 @@ class _Batch:
                 self._record(slot)
 
     async def run_in_parallel(self) -> None:
-        """No body runs before every call has passed its preflight; `answer_unanswered` records."""
+        """Start no body before every call has passed its preflight; `answer_unanswered` records."""
         ready: list[_Slot] = []
         deferred: tuple[_Slot, Defer] | None = None
         for slot in self._slots:
@@ -121,7 +121,7 @@ class _Batch:
             self._defer_from(*deferred)
 
     def answer_unanswered(self) -> None:
-        """An answer for every call that has none: services reject a call without its result."""
+        """Answer every call that has no result: services reject a call without one."""
         is_aborted = self._run.signal.aborted
         unanswered = NEVER_RAN if is_aborted else SUPPRESSED
         slots = [slot for slot in self._slots if not slot.is_deferred]
@@ -152,7 +152,7 @@ class _Batch:
         return self._run.decisions.get(slot.block.id)
 
     def _is_answered(self, slot: _Slot) -> bool:
-        """Answer the call if it was decided that it does not run; no hook has a say in that."""
+        """Answer a call that was already decided not to run; hooks are not asked."""
         decision = self._decision(slot)
         if decision is None or decision.allow or slot.result is not None:
             return slot.result is not None
@@ -170,7 +170,7 @@ class _Batch:
         )
 
     async def _preflight(self, slot: _Slot) -> Defer | None:
-        """Ask whether the call may run, and answer it if not."""
+        """Ask the hooks whether the call may run; answer it if not."""
         info = self._run.info(calls=self._calls)
         answer = await self._run.hooks.before_tool_call(info, slot.call)
         if self._run.signal.aborted:
@@ -185,12 +185,12 @@ class _Batch:
         if slot.call.problem is not None:
             self._end(slot, problem_result(slot.call))
         slot.arguments = slot.call.arguments
-        with suppress(Exception):  # what cannot be copied is not what a model wrote
+        with suppress(Exception):  # a value that cannot be copied did not come from a model
             slot.arguments = deepcopy(slot.call.arguments)
         return None
 
     def _defer_from(self, first: _Slot, deferral: Defer) -> None:
-        """Leave this call and those after it open, unless they are answered, and end the run."""
+        """End the run with this call and the later ones open, unless they are answered."""
         rest = self._slots[self._slots.index(first) :]
         for slot in rest:
             self._start(slot)
@@ -219,10 +219,10 @@ class _Batch:
             raise stops[0]
 
     async def _execute(self, slot: _Slot) -> None:
-        """Run the body, let hooks see the result, and emit its end.
+        """Run the tool, pass the result through the hooks, and emit the call's end.
 
         Raises:
-            StopRun: a hook asked for it; the call is answered all the same.
+                StopRun: a hook asked for it; the call is still answered.
         """
         clock = self._run.config.clock
         began = clock()
@@ -237,7 +237,7 @@ class _Batch:
             kept = result if stop.change is None else changed_result(result, stop.change)
             raise
         finally:
-            # After the hooks: what they put in the place of the content must not take notes along.
+            # After the hooks: content that they replace must not remove the notes.
             self._end(slot, with_notes(kept, slot.call.notes), duration_ms=duration_ms)
 
     async def _executed(self, slot: _Slot) -> LoopToolResult:
@@ -251,14 +251,15 @@ class _Batch:
         finally:
             slot.is_running = False
         if self._run.signal.aborted:
-            # Both at once: the person saw that it stops, so it has stopped.
+            # The tool returned as the run was aborted: the user saw the call stop, so it counts as
+            # stopped.
             return ABORTED
         if not isinstance(result, LoopToolResult):
             return error_result(TypeError(f"The tool returned {type(result).__name__}."))
         return result
 
     async def _wrapped(self, slot: _Slot) -> LoopToolResult:
-        """The body inside its interceptors, the first of them outermost."""
+        """Run the tool inside its interceptors, the first of them outermost."""
 
         async def body() -> LoopToolResult:
             tool, call = slot.call.tool, slot.call

@@ -1,4 +1,4 @@
-"""Questions about a history of messages: its turns, its final text, and where it can continue."""
+"""Questions about a message history: its turns, its final text, and where it can continue."""
 
 from collections.abc import Sequence
 
@@ -20,8 +20,8 @@ GO_ON = "Go on."
 def is_turn(message: Message) -> bool:
     """Whether this message is an answer that counts as a turn of its run.
 
-    Not counted: the harness' own words, an answer that the service broke off to be asked again, and
-    a request that was too long: it is made again, smaller.
+    Not counted: messages of the harness, an answer that the service paused, and a request that was
+    too long, because it is sent again with less in it.
     """
     return (
         isinstance(message, AssistantMessage)
@@ -32,16 +32,16 @@ def is_turn(message: Message) -> bool:
 
 
 def final_text(messages: Sequence[Message]) -> str:
-    """The text of a run: its last answer.
+    """Return the text of a run: its last answer.
 
-    Where the harness made the agent continue after an answer, the text before it is kept: a report
-    must not be replaced by "Tests pass, too." Repeated text appears once.
+    Where a stop check made the agent continue, the text before it is kept: "Tests pass, too." must
+    not replace a report. Repeated text appears once.
     """
     texts: list[str] = []
     was_cut = False
     for message in messages:
         if isinstance(message, UserMessage) and message.origin != "harness":
-            texts.clear()  # what was said before is not this run's last word any more
+            texts.clear()  # earlier text is no longer the final answer
         if not isinstance(message, AssistantMessage):
             continue
         if message.withheld:
@@ -65,11 +65,11 @@ class OpenCalls:
     message: AssistantMessage
     """The message that made the calls."""
     calls: tuple[ToolCallBlock, ...]
-    """Its calls without a result, in its order; at least one."""
+    """Its calls without a result, in the message's order; at least one."""
 
 
 def open_calls(messages: Sequence[Message]) -> OpenCalls | None:
-    """What the last assistant message still waits for, if only results stand after it."""
+    """Return the open calls of the last assistant message, if only results follow it."""
     answered: set[str] = set()
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
@@ -84,7 +84,7 @@ def open_calls(messages: Sequence[Message]) -> OpenCalls | None:
 def check_resumable(
     messages: Sequence[Message], decisions: Sequence[CallDecision] = ()
 ) -> OpenCalls | None:
-    """What has to be answered before the model is asked again.
+    """Return the open calls to answer before the model is called again.
 
     Raises:
         ValueError: there is nothing to continue, or a decision fits no open call.
@@ -108,14 +108,15 @@ def check_resumable(
 
 
 def continuation_prompt(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
-    """The first messages of a run that continues `messages`: a prompt where the agent spoke last.
+    """Return the first messages of a run that continues `messages`: a prompt if the agent spoke
+    last.
 
-    None where calls wait for their results, or where the service paused its answer. Most services
-    take an answer at the end for the beginning of the next one.
+    Empty where calls wait for their results, or where the service paused its answer. Most services
+    read an answer at the end of the history as the beginning of the next one.
     """
     if open_calls(messages) is not None:
         return ()
-    # An answer that broke off before its first word is not sent: what stands before it is the last.
+    # An answer that broke off before its first word is not sent: the message before it is the last.
     sent = (m for m in reversed(messages) if not isinstance(m, AssistantMessage) or m.content)
     last = next(sent, None)
     if not isinstance(last, AssistantMessage) or last.stop_reason in UNFINISHED:

@@ -1,7 +1,7 @@
-"""Several sets of hooks merged into one, with one rule per hook and one policy for failures.
+"""Merges several sets of hooks into one, with one rule per hook and one policy for failures.
 
-A hook that returns what it may not return counts as one that failed. `default_convert_to_llm` is
-what the model sees of a history unless a `convert_to_llm` hook says otherwise.
+A hook that returns a value of a wrong type counts as failed. `default_convert_to_llm` decides what
+the model sees of a history unless a `convert_to_llm` hook replaces it.
 """
 
 import inspect
@@ -66,7 +66,7 @@ _logger = logging.getLogger(__name__)
 
 
 def compose(*bundles: Hooks, config: LoopConfig | None = None) -> LoopConfig:
-    """`config` with its own hooks and those of `bundles` merged, in this order.
+    """Return `config` with its own hooks and those of `bundles` merged, in this order.
 
     | hook                             | rule                                          | one that raises       |
     |----------------------------------|-----------------------------------------------|-----------------------|
@@ -78,11 +78,11 @@ def compose(*bundles: Hooks, config: LoopConfig | None = None) -> LoopConfig:
     | get_followup_messages            | concatenated, each sees `so_far`              | nothing from it       |
     | get_api_key                      | the first that is not None                    | error of that call    |
 
-    A hook that returns what it may not has failed, too. Failures are logged and shown in a notice. A
-    StopRun goes through, for `after_tool_call` once all have seen the result. Once the run is
-    aborted, a hook that does not come back counts as one without an answer, but a result that an
-    `after_tool_call` did not let pass is withheld: see `Hooks.only_watches`. All nine hooks of the
-    result are set.
+    A hook that returns a value of a wrong type has failed, too. Failures are logged and shown in a
+    notice. A StopRun is passed on, for `after_tool_call` once all hooks have seen the result. Once
+    the run is aborted, a hook that does not return counts as one without an answer, but a result
+    that an `after_tool_call` hook did not see is withheld: see `Hooks.only_watches`. All nine hooks
+    of the result are set.
     """  # noqa: E501
     config = config or LoopConfig()
     merged = MergedHooks((config, *bundles), config.validate)
@@ -91,7 +91,7 @@ def compose(*bundles: Hooks, config: LoopConfig | None = None) -> LoopConfig:
 
 
 def merged_hooks(config: LoopConfig) -> "MergedHooks":
-    """The hooks of `config` as one set; those that `compose` made are one already."""
+    """Return the hooks of `config` as one set; a config from `compose` already holds one."""
     owners = {getattr(getattr(config, name), "__self__", None) for name in HOOK_NAMES}
     owner = owners.pop()
     if not owners and isinstance(owner, MergedHooks):
@@ -138,7 +138,7 @@ class MergedHooks:
             except StopRun:
                 raise
             except Aborted:
-                return None  # dispatch looks at the signal before it looks at this
+                return None  # dispatch checks the signal before this result
             except Exception as error:
                 _report(bundle, hook, info, error, "the call is blocked")
                 text = (
@@ -147,12 +147,12 @@ class MergedHooks:
                 return ToolOverride(text, details={"outcome": "denied"})
             decision = info.decisions.get(call.id)
             if isinstance(answer, Defer) and decision is not None and decision.allow:
-                continue  # this was decided; later hooks may still block it
+                continue  # it is allowed; later hooks may still block it
             if isinstance(answer, (ToolOverride, Defer)):
                 return answer
             if isinstance(answer, EditArgs):
                 call = with_arguments(call, answer.args, self._validate)
-                # What the next hooks judge, not the object that the last one may still change.
+                # Copied: the next hooks must not judge an object that this hook can still change.
                 edit = EditArgs(call.arguments)
         return edit
 
@@ -174,7 +174,7 @@ class MergedHooks:
                 rest = (info, call, result)
                 change = await _ask("after_tool_call", bundle, hook, *rest, if_aborted=unchecked)
             except StopRun as error:
-                # The result is recorded all the same: what hides its secrets must still see it.
+                # The result is recorded in any case: hooks that remove secrets must still see it.
                 stop, change = stop or error, error.change
             if change is not None:
                 result = changed_result(result, change)
@@ -222,7 +222,7 @@ class MergedHooks:
     async def _collected(
         self, name: str, info: TurnInfo, so_far: Sequence[Message] | None = None
     ) -> Sequence[Message]:
-        """What all hooks of this name add, also when a later one stops the run."""
+        """Collect what all hooks of this name return, also when a later one stops the run."""
         added: list[Message] = []
         for bundle, hook in self._each(name):
             seen = () if so_far is None else ([*so_far, *added],)
@@ -238,7 +238,9 @@ class MergedHooks:
 async def _ask(
     name: str, bundle: Hooks, hook: Hook, info: TurnInfo, *rest: Any, if_aborted: Any = None
 ) -> Any:
-    """The hook's answer; None when it failed, `if_aborted` when the run was aborted meanwhile."""
+    """Return the hook's answer; None if it failed, `if_aborted` if the run was aborted
+    meanwhile.
+    """
     try:
         return await _call(name, hook, info, *rest, signal=info.signal)
     except StopRun:
@@ -246,7 +248,7 @@ async def _ask(
     except Aborted:
         return if_aborted
     except Exception as error:
-        _report(bundle, hook, info, error, "the run goes on without it")
+        _report(bundle, hook, info, error, "the run continues without it")
         return None
 
 
@@ -254,11 +256,11 @@ async def _call(name: str, hook: Hook, *args: Any, signal: AbortSignal | None) -
     try:
         answer = hook(*args)
         if inspect.isawaitable(answer):
-            # Only what waits needs a task of its own: there are dozens of hooks in a turn.
+            # Only a hook that awaits needs a task of its own: there are dozens of hooks in a turn.
             waiting = _awaited(answer)
             answer = await (waiting if signal is None else until_aborted(waiting, signal))
     except SystemExit as error:
-        # Only a person may end the program.
+        # Only the user may exit the program.
         raise RuntimeError(f"It tried to exit ({error.code}).") from error
     if isinstance(answer, StopRun):
         raise answer
@@ -269,12 +271,12 @@ async def _awaited(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
     except SystemExit as error:
-        # Only a person may end the program; in a task this would end the event loop first.
+        # Only the user may exit the program; in a task, this would end the event loop first.
         raise RuntimeError(f"It tried to exit ({error.code}).") from error
 
 
 def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopToolResult:
-    """`result` with every field that `change` names replaced in full."""
+    """Return `result` with every field that `change` names replaced in full."""
     fields = _present(change)
     if "content" in fields:
         fields["content"] = tuple(fields["content"])
@@ -299,7 +301,7 @@ def _report(bundle: Hooks, hook: Hook, info: TurnInfo, error: Exception, so: str
 
 
 def check_hook_result(name: str, answer: Any) -> Any:
-    """`answer`, if the hook called `name` may give it. Plugins are strangers: types are hopes.
+    """Return `answer` if the hook called `name` may return it; plugins do not always keep to types.
 
     Raises:
         TypeError: it may not; the message says what it was.
@@ -356,17 +358,17 @@ def _check_items(items: Any, kinds: tuple[type, ...], what: str) -> None:
 
 
 def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
-    """Drop what no model reads, and mark steering as guidance.
+    """Drop the messages that models do not read, and mark steering as guidance.
 
-    The mark is added here and not stored, so history keeps the words that were typed. An assistant
-    message without content (aborted before its first word) is left out: services reject it. So is
-    one that a guardrail withheld.
+    The mark is added here and not stored, so history keeps the text that the user typed. An
+    assistant message without content (aborted before its first word) is dropped: services reject
+    it. So is one that a guardrail withheld.
     """
     return [_as_guidance(message) for message in messages if _is_for_models(message)]
 
 
 class HistoryConverter:
-    """`default_convert_to_llm` for a history that grows: what was converted before stays so."""
+    """`default_convert_to_llm` for a growing history: converted messages are cached."""
 
     def __init__(self) -> None:
         self._seen: tuple[Message, ...] = ()

@@ -1,8 +1,8 @@
 """The whole answer to one model call, assembled from its stream.
 
 `Assembler` turns deltas into the blocks of a message, `complete` makes one call outside of a run
-(for judges, summaries and plugins), and `on_complete` wraps a stream function so that each whole
-answer is looked at before the loop acts on it.
+(for judges, summaries and plugins), and `on_complete` wraps a stream function so that each
+complete answer is checked before the loop acts on it.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from dirge_py.types.messages import (
 )
 
 OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
-"""Given an answer and its end, the end to emit instead; its `message` replaces the answer."""
+"""Takes an answer and its end, returns the end to emit; its `message` replaces the answer."""
 
 EVENTS_PER_YIELD = 256
 
@@ -92,10 +92,11 @@ class _Call:
 class Assembler:
     """Blocks under construction. `feed` takes events and yields the updates to emit.
 
-    `model` is who answers, as far as the stream has said. A retry begins anew.
+    `model` is the model that answers, as far as the stream has named it. A retry starts over.
 
-    A new kind closes the open text or thinking block, so text, thinking, text gives three. Calls
-    may interleave; they are distinguished by key, or by id where a service uses a key twice.
+    An event of another kind closes the open text or thinking block, so text, thinking, text gives
+    three blocks. Calls may interleave; they are distinguished by key, or by id where a service uses
+    a key twice.
     """
 
     def __init__(self, model: str = "") -> None:
@@ -129,7 +130,7 @@ class Assembler:
                 self._clear()
 
     def close(self) -> Iterator[MessageUpdate]:
-        """End whatever is open: the answer is over."""
+        """End every open block: the answer is complete."""
         yield from self._close_open()
         for part in self._parts:
             if isinstance(part, _Call) and not part.is_whole:
@@ -137,7 +138,7 @@ class Assembler:
                 yield _call_update("toolcall_end", part)
 
     def blocks(self, *, with_calls: bool = True) -> tuple[AssistantBlock, ...]:
-        """What was said so far, without empty blocks."""
+        """Return the blocks so far, without empty ones."""
         blocks = (
             part if isinstance(part, CompactionBlock) else part.block()
             for part in self._parts
@@ -170,7 +171,7 @@ class Assembler:
         thinking.signature, thinking.redacted = end.signature, end.redacted
         if end.text:
             text = "".join(thinking.pieces)
-            # Some services repeat the whole at the end, others send only its last piece.
+            # Some services repeat the whole text at the end, others send only its last piece.
             thinking.pieces = [end.text] if end.text.startswith(text) else [text, end.text]
         yield from self._close_open("".join(thinking.pieces) if end.text else None)
 
@@ -206,7 +207,7 @@ class Assembler:
             yield _call_update("toolcall_end", call)
 
     def _call_of(self, event: ToolCallDelta | ToolCallEnd) -> Generator[MessageUpdate, None, _Call]:
-        """The call that the event belongs to, begun if it is not known yet."""
+        """Return the call that the event belongs to; begin one if it is not known yet."""
         call = self._known(event)
         if call is None:
             yield from self._close_open()
@@ -223,9 +224,9 @@ class Assembler:
             return call
         if call is not None and not call.id:
             return call
-        # Some services give every call of an answer the same key: then the id decides.
+        # Some services use one key for every call of an answer: then the id decides.
         known = self._by_id.get(event.id)
-        # Another call may have its key by now, or it another id.
+        # Another call may use this key by now, or this call another id.
         is_current = known is not None and self._calls.get(known.key) is known
         return known if known is not None and is_current and known.id == event.id else None
 
@@ -237,11 +238,11 @@ def _call_update(phase: Phase, call: _Call, *, delta: str = "") -> MessageUpdate
 
 
 def parsed_arguments(arguments: Any) -> Any:
-    """The object that raw arguments spell; the raw text when they spell none."""
+    """Parse raw arguments to an object; return the raw text if they are none."""
     if not isinstance(arguments, str):
         return arguments
     if not arguments.strip():
-        return {}  # how some services write a call without arguments
+        return {}  # some services write a call without arguments like this
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -260,9 +261,9 @@ def _says_something(block: AssistantBlock) -> bool:
 def finished_blocks(
     blocks: Sequence[AssistantBlock], new_id: Callable[[], str]
 ) -> tuple[AssistantBlock, ...]:
-    """The blocks of a whole answer: calls parsed, nameless ones dropped, each under its own id.
+    """Return the blocks of a complete answer: calls parsed, nameless ones dropped, ids unique.
 
-    An id answers for one call, so one that is missing or repeated is replaced.
+    An id identifies one call, so a missing or repeated one is replaced.
     """
     used_ids: set[str] = set()
     finished: list[AssistantBlock] = []
@@ -286,11 +287,11 @@ async def complete(
     *,
     timeout_s: float | None = None,
 ) -> AssistantMessage:
-    """The whole answer to one model call. The stream is closed on every way out.
+    """Return the complete answer to one model call. The stream is closed on every way out.
 
     Raises:
         ProviderError: the call failed, broke off before its end, or was aborted (kind "aborted").
-        TimeoutError: there was no whole answer after `timeout_s` seconds.
+            TimeoutError: there was no complete answer after `timeout_s` seconds.
     """
     if signal.aborted:
         raise _stopped()
@@ -312,7 +313,7 @@ async def complete(
 async def _answer(
     stream_fn: StreamFn, context: LlmContext, options: StreamOptions, signal: AbortSignal
 ) -> AssistantMessage:
-    if signal.aborted:  # between the making of this task and its first step
+    if signal.aborted:  # aborted after this task was created, before it ran
         raise _stopped()
     assembler = Assembler(options.model)
     async with closing(stream_fn(context, options, signal)) as stream:
@@ -327,16 +328,16 @@ async def _answer(
                 pass
             received += 1
             if received % EVENTS_PER_YIELD == 0:
-                # A burst that never waits would outlive every time limit.
+                # Without a pause, a burst that never waits would outlast every time limit.
                 await asyncio.sleep(0)
-    # Half a summary or verdict must not pass for a whole one.
+    # Half a summary or verdict must not pass for a complete one.
     raise ProviderError("The answer broke off before its end.", kind="network", phase="stream")
 
 
 def finished_message(
     done: StreamDone, assembler: Assembler, new_id: Callable[[], str]
 ) -> AssistantMessage:
-    """The message of a whole answer, in which every call has its own id."""
+    """Return the message of a complete answer, in which every call has its own id."""
     message = done.message or AssistantMessage(content=assembler.blocks())
     whole = replace(
         message,
@@ -347,7 +348,7 @@ def finished_message(
     )
     if whole.stop_reason not in ("stop", "toolUse"):
         return whole
-    # Services differ in what they call an answer that ends in calls.
+    # Services disagree on the stop reason of an answer that ends in calls.
     return replace(whole, stop_reason="toolUse" if whole.calls else "stop")
 
 
@@ -356,17 +357,17 @@ def _stopped() -> ProviderError:
 
 
 def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:
-    """`inner`, with `look` at the end of each answer that did not break off.
+    """Return `inner` with `look` called at the end of each answer that did not break off.
 
-    What was said before is passed on as it comes: it cannot be taken back, only replaced in what is
-    kept. Goes around whatever makes calls again, so that it sees each answer once.
+    Deltas are passed on as they come: they cannot be taken back, only replaced in the stored
+    message. Wrap it around the function that retries, so that `look` sees each answer once.
     """
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         assembler = Assembler(options.model)
-        # The loop takes a stream that just ends for a whole answer.
+        # The loop takes a stream that ends without an error for a complete answer.
         end: StreamDone | StreamError = StreamDone()
         async with closing(inner(context, options, signal)) as events:
             async for event in events:

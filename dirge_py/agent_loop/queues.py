@@ -1,4 +1,4 @@
-"""What a person typed while the agent was busy: steering and follow-ups that wait."""
+"""Queues for what the user types while the agent is busy: steering and follow-ups."""
 
 import itertools
 import threading
@@ -13,7 +13,7 @@ from dirge_py.types.messages import UserMessage, user_text
 QueueMode = Literal["all", "one-at-a-time"]
 InputKind = Literal["steering", "follow_up"]
 
-# One count for all queues, so that an id names one input wherever it is shown.
+# One counter for all queues, so that an id names one input wherever it is shown.
 _ids = itertools.count(1)
 
 
@@ -26,14 +26,14 @@ class QueuedInput:
     kind: InputKind
     """The queue it waits in."""
     message: UserMessage
-    """What was typed."""
+    """The message that the user typed."""
 
 
 class InputQueue:
     """Waiting inputs of one kind, oldest first; safe to use from any thread.
 
     Mode `all` delivers everything at the next poll, `one-at-a-time` only the oldest.
-    `on_delivered` is called with each input that was given to the loop, which records it at once.
+    `on_delivered` is called with each input that the loop got; the loop records it at once.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class InputQueue:
         return queued
 
     def peek(self) -> tuple[QueuedInput, ...]:
-        """What waits, oldest first."""
+        """Return the waiting inputs, oldest first."""
         with self._lock:
             return tuple(self._waiting)
 
     def take_back(self, id: int | None = None) -> tuple[QueuedInput, ...]:  # noqa: A002
-        """Remove one input, or all: they will not be delivered. Returns what was still there."""
+        """Remove one input, or all, so that they are not delivered. Returns those still waiting."""
         with self._lock:
             removed = tuple(item for item in self._waiting if id in (None, item.id))
             self._waiting = [item for item in self._waiting if item not in removed]
         return removed
 
     def drain(self) -> tuple[QueuedInput, ...]:
-        """Take what is due now; two who ask at once never get the same input."""
+        """Remove and return what is due now; concurrent callers never get the same input."""
         with self._lock:
             count = len(self._waiting) if self.mode == "all" else 1
             due, self._waiting = tuple(self._waiting[:count]), self._waiting[count:]
@@ -84,10 +84,10 @@ class InputQueue:
 
 
 def steering_from_queue(queue: InputQueue) -> GetSteeringMessages:
-    """A `get_steering_messages` hook that delivers from `queue`."""
+    """Return a `get_steering_messages` hook that delivers from `queue`."""
     return lambda _info: [item.message for item in queue.drain()]
 
 
 def followups_from_queue(queue: InputQueue) -> GetFollowupMessages:
-    """A `get_followup_messages` hook that delivers from `queue`."""
+    """Return a `get_followup_messages` hook that delivers from `queue`."""
     return lambda _info, _so_far: [item.message for item in queue.drain()]

@@ -1,4 +1,4 @@
-"""Making a model call again when the way to the service broke before it said anything."""
+"""Retries of a model call whose connection broke before the answer began."""
 
 import asyncio
 import random as randomness
@@ -50,20 +50,21 @@ class RecoveryPolicy:
     """
 
     max_retries: int = 5
-    """How often one call is made again, at most."""
+    """The most retries of one call."""
     base_s: float = 1.0
     """The first wait, in seconds."""
     jitter: float = 0.25
-    """Up to this share of the wait is added, so that many clients do not come back together."""
+    """Up to this share of the wait is added, so that many clients do not retry at the same
+    moment."""
     server_wait_cap_s: float = 300.0
-    """The longest wait that a server may ask for. A rate limit longer than that is a used-up quota,
-    which waiting does not help."""
+    """The longest wait that a server may ask for. A longer rate limit means a used-up quota, which
+    waiting does not help."""
     commit_on: frozenset[Commitment] | Literal["seed"] = frozenset({"text", "thinking"})
-    """The kinds of delta after which nothing is retried, because they were seen; `"seed"` stands
-    for text and toolcall."""
+    """The kinds of delta after which nothing is retried, because the user has seen them; `"seed"`
+    stands for text and toolcall."""
 
     def delay_s(self, retry: int, error: ProviderError, random: Callable[[], float]) -> float:
-        """Seconds to wait before retry number `retry`, counted from 0."""
+        """Return the seconds to wait before retry number `retry`, counted from 0."""
         step = self.base_s * 2.0 ** min(retry, _STEPS_AT_MOST)
         own = step * (1 + self.jitter * random())
         return max(own, min(error.retry_after_s or 0.0, self.server_wait_cap_s))
@@ -73,7 +74,7 @@ class RecoveryPolicy:
         return _COMMITMENTS.get(type(event)) in commit_on
 
     def judged(self, error: ProviderError) -> ProviderError:
-        """The error under the kind that decides whether it is retried."""
+        """Return the error under the kind that decides whether it is retried."""
         if error.kind != "rate_limit" or (error.retry_after_s or 0) <= self.server_wait_cap_s:
             return error
         return ProviderError(
@@ -94,9 +95,10 @@ def retrying_stream_fn(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> StreamFn:
-    """`inner`, called again after an error that may pass, as long as nothing of it was shown.
+    """Return `inner`, called again after a transient error as long as nothing of the answer was
+    shown.
 
-    Each retry is announced by a `StreamRetry` before its wait, which an abort ends at once.
+    A `StreamRetry` announces each retry before its wait, which an abort ends at once.
     """
     rules = policy or RecoveryPolicy()
 
@@ -137,7 +139,7 @@ def retrying_stream_fn(
 
 
 def _has_stalled(error: ProviderError) -> bool:
-    """Whether the model thought for too long, rather than the line being dead."""
+    """Whether the model thought for too long, rather than the connection being dead."""
     text = error.message.lower()
     is_timeout = "timed out" in text or "timeout" in text
     return is_timeout and error.phase == "stream" and "dropped" not in text

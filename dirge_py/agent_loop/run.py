@@ -1,4 +1,4 @@
-"""The loop: outer turns, inner turns, and every way out of them. It owns order and nothing else."""
+"""The loop: outer turns, inner turns, and every way a run ends. It only decides the order."""
 
 import logging
 from collections.abc import Coroutine, Sequence
@@ -28,7 +28,7 @@ async def run_agent_loop(
     emit: Sink,
     stream_fn: StreamFn,
 ) -> list[Message]:
-    """Everything the run added to history, in order; how it ended is in its `AgentEnd`.
+    """Return everything the run added to history, in order; its `AgentEnd` says how it ended.
 
     Raises only a cancellation from outside, after the run has emitted its end.
     """
@@ -45,7 +45,7 @@ def run_agent_loop_continue(
     stream_fn: StreamFn,
     decisions: Sequence[CallDecision] = (),
 ) -> Coroutine[Any, Any, list[Message]]:
-    """Go on from `context` without a new prompt: open calls first, in order, then the model.
+    """Continue from `context` without a new prompt: open calls first, in order, then the model.
 
     Raises:
         ValueError: at once, when there is nothing to continue, or a decision fits no open call.
@@ -71,7 +71,7 @@ async def _run(
         run.begin_turn(prompts)
         outcome = await run_loop(run, waiting)
     except Exception as bug:
-        # Hooks, tools, sinks and providers fail where they are called: this one is ours.
+        # Errors of hooks, tools, sinks and providers are handled at their calls: this is a bug.
         _logger.exception("the loop failed")
         outcome = Failed(kind="bug", message=repr(bug))
     finally:
@@ -80,7 +80,7 @@ async def _run(
 
 
 async def run_loop(run: RunState, waiting: OpenCalls | None = None) -> Outcome:
-    """Outer turns: each lasts until the agent would rest; follow-ups open another."""
+    """Run the outer turns: each lasts until the agent would stop; follow-ups open another."""
     while True:
         stop = await _until_rest(run, waiting)
         if not stop.finalize or run.signal.aborted or run.signal.interjected:
@@ -99,7 +99,7 @@ async def run_loop(run: RunState, waiting: OpenCalls | None = None) -> Outcome:
 
 
 async def _until_rest(run: RunState, waiting: OpenCalls | None) -> StopRun:
-    """Inner turns, and why they ended: the one place that meets a StopRun."""
+    """Run the inner turns and return why they ended: the only place that catches StopRun."""
     try:
         goes_on = True
         if waiting is not None:
@@ -119,10 +119,10 @@ async def _until_rest(run: RunState, waiting: OpenCalls | None) -> StopRun:
 
 
 async def _finish_turn(run: RunState, calls: Sequence[ToolCallBlock]) -> bool:
-    """Run the calls, end the turn and, if there is more to say, open the next one.
+    """Run the calls, end the turn and, if there is more to send, open the next one.
 
-    The order is a promise: abort, then what may stop the run, then the queue. What was taken from
-    the queue enters history at once; what is left in it stays there.
+    The order is guaranteed: abort, then hooks that may stop the run, then the queue. Inputs taken
+    from the queue enter history at once; the others stay queued.
     """
     wants_more = (bool(calls) and not await execute_tool_calls(run, calls)) or run.is_unfinished
     run.end_turn()

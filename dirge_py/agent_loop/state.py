@@ -1,4 +1,4 @@
-"""What one run carries from turn to turn: its history, its settings, its open turn."""
+"""The state of one run from turn to turn: its history, its settings, its open turn."""
 
 import logging
 from collections import Counter
@@ -36,16 +36,16 @@ from dirge_py.types.outcomes import AgentResult, Cancelled, Done, Failed, Outcom
 from dirge_py.types.tools import LoopTool
 
 MOST_RESULT_CHARS = 200_000
-"""The most characters of one result that are sent, if nothing cut it before."""
+"""The most characters of one result that are sent, if nothing truncated it before."""
 
 _logger = logging.getLogger(__name__)
 
 
 class RunState:
-    """One run's state, written by the loop alone; hooks get frozen views of it (`info`).
+    """One run's state, written only by the loop; hooks get frozen views of it (`info`).
 
-    `message` and `results` belong to the open turn. `turn_tools` are those the model got in it,
-    and so the only ones it can call. `error` is what the provider said in a turn that failed.
+    `message` and `results` belong to the open turn. `turn_tools` are the tools that the model got
+    in it, and so the only ones it can call. `error` is the provider's error in a turn that failed.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class RunState:
         self.results: list[ToolResultMessage] = []
         self.error: ProviderError | None = None
         self.repairs: Counter[str] = Counter()
-        # How much of a result is sent is the view's to decide; this only bounds the absurd.
+        # The view decides how much of a result is sent; this only bounds extreme cases.
         self.normalizer = HistoryNormalizer(result_chars=MOST_RESULT_CHARS)
         self._emit = emit
         self._turn_is_open = False
@@ -87,15 +87,15 @@ class RunState:
         self._new_view: tuple[Message, ...] | None = None
 
     def emit(self, event: LoopEvent) -> None:
-        """Give an event to the sink. The run continues if the sink raises."""
+        """Pass an event to the sink. The run continues if the sink raises."""
         try:
             self._emit(event)
         except Exception:
             _logger.exception("the sink failed on %s", event.type)
 
     def info(self, **changes: Any) -> TurnInfo:
-        """The run as a hook may see it now."""
-        # Copied once per change, not once per look: there are many looks in a turn.
+        """Return the run as a hook may see it now."""
+        # Copied once per change, not once per read: hooks read it many times in a turn.
         if self._view is None or self._new_view is None:
             self._view, self._new_view = tuple(self.messages), tuple(self.new_messages)
         view = TurnInfo(
@@ -119,7 +119,7 @@ class RunState:
         """Open a turn with messages that enter history first."""
         self.turn += 1
         if self.turn > 1:
-            # Some services give later calls the same ids: those nobody has decided about.
+            # Some services give later calls the same ids: there is no decision about those.
             self.decisions = {}
         self.message, self.results, self.error = None, [], None
         self.turn_tools = self.tools
@@ -133,7 +133,7 @@ class RunState:
             self.record(message)
 
     def record(self, message: Message) -> None:
-        """Put a message whose start was emitted into history, and emit its end."""
+        """Add a message whose start was emitted to history, and emit its end."""
         self.messages.append(message)
         self.new_messages.append(message)
         self._view = self._new_view = None
@@ -147,7 +147,7 @@ class RunState:
             self.emit(TurnEnd(message=self.message, tool_results=tuple(self.results)))
 
     def apply(self, update: TurnUpdate) -> None:
-        """Let the next turn see what a hook changed."""
+        """Apply the changes of a hook to the next turn."""
         if update.context is not None:
             self.system_prompt = update.context.system_prompt
             self.tools = tuple(update.context.tools)
@@ -164,13 +164,13 @@ class RunState:
             raise StopRun(Cancelled(reason=self.signal.reason))
 
     def stop_if_asked(self) -> None:
-        """End the run here if it was aborted or interjected: no model is called after either."""
+        """End the run here if it was aborted or interjected: after either, no model is called."""
         self.stop_if_aborted()
         if self.signal.interjected:
             raise StopRun(Cancelled(reason="interject"))
 
     def close(self, stop: StopRun) -> None:
-        """End the open turn, then add the closing text, if any, in another turn."""
+        """End the open turn, then add the closing text, if there is one, in another turn."""
         self.end_turn()
         if not (stop.say or stop.undelivered):
             return
@@ -182,7 +182,7 @@ class RunState:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the service stopped in the middle of its answer and wants to be asked again."""
+        """Whether the service paused in the middle of its answer and has to be called again."""
         return self.message is not None and self.message.stop_reason in UNFINISHED
 
     @property
@@ -191,7 +191,7 @@ class RunState:
         return self.message is not None and self.message.stop_reason in ("error", "aborted")
 
     def failure(self) -> Outcome:
-        """How a run ends whose last model call did not succeed."""
+        """Return the outcome of a run whose last model call did not succeed."""
         assert self.message is not None
         kind, text = self.message.error_kind or "other", self.message.error_message or ""
         if self.message.stop_reason == "aborted":

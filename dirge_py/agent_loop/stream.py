@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 async def stream_assistant_response(run: RunState) -> AssistantMessage:
-    """Ask the model once and record its answer, whether it succeeded or not.
+    """Call the model once and record its answer, whether it succeeded or not.
 
     A failed call is an answer too: `stop_reason` "error" or "aborted", the text so far, no calls.
 
@@ -50,7 +50,7 @@ async def stream_assistant_response(run: RunState) -> AssistantMessage:
     try:
         await answer.consume(_llm_context(run, context, sent.messages))
     except StopRun:
-        # A decorator ended the run after the model had spoken: what it said is history.
+        # A decorator ended the run after the model had answered: its text is part of history.
         await answer.record_if_started()
         raise
     await answer.check_if_aborted()
@@ -79,7 +79,7 @@ async def _options(run: RunState) -> StreamOptions:
     is_at_home = alias == config.model.partition("/")[0]
     key = await run.hooks.get_api_key(config.provider if is_at_home else alias)
     if key is None and is_at_home:
-        # After a change of model the configured key belongs to another service.
+        # After a change of model, the configured key belongs to another service.
         key = request.api_key
     return StreamOptions(
         model=run.model,
@@ -95,10 +95,10 @@ async def _options(run: RunState) -> StreamOptions:
 
 
 class _Answer:
-    """The message being written: what the model sent, and what was emitted of it.
+    """The message being written: what the model sent, and which events were emitted.
 
-    Calls are not emitted before something else was, or before the answer is whole: until then the
-    attempt may be made again, and a message that was started has to be ended.
+    Calls are not emitted before text or thinking, or before the answer is complete: until then the
+    attempt may be retried, and a message that was started has to be ended.
     """
 
     def __init__(self, run: RunState) -> None:
@@ -113,7 +113,7 @@ class _Answer:
         self._role = run.role
 
     async def consume(self, context: LlmContext) -> None:
-        """Take in the stream until it ends, breaks, or the run is aborted."""
+        """Read the stream until it ends, breaks, or the run is aborted."""
         try:
             options = await until_aborted(_options(self._run), self._run.signal)
             if self._run.signal.aborted:
@@ -141,7 +141,8 @@ class _Answer:
                     return
                 received += 1
                 if received % EVENTS_PER_YIELD == 0:
-                    # A burst that never waits would keep the event loop from the keyboard.
+                    # Without a pause, a burst that never waits would block the event loop and the
+                    # keyboard.
                     await asyncio.sleep(0)
 
     def _on_event(self, event: StreamEvent) -> None:
@@ -176,7 +177,9 @@ class _Answer:
             self._run.emit(update)
 
     async def check_if_aborted(self) -> None:
-        """Have the text looked at that an abort cut short, or withhold it: it was never whole."""
+        """Have the hooks check the text that an abort cut short, or withhold it: it is
+        incomplete.
+        """
         check = self._run.config.check_aborted
         if check is None or not self._is_broken_off:
             return
@@ -192,7 +195,7 @@ class _Answer:
             self._checked = replace(message, content=(notice,), withheld=_UNCHECKED)
 
     def record(self) -> AssistantMessage:
-        """Put the message into history and emit the rest of it."""
+        """Add the message to history and emit the rest of it."""
         self._is_over = True
         message = self._checked or self._message()
         if message.stop_reason in ("error", "aborted"):
@@ -210,7 +213,7 @@ class _Answer:
         return message
 
     async def record_if_started(self) -> None:
-        """Keep what was said before a stop; calls among it will not run."""
+        """Keep the text from before a stop; the calls in it do not run."""
         self._error = self._error or ProviderError("Stopped by a hook.", kind="aborted")
         if self._is_started or self._assembler.blocks(with_calls=False):
             await self.check_if_aborted()
@@ -231,7 +234,7 @@ class _Answer:
         return with_written_calls(whole, self._run.turn_tools, config.validate, config.new_id)
 
     def _broken_off(self) -> AssistantMessage:
-        """What was said until then. Its calls are dropped: they never ran, and never will."""
+        """Return the message so far. Its calls are dropped: they never ran, and never will."""
         signal, error = self._run.signal, self._error
         is_aborted = signal.aborted or (error is not None and error.kind == "aborted")
         text = "Stopped." if is_aborted or error is None else error.message

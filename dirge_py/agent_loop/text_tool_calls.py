@@ -1,8 +1,8 @@
-"""Calls that a model wrote into its thoughts or its answer as text, instead of making them.
+"""Finds calls that a model wrote as text, in its thinking or its answer, instead of making them.
 
-Thoughts are taken at their word. What is in the answer may be an example, or a quotation of a file:
-nothing that stands in a code block, in quotes or behind `>` counts there, and nothing that would
-change anything.
+Calls in thinking are taken as meant. Text in the answer may be an example or a quotation of a file:
+calls in code blocks, in quotes or behind `>` do not count there, nor do calls that would change
+anything.
 """
 
 import json
@@ -48,10 +48,10 @@ def with_written_calls(
     validate: ToolValidator | None,
     new_id: Callable[[], str],
 ) -> AssistantMessage:
-    """The message with the calls that it holds as text added as tool calls.
+    """Return the message with the calls in its text added as tool calls.
 
-    Only a message without any call is looked at. What does not fit its tool is passed over without
-    a word: it may never have been meant as a call.
+    Only a message without any call is searched. A call that does not fit its tool is skipped
+    silently: it may never have been meant as a call.
     """
     if message.calls:
         return message
@@ -80,7 +80,7 @@ def with_written_calls(
 
 
 def find_calls(text: str, names: Collection[str], *, most: int | None = None) -> list[WrittenCall]:
-    """The calls of known tools in `text`, in order: DSML blocks first, then JSON objects."""
+    """Return the calls of known tools in `text`, in order: DSML blocks first, then JSON objects."""
     if len(text.encode(errors="replace")) > MOST_BYTES:
         return []
     rest, blocks = _without_blocks(text)
@@ -89,14 +89,16 @@ def find_calls(text: str, names: Collection[str], *, most: int | None = None) ->
 
 
 def without_quotations(text: str) -> str:
-    """The text without code blocks, code spans, indented and quoted lines."""
+    """Return the text without code blocks, code spans, indented and quoted lines."""
     text = _FENCE.sub("\n", text)
     text = _SET_APART.sub("", text)
     return _CODE_SPAN.sub(" ", text)
 
 
 def _without_blocks(text: str) -> tuple[str, list[WrittenCall]]:
-    """DSML blocks as calls, and the text without them: JSON inside of one is no second call."""
+    """Return the text without DSML blocks, and their calls: JSON inside a block is no second
+    call.
+    """
     found: list[WrittenCall] = []
     rest: list[str] = []
     at = 0
@@ -132,7 +134,7 @@ def _literal(text: str) -> Any:
 
 
 def _objects_in(text: str) -> Iterator[dict[str, Any]]:
-    """Every JSON object that is inside of no other and not in quotation marks."""
+    """Yield every JSON object that is not inside another one and not in quotation marks."""
     at, false_starts = text.find("{"), 0
     while at != -1 and false_starts < _MOST_FALSE_STARTS:
         end = _balanced_end(text, at)
@@ -148,7 +150,7 @@ def _objects_in(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _balanced_end(text: str, begin: int) -> int | None:
-    """Where the brace that opens at `begin` is closed, strings left out of account."""
+    """Return the position of the brace that closes the one at `begin`, ignoring strings."""
     depth = 0
     for mark in _JSON_MARK.finditer(text, begin):
         match mark.group():
@@ -164,7 +166,7 @@ def _balanced_end(text: str, begin: int) -> int | None:
 
 
 def _as_call(value: dict[str, Any]) -> WrittenCall | None:
-    """The call that an object of one of the three known shapes stands for."""
+    """Return the call that an object of one of the three known shapes stands for."""
     inner = value.get("function")
     if value.get("type") == "function" and isinstance(inner, dict):
         value = inner

@@ -1,9 +1,9 @@
 """One tool call: parsed and prepared to run, and the results that no tool wrote.
 
-`prepare_call` leads from a call as the model wrote it to one that can run, or to the words why it
-cannot: a call that does not fit is explained in four parts, rejected, expected, got, try. Arguments
-that broke off are closed where that is possible. The results here are for calls that failed, were
-answered by a hook, or never ran. `signature` says which calls are the same.
+`prepare_call` turns a call as the model wrote it into one that can run, or into an explanation why
+it cannot: four parts, rejected, expected, got, try. Truncated arguments are closed where that is
+possible. The results here are for calls that failed, were answered by a hook, or never ran.
+`signature` says which calls are the same.
 """
 
 import json
@@ -80,12 +80,12 @@ PROBLEM_OUTCOMES: Mapping[CallProblem, ToolOutcome] = {
     "truncated": "invalid",
 }
 CLOSED = "truncation_fixed"
-"""Counts every call whose arguments broke off, also where nothing could be made of them."""
+"""Counts every call whose arguments broke off, also where they could not be repaired."""
 
 _SIGNIFICANT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
 _HALF_ESCAPE = re.compile(
     r"(?<!\\)(?:\\\\)*"
-    # The first half of a pair is a half escape too, whatever was there of the second.
+    # The first half of a pair is a half escape too, whether or not part of the second is there.
     r"((?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?)\Z"
 )
 _CLOSING = {"{": "}", "[": "]"}
@@ -98,21 +98,21 @@ _LOGGED_BYTES = 4096
 _MOST_NAMED = 4
 _READING: frozenset[Operation] = frozenset(("read",))
 _SAYS_ALL: frozenset[Operation] = frozenset(("read", "edit", "execute"))
-"""Calls of these are a path, a command or a text: what else names them is no part of them."""
+"""Their calls consist of a path, a command or a text: other properties only label the call."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedArguments:
-    """The value of raw arguments."""
+    """The result of parsing raw arguments."""
 
     value: Any
-    """The value; of `closed` ones with their open ends closed, of `broken` ones the raw text."""
+    """The parsed value; for `closed` with its open ends closed, for `broken` the raw text."""
     state: Literal["whole", "closed", "broken"]
-    """Whether they were JSON, JSON that had broken off, or neither."""
+    """Whether the text was JSON, JSON that had broken off, or neither."""
     reason: str = ""
-    """What is wrong with them, where they were no JSON."""
+    """What is wrong with the text, if it was no JSON."""
 
 
 def prepare_call(
@@ -122,7 +122,7 @@ def prepare_call(
     *,
     repair: bool = True,
 ) -> ToolCall:
-    """The call with its tool and the arguments to use, or with its `problem`.
+    """Return the call with its tool and the arguments to use, or with its `problem`.
 
     With `repair` off, arguments run as they were written or not at all.
     """
@@ -149,8 +149,8 @@ def prepare_call(
     call = replace(call, repairs=(CLOSED,) if repair else ())
     if parsed.state == "broken":
         text = (
-            f"The arguments of this `{call.name}` call are no whole JSON ({parsed.reason}), cut "
-            f"off or malformed, so it did not run. {_AGAIN}\n"
+            f"The arguments of this `{call.name}` call are not complete JSON ({parsed.reason}), "
+            f"cut off or malformed, so it did not run. {_AGAIN}\n"
             f"Got: {cut_json(parsed.value, _PREVIEW_BYTES)}"
         )
         return replace(call, problem="truncated", problem_text=text)
@@ -158,7 +158,7 @@ def prepare_call(
 
 
 def with_arguments(call: ToolCall, arguments: Any, validate: ToolValidator | None) -> ToolCall:
-    """The call with other arguments, validated: they may solve its problem, or cause one."""
+    """Return the call with other arguments, validated: they may solve its problem, or cause one."""
     tool = call.tool
     if tool is None:
         return replace(call, arguments=arguments)
@@ -177,7 +177,7 @@ def _fitted(
     repair: bool = True,
     keep_nulls: bool = False,
 ) -> ToolCall:
-    """The call with arguments in the shape that the tool asks for."""
+    """Return the call with arguments in the shape that the tool asks for."""
 
     def reshape(arguments: Any) -> Any:
         return tool.prepare_arguments(nest_arguments(tool.parameters, arguments))
@@ -216,16 +216,16 @@ def _fitted(
 
 
 def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> ToolCall:
-    """A call whose arguments broke off and could be closed: good enough to look, not to change."""
-    # A name whose value never came was meant to have one, so its null is not left out.
+    """Return a call whose truncated arguments could be closed; only calls that read may run."""
+    # A name without a value was meant to have one, so its null is kept.
     fitted = _fitted(call, tool, validate, keep_nulls=True)
     if fitted.problem is not None:
         text = f"The arguments of this `{call.name}` call were cut off. {_AGAIN}"
         return replace(fitted, problem="truncated", problem_text=f"{text}\n{fitted.problem_text}")
     if changes_something(fitted):
         text = (
-            f"The arguments of this `{call.name}` call were cut off, so it did not run: half of "
-            f"what was meant must not be carried out. {_AGAIN}"
+            f"The arguments of this `{call.name}` call were cut off, so it did not run: an "
+            f"incomplete change must not be made. {_AGAIN}"
         )
         return replace(fitted, problem="truncated", problem_text=text)
     taken = cut_json(call.written, _PREVIEW_BYTES)
@@ -252,7 +252,9 @@ def _invalid(call: ToolCall, tool: LoopTool, error: Exception) -> ToolCall:
 
 
 def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequence[UnknownProperty]:
-    """What was left out of a call that does more than read, and could have been its point."""
+    """Return the dropped properties that may have been the point of a call that does more than
+    read.
+    """
     if not repaired.dropped or claims_only(tool, repaired.arguments, _READING):
         return ()
     takes_labels = claims_only(tool, repaired.arguments, _SAYS_ALL)
@@ -264,7 +266,9 @@ def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequen
 
 
 def _refused(call: ToolCall, meant: Sequence[UnknownProperty]) -> ToolCall:
-    """The call refused for properties that its tool does not have: they may have been its point."""
+    """Refuse the call for properties that its tool does not define: they may have been its
+    point.
+    """
     problems = [
         f"`{call.name}` has no property `{readable_path(extra.path)}`. "
         f"Its properties: {', '.join(f'`{name}`' for name in extra.known)}."
@@ -289,7 +293,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def parse_arguments(raw: str, *, may_close: bool = True) -> ParsedArguments:
-    """The value that `raw` spells; bare line ends inside strings are let through."""
+    """Parse `raw`; unescaped line ends inside strings are accepted."""
     if not raw.strip():
         return ParsedArguments(value={}, state="whole")
     try:
@@ -300,15 +304,15 @@ def parse_arguments(raw: str, *, may_close: bool = True) -> ParsedArguments:
         reason = str(error)
     value = close_json(raw) if may_close else None
     if not value:
-        # Half a call must not become a call without arguments.
+        # A truncated call must not become a call without arguments.
         return ParsedArguments(value=raw, state="broken", reason=reason)
     return ParsedArguments(value=value, state="closed", reason=reason)
 
 
 def close_json(raw: str) -> Any:
-    """The value of JSON that breaks off, with its strings, lists and objects closed; None if none.
+    """Parse JSON that breaks off, with its strings, lists and objects closed; None if not possible.
 
-    A name without a value gets null. A half word, as in `{"a": tru`, stays broken.
+    A name without a value gets null. A truncated literal, as in `{"a": tru`, stays broken.
     """
     text = raw
     open_ends: list[str] = []
@@ -340,8 +344,8 @@ def _loaded(text: str) -> Any:
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """For `json.loads`: what Python takes for a number and JSON does not. Raises ValueError."""
-    raise ValueError(f"{name} is no JSON number")
+    """Reject NaN and Infinity in `json.loads`, which JSON does not allow. Raises ValueError."""
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def explain_invalid_arguments(
@@ -352,8 +356,8 @@ def explain_invalid_arguments(
     message: str,
     problems: Sequence[ArgumentProblem] = (),
 ) -> str:
-    """Four labelled parts; the schema shown is that of the place which the advice is about."""
-    # The problem to give advice about: an unknown word is the easiest to put right.
+    """Explain in four labelled parts; the schema shown is that of the place the advice is about."""
+    # The problem to advise on: an unknown name is the easiest to fix.
     unknown_words = (
         problem
         for problem in problems
@@ -380,18 +384,20 @@ def explain_invalid_arguments(
 
 
 def json_pointer(path: Path) -> str:
-    """A place in arguments as a JSON pointer; the top is `/`."""
+    """Return a place in arguments as a JSON pointer; the top is `/`."""
     return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def readable_path(path: Path) -> str:
-    """The same place as people write it: `edits[0].count`."""
+    """Return a place in arguments as people write it: `edits[0].count`."""
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
     return "".join(steps).removeprefix(".")
 
 
 def cut_json(value: Any, most_bytes: int) -> str:
-    """Compact JSON of `value`, at most so many bytes; what is cut ends with an ellipsis."""
+    """Return compact JSON of `value`, at most `most_bytes`; truncated text ends with an
+    ellipsis.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     except (ValueError, TypeError, RecursionError):
@@ -403,7 +409,7 @@ def cut_json(value: Any, most_bytes: int) -> str:
 
 
 def value_at(arguments: Any, path: Path) -> Any:
-    """What stands at `path`; None where nothing does."""
+    """Return the value at `path`; None if there is none."""
     for step in path:
         if isinstance(step, int):
             is_there = isinstance(arguments, list) and -1 < step < len(arguments)
@@ -449,7 +455,7 @@ def _as_type(here: Schema, schema: Schema) -> str:
 
 
 def error_result(error: Exception) -> LoopToolResult:
-    """What the model reads when a tool raised."""
+    """Return what the model reads when a tool raised."""
     if isinstance(error, ToolFailed):
         return _failed(error.message, {**error.details, "outcome": error.outcome})
     if isinstance(error, ModelRetry):
@@ -461,7 +467,7 @@ def error_result(error: Exception) -> LoopToolResult:
 
 
 def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
-    """What a hook answered in the tool's place."""
+    """Return the result that a hook gave in the tool's place."""
     content = answer.content or "This call was blocked."
     blocks = (TextBlock(content),) if isinstance(content, str) else tuple(content)
     refused = "denied" if call.problem is None else PROBLEM_OUTCOMES[call.problem]
@@ -474,25 +480,25 @@ def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
 
 
 def problem_result(call: ToolCall) -> LoopToolResult:
-    """Why a call cannot run, in the words of `prepare_call`."""
+    """Return the explanation of `prepare_call` why a call cannot run."""
     assert call.problem is not None
     return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
 
 
 def withheld_result(result: LoopToolResult) -> LoopToolResult:
-    """What is kept of a result that not every hook has seen; our own words need no check."""
+    """Return what is kept of a result that not every hook has seen; dirge's own texts are kept."""
     return result if result is ABORTED else replace(WITHHELD, terminate=result.terminate)
 
 
 def with_notes(result: LoopToolResult, notes: Sequence[str]) -> LoopToolResult:
-    """The result with what the model has to know of its arguments in a block before the others."""
+    """Return the result with a block of notes about its arguments before the others."""
     if not notes:
         return result
     return replace(result, content=(TextBlock("\n".join(notes)), *result.content))
 
 
 def with_outcome(result: LoopToolResult) -> LoopToolResult:
-    """The result with a `details["outcome"]` that does not contradict `is_error`."""
+    """Return the result with a `details["outcome"]` that does not contradict `is_error`."""
     outcome = result.details.get("outcome")
     if result.is_error and outcome in (None, "ok"):
         return replace(result, details={**result.details, "outcome": "error"})
@@ -506,14 +512,14 @@ def _failed(text: str, details: Mapping[str, Any]) -> LoopToolResult:
 
 
 def signature(name: str, arguments: Any) -> str:
-    """The name, NUL, and the arguments as canonical JSON: equal for calls that ask the same."""
+    """Return the name, NUL, and the arguments as canonical JSON: equal for equal calls."""
     return f"{name}\0{canonical_json(arguments)}"
 
 
 def canonical_json(value: Any) -> str:
-    """Compact JSON with keys sorted at every depth and `1.0` written as `1`.
+    """Return compact JSON with keys sorted at every depth and `1.0` written as `1`.
 
-    A value that JSON has no form for equals only itself.
+    A value that JSON cannot represent equals only itself.
     """
     try:
         return json.dumps(_with_integers(value), sort_keys=True, separators=(",", ":"))

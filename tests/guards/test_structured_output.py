@@ -318,7 +318,7 @@ async def test_a_model_that_can_is_given_the_schema_and_no_tool() -> None:
         ("Two.", "It is not JSON alone"),
         ('{"bugs": 2', "It is not JSON alone"),
         ('{"bugs": 2} as I said', "It is not JSON alone"),
-        ('{"bugs": NaN}', "NaN is no JSON number"),
+        ('{"bugs": NaN}', "NaN is not a JSON number"),
         ('{"bugs": true}', "bugs: True is not of type 'integer'"),
         ("[" * 100_000, "It is not JSON alone"),
     ],

@@ -306,7 +306,7 @@ def test_a_schema_may_be_in_a_file_named_from_where_it_was_typed(by_tool: Produc
         ("true", "must be a JSON object"),
         ("[1]", "must be a JSON object"),
         ('{"type":"objekt"}', "'objekt' is not one of ['array', 'boolean'"),
-        ('{"type":"number","minimum":NaN}', "NaN is no JSON number"),
+        ('{"type":"number","minimum":NaN}', "NaN is not a JSON number"),
         ('{"not":' * 500 + "{}" + "}" * 500, "nested too deeply"),
         ("@empty.json", "--json-schema {project}/empty.json is no JSON"),
         ('{"$ref":"https://example.com/s.json"}', "leads nowhere"),
