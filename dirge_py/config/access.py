@@ -1,7 +1,7 @@
-"""How to reach a provider: its address and its API key, which is read when it is needed.
+"""How to reach a provider: its address and its API key, which is read on first use.
 
 A key comes from the settings, the environment, or a private file. A model id without a provider
-belongs to the service whose ids begin like it.
+belongs to the service whose ids have the same prefix.
 """
 
 import os
@@ -113,7 +113,7 @@ def has_access(config: Config, alias: str) -> bool:
 
 
 def _is_at_hand(config: Config, service: Service) -> bool:
-    """Whether a service without an entry may be used: it was named, found, or may have a key."""
+    """Whether a service without an entry may be used: chosen, running here, or with a key set."""
     named = bool(service.named_url(config.origin.environment)[0])
     if service.local:
         return named or service.type in (config.origin.found or {})
@@ -154,7 +154,7 @@ def key_place(config: Config, alias: str) -> str:
 
 
 def naming_variable(config: Config, service: Service) -> str:
-    """The variable by which the environment offers a service: that of its key or its address."""
+    """The environment variable that offers a service: of its key, or of its address."""
     environment = config.origin.environment
     key = next((name for name in service.key_env if environment.get(name)), None)
     return key or service.named_url(environment)[1]
@@ -206,7 +206,7 @@ def _is_local(url: str) -> bool:
 
 
 def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
-    """Local servers need none, unless the settings name one."""
+    """Whether the provider needs a key; local servers don't, unless the settings name one."""
     if entry.type in OFFLINE:
         return False
     if entry.api_key or entry.api_key_env or entry.api_key_file:
@@ -236,7 +236,7 @@ def _beside_config(config: Config, path: str | None) -> str | None:
 
 
 def owners_of(model: str) -> Sequence[Service]:
-    """The services whose own models have such ids; empty for an unknown id."""
+    """The services whose own model ids have the prefix of `model`; empty for an unknown id."""
     return [service for service in SERVICES if model.lower().startswith(service.families)]
 
 
@@ -272,7 +272,7 @@ def foreign(config: Config, model: str) -> NoProvider | None:
 
 
 def _serves(config: Config, alias: str, owners: Sequence[Service]) -> bool:
-    """Whether `alias` is a service of that family, or lists another model of it."""
+    """Whether `alias` is one of the services `owners`, or lists another of their models."""
     entry = entry_of(config, alias)
     if entry.base_url is None and entry.type in [owner.type for owner in owners]:
         return True
@@ -323,7 +323,7 @@ def read_key(path: Path) -> ApiKey:
 
     Raises:
         ConfigError: the file holds no key, or more than one line, or other users can write it:
-            they could see everything that is sent with a key of theirs.
+            with a key of their own they could see everything you send.
     """
     try:
         with path.open("rb") as file:
@@ -343,7 +343,7 @@ def read_key(path: Path) -> ApiKey:
     except UnicodeDecodeError:
         text = ""
     if not text or not text.isprintable():
-        # The content isn't quoted: it may be half a key.
+        # Don't quote the content: it may be half a key.
         raise ConfigError(
             f"The key file {path} holds no key.", hint="Write the key into it, as one line."
         )

@@ -62,7 +62,7 @@ def config_check(
     *,
     around: Callable[[Config], Config] = lambda config: config,
 ) -> ConfigReport:
-    """The state of the file, of each provider's address and key, and of each role's model.
+    """Report on the file, each provider's address and key, and each role's model.
 
     Makes no requests, but `around` may add the model servers of this machine, as a start does. The
     exit code is 0 if a run could start.
@@ -106,7 +106,7 @@ def config_show(
 
 
 def changed_settings(config: Config) -> list[str]:
-    """The settings without a default value, as `key = value  # source`. Keys are never shown."""
+    """The settings that differ from the defaults, as `key = value  # source`, without API keys."""
     return [line for line, source in _setting_lines(config) if source != "default"]
 
 

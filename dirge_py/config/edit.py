@@ -1,4 +1,4 @@
-"""Changes the settings file and keeps its comments. Imported only for that: tomlkit is slow."""
+"""Changes the settings file and keeps its comments. Import it lazily: tomlkit is slow."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -83,9 +83,9 @@ def has_provider(alias: str, *, file: Path | None = None) -> bool:
 
 
 def save_rules(rules: Sequence[str], *, file: Path) -> Path:
-    """Append rules that allow (`op:pattern`) to the settings file; returns the file.
+    """Append allow rules (`op:pattern`) to the settings file; returns the file.
 
-    A rule that is there already, behind every rule that asks, is not repeated.
+    Rules that already stand after every ask rule are not repeated.
 
     Raises:
         ConfigError: the file can't be read or would be invalid afterwards; it is unchanged.
@@ -99,7 +99,7 @@ def save_rules(rules: Sequence[str], *, file: Path) -> Path:
         parts = (rule.partition(":") for rule in rules)
         wanted = [{"op": op, "match": match, "effect": "allow"} for op, _, match in parts]
         new = [entry for entry in wanted if entry not in held[asking + 1 :]]
-        # Where rules are written as a list of inline tables, they stay that.
+        # Keep the style of a file that writes its rules as a list of inline tables.
         entries = table["rule"] if "rule" in table else tomlkit.aot()
         is_list = not isinstance(entries, tomlkit.items.AoT)
         for entry in new:

@@ -75,7 +75,7 @@ def read_text(file: Path, *, may_be_absent: bool) -> str | None:
         if may_be_absent:
             return None
         raise ConfigError(
-            f"{file}: there is no such file.", hint="`dirge config init` writes a first one."
+            f"{file} does not exist.", hint="`dirge config init` writes a first one."
         ) from None
     except OSError as error:
         hint = "Make it a regular file that you may read."
@@ -109,7 +109,7 @@ def parse(text: str, file: Path) -> dict[str, Any]:
 
 
 def _flags(given: Overrides) -> dict[str, tuple[Any, str]]:
-    """Dotted key → (value, flag) of each given flag that sets a setting."""
+    """Each flag that sets a setting, as dotted key → (value, flag)."""
     named: dict[str, tuple[Any, str]] = {
         "permission.mode": (given.permission_mode, "--permission-mode"),
         "loop.max_turns": (given.max_turns, "--max-turns"),
@@ -131,7 +131,7 @@ def _flags(given: Overrides) -> dict[str, tuple[Any, str]]:
 def _chosen(given: Overrides, environment: Mapping[str, str]) -> RequestedModel:
     if given.thinking is not None and given.thinking not in THINKING_LEVELS:
         raise ConfigError(
-            f"--thinking: {given.thinking!r} is no level.",
+            f"--thinking: {given.thinking!r} is not a level.",
             hint=f"Use one of {', '.join(THINKING_LEVELS)}.",
         )
     provider = given.provider or environment.get("DIRGE_PROVIDER") or None

@@ -34,11 +34,11 @@ class ModelSpec:
     """The parts of a model name."""
 
     alias: str | None = None
-    """The provider's alias; None: the default one."""
+    """The provider's alias; None means the default provider."""
     id: str | None = None
-    """The model's id; None: the provider's own model."""
+    """The model's id; None means the provider's default model."""
     level: ThinkingLevel | None = None
-    """The thinking level; None: the usual one."""
+    """The thinking level; None means the provider's default."""
 
 
 def parse_model(spec: str, aliases: Collection[str]) -> ModelSpec:
@@ -81,7 +81,7 @@ def main_model(config: Config) -> ModelChoice:
 
     Raises:
         NoProvider: no usable provider is configured and no key is set.
-        ConfigError: the provider that was named doesn't exist.
+        ConfigError: the named provider doesn't exist.
     """
     chosen, main = config.origin.chosen, config.roles.main
     spec = chosen.model
@@ -136,7 +136,7 @@ def offered_models(config: Config) -> list[str]:
 
 
 def usable_services(config: Config) -> list[str]:
-    """The aliases of all that can be used now and list models; what plays a file does not."""
+    """The aliases of all usable providers that list models; those that play a file don't."""
     return [
         alias
         for alias, entry in all_entries(config).items()
@@ -145,10 +145,10 @@ def usable_services(config: Config) -> list[str]:
 
 
 def local_types(config: Config) -> tuple[str, ...]:
-    """The local services that have to be asked for models before there is a main model.
+    """The local services that must list their models before a main model can be chosen.
 
     All of them if nothing is configured and no key is set; else those that were chosen without a
-    model. Mostly there are none.
+    model. Usually empty.
     """
     try:
         main_model(config)
@@ -237,7 +237,7 @@ def _nameable(config: Config) -> list[str]:
     has_router = False
     if default in entries:
         service = SERVICE_OF.get(entries[default].type)
-        # A service of the user's that was named counts as a router, too.
+        # A service of the user's that a flag or variable names counts as a router, too.
         is_own = default == named and default in config.providers
         has_router = bool(service and service.is_router) or (is_own and is_custom(config, default))
     return [
@@ -251,7 +251,7 @@ def _nameable(config: Config) -> list[str]:
 
 
 def _alias_listing(config: Config, model: str | None) -> str | None:
-    """The configured alias that lists `model`; the one that was named comes first."""
+    """The configured alias that lists `model`; the chosen provider comes first."""
     listing = [
         alias
         for alias, entry in config.providers.items()
@@ -262,7 +262,7 @@ def _alias_listing(config: Config, model: str | None) -> str | None:
 
 
 def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None:
-    """Raise for an id with a slash whose front is rather a misspelled alias."""
+    """Raise if the part of the id before a slash is probably a misspelled alias."""
     front, slash, _ = (parsed.id or "").partition("/")
     if not slash:
         return
@@ -286,7 +286,7 @@ def _unknown(config: Config, alias: str) -> ConfigError:
         return ConfigError(f"There is no provider `{alias}`.", hint=f"Set one up: {entry}.")
     known = list(all_entries(config))
     close = nearest(alias, known)
-    hint = f"Did you mean `{close}`?" if close else f"There are: {', '.join(known)}."
+    hint = f"Did you mean `{close}`?" if close else f"Providers: {', '.join(known)}."
     return ConfigError(f"There is no provider `{alias}`.", hint=hint)
 
 
@@ -308,7 +308,7 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
     url = provider_access(config, alias).base_url
     why, fix = "none is named", f"Name one: `-m {alias}/…`."
     if service.type in (config.origin.found or {}):
-        why, fix = f"{service.label} has none", f"Give it one{_PULL.get(service.type, '')}."
+        why, fix = f"{service.label} has none", f"Install one{_PULL.get(service.type, '')}."
     elif is_loopback(urlsplit(url).hostname or ""):
         why = f"{service.label} does not answer at {url}"
         fix = f"Start it, or write its address into [providers.{alias}]."
@@ -316,7 +316,7 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
 
 
 def _listed(config: Config, entry: ProviderEntry) -> tuple[str, ...]:
-    """The models of the local server that the entry means."""
+    """The models of the entry's local server."""
     found = (config.origin.found or {}).get(entry.type)
     return found.models if found is not None and entry.base_url is None else ()
 
@@ -344,7 +344,7 @@ def role_choice(config: Config, role: str) -> ModelChoice | None:
     try:
         return usable_choice(config, spec)
     except ConfigError:
-        return None  # the start shows `unusable_roles`
+        return None  # `unusable_roles` reports it at start
 
 
 def usable_model(config: Config, role: str) -> str:
@@ -356,7 +356,7 @@ def usable_model(config: Config, role: str) -> str:
 
 
 def level_of(choice: ModelChoice, spec: str) -> ThinkingLevel | None:
-    """The thinking level that `spec` asks for; None if it doesn't."""
+    """The thinking level that `spec` asks for; None if it names no level."""
     return choice.level if choice.level != "off" or spec.endswith(":off") else None
 
 

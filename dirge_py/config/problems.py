@@ -1,6 +1,6 @@
-"""What is wrong with the settings: the place, the problem, and the setting that was probably meant.
+"""Error messages about settings: the place, the problem, and the nearest known setting.
 
-`key_lines` finds the line of each key in a TOML text, which `tomllib` doesn't tell.
+`key_lines` finds the line of each key in a TOML text, because `tomllib` doesn't report lines.
 """
 
 import functools
@@ -126,7 +126,7 @@ def nearest_key(table: KeyPath, key: str) -> str | None:
 
 
 def matches(table: KeyPath, path: KeyPath) -> bool:
-    """Whether the setting `path` is in `table`, or in a table inside."""
+    """Whether the setting `path` is in `table` or in one of its subtables."""
     return len(path) > len(table) and all(
         part in (ANY, name) for part, name in zip(path, table, strict=False)
     )
@@ -159,7 +159,7 @@ def _leaves(node: dict[str, Any], types: dict[str, Any], path: KeyPath) -> list[
 
 
 def own_path(path: Path) -> Path:
-    """The path of the setting that is at `path` of a file, which may use one of `SEED_NAMES`."""
+    """The setting's path for a `path` in a file, which may use one of `SEED_NAMES`."""
     is_seed_name = path[:-1] in ((), ("plan",)) and path[-1:] and path[-1] in SEED_NAMES
     return ("plan", SEED_NAMES[str(path[-1])]) if is_seed_name else path
 
@@ -248,7 +248,7 @@ def _unquoted(part: str) -> str:
     try:
         return str(tomllib.loads(f"key = {part}")["key"])
     except tomllib.TOMLDecodeError:
-        return part  # reading the file will say what is wrong with it
+        return part  # parsing the file reports the error
 
 
 def _after_gap(text: str, at: int) -> int:

@@ -24,7 +24,7 @@ ALLOWED = (
 )
 
 
-# Validated with the whole: for a table of its own pydantic would build another validator.
+# Validated with the whole file: pydantic would build another validator for a single table.
 _EMPTY: Any = Field(default_factory=dict, validate_default=True)
 
 
@@ -41,7 +41,7 @@ class ProjectPermission(Table):
 
 
 class ProjectUi(Table):
-    """The appearance of a project."""
+    """The UI settings of a project."""
 
     theme: str | None = Field(default=None, description="The name of a theme.")
 
@@ -95,7 +95,7 @@ def _forbidden(settings: dict[str, Any]) -> Iterator[Path]:
 
 
 def _refusal(path: Path, file: str, lines: Mapping[Path, int]) -> str:
-    # `[providers.x]` sets `providers` without a line of its own.
+    # `[providers.x]` has no line for `providers` itself.
     below = (line for key, line in lines.items() if key[: len(path)] == path)
     line = min(below, default=None) or line_of(path, lines)
     place = f"{file}:{line}" if line else file

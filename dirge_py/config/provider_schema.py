@@ -24,7 +24,7 @@ Bound = Annotated[int, Field(ge=0, le=1000)]
 
 
 class Table(BaseModel):
-    """A table of the file. `strict`: `max_turns = "5"` is a mistake worth naming."""
+    """A table of the file. Strict, so that `max_turns = "5"` is reported as a mistake."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -37,13 +37,13 @@ SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",
     "phased_workflow_max_review_cycles": "max_review_cycles",
 }
-"""Other names of settings in `[plan]`, which may stand in it or at the top."""
+"""Alternative names of `[plan]` settings, valid in that table and at the top level."""
 
 Delivery = Literal["all", "one-at-a-time"]
 GuardrailPlace = Literal["input", "output", "tool_result"]
 SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
 
-# Validated with the whole: for a table of its own pydantic would build another validator.
+# Validated with the whole file: pydantic would build another validator for a single table.
 _EMPTY: Any = Field(default_factory=dict, validate_default=True)
 
 
@@ -341,7 +341,7 @@ class TimeoutsTable(Table):
 
 
 class SessionTable(Table):
-    """What is stored."""
+    """Which parts of a session are stored."""
 
     save: bool = Field(default=True, description="Store sessions, so that they can be resumed.")
     segment_records: Annotated[int, Field(ge=1)] = Field(
@@ -361,7 +361,7 @@ class SessionTable(Table):
 
 
 class MemoryTable(Table):
-    """What is remembered between sessions: MEMORY.md and USER.md."""
+    """The notes that are kept between sessions: MEMORY.md and USER.md."""
 
     enabled: bool = Field(default=True, description="Read them, and offer to write them.")
     max_chars: Annotated[int, Field(ge=1)] = Field(
@@ -481,7 +481,7 @@ class Config(Table):
 
     @property
     def origin(self) -> Origin:
-        """Where the values come from: the file, the environment and what flags chose."""
+        """Where the values come from: the file, the environment and the flags."""
         return self._origin
 
     def with_origin(self, origin: Origin) -> "Config":
@@ -497,7 +497,7 @@ class Config(Table):
 
 
 def all_entries(config: Config) -> dict[str, ProviderEntry]:
-    """The entries by alias, those of the file first."""
+    """All provider entries by alias: first the file's, then the built-in ones."""
     return {**config.providers, **_built_in(), **config.providers}
 
 

@@ -47,7 +47,7 @@ class Service:
 
     @property
     def is_router(self) -> bool:
-        """Whether it serves models of others, whose ids hold slashes."""
+        """Whether it serves models of other services, whose ids hold slashes."""
         return not self.local and not self.families
 
     def named_url(self, environment: Mapping[str, str]) -> tuple[str, str]:
@@ -96,7 +96,7 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
 def check_base_url(url: str, allow_insecure: bool = False) -> None:
     """Accept https anywhere and http to this machine; other http only with `allow_insecure`.
 
-    Stricter than `base_url_problem`, which also accepts what older settings hold.
+    Stricter than `base_url_problem`, which also accepts the URLs of older settings.
 
     Raises:
         ConfigError: `url` is not acceptable; the message says why.

@@ -31,18 +31,22 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedModel:
-    """The model that flags and variables ask for, not yet matched with a provider.
-
-    `source` is the flag or variable, empty if there is none.
-    """
+    """The model that flags and variables ask for, not yet matched with a provider."""
 
     provider: str | None = None
+    """The provider's alias."""
     model: str | None = None
+    """`[alias/]id[:level]`."""
     source: str = ""
+    """The flag or variable that names the model; empty if none does."""
     thinking: ThinkingLevel | None = None
+    """The thinking level."""
     base_url: str | None = None
+    """Another address of the provider."""
     api_key: str | None = field(default=None, repr=False)
+    """The provider's key."""
     api_key_file: str | None = None
+    """The file that holds the provider's key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +60,15 @@ class LocalServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The sources of a `Config`. `path` is None if there is no file.
-
-    `found` are the local servers by type, if they were looked for; else None.
-    """
+    """The sources of a `Config`."""
 
     path: str | None = None
+    """The settings file; None if there is none."""
     sources: Mapping[str, str] = field(default_factory=dict)
+    """The source of each setting that has one, by dotted key: `file:line`, a variable or a flag."""
     chosen: RequestedModel = RequestedModel()
+    """The model that flags and variables ask for."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The environment variables of this start."""
     found: Mapping[str, LocalServer] | None = None
+    """The local model servers by type; None if dirge didn't look for them."""

@@ -1,4 +1,4 @@
-"""What a slash command gets: the conversation, and the front end it was typed into."""
+"""The interfaces of front ends that slash commands use."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,15 +23,15 @@ class Choice:
     """One line of a list to pick from."""
 
     id: str
-    """What the command gets back."""
+    """The value the command receives."""
     label: str
-    """What is shown of it."""
+    """The text to show."""
     detail: str = ""
-    """More about it, shown beside the label."""
+    """Further text, shown beside the label."""
 
 
 class Unsupported(DirgeError):
-    """This front end cannot do what the command asks for."""
+    """Raised when a front end has no support for what a command needs."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -40,7 +40,7 @@ class Unsupported(DirgeError):
 
 
 class CommandList(Protocol):
-    """The commands of a front end, as a command sees them; `slash.registry.Registry` is one."""
+    """The commands of a front end; implemented by `slash.registry.Registry`."""
 
     @property
     def own_names(self) -> Sequence[tuple[str, str]]:
@@ -54,7 +54,7 @@ class CommandList(Protocol):
 
 
 class FrontEnd(Protocol):
-    """What commands may ask of a front end. What it cannot do raises `Unsupported`."""
+    """What commands may ask of a front end. Methods it can't support raise `Unsupported`."""
 
     @property
     def commands(self) -> CommandList:
@@ -66,13 +66,13 @@ class FrontEnd(Protocol):
         return ()
 
     def show(self, text: str, *, tone: Tone = "plain") -> None:
-        """Show a text. Lines stay lines; the text may come from anywhere."""
+        """Show a text, line by line. It is untrusted: escape control characters."""
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
-        """Let the user pick one; None if they cancel."""
+        """Let the user pick a choice and return its id; None if they cancel."""
 
     async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        """Ask the user several things at once; None if they cancel."""
+        """Ask the user several questions at once; None if they cancel."""
         raise Unsupported("a question")
 
     async def edit_text(self, text: str) -> str | None:
@@ -109,14 +109,14 @@ class FrontEnd(Protocol):
 
 @runtime_checkable
 class HasSettings(Protocol):
-    """A front end that was started with settings, and can read them again."""
+    """A front end that was started with settings, and can reload them."""
 
     @property
     def settings_file(self) -> Path | None:
-        """The settings file, even if it does not exist yet; None: started without settings."""
+        """The settings file, even if it doesn't exist yet; None if started without settings."""
 
     def settings(self) -> "Config | None":
-        """The settings as they are now; None: started without settings. Raises ConfigError."""
+        """The current settings; None if started without settings. Raises ConfigError."""
 
 
 @runtime_checkable
@@ -136,7 +136,7 @@ class ReceivesOutcome(Protocol):
 
 
 def settings_of(front: FrontEnd) -> "Config | None":
-    """The settings, as far as this front end knows them. Raises ConfigError."""
+    """The settings of this front end; None if it has none. Raises ConfigError."""
     return front.settings() if isinstance(front, HasSettings) else None
 
 

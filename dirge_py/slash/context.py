@@ -1,17 +1,18 @@
-"""`/context` and `/compact`: what is sent to the model, and sending less."""
+"""`/context` and `/compact`: show what is sent to the model, and shorten it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.context.view import ContextReport
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.events import ContextCompacted
+
+
 
 
 _BAR_CELLS = 20
@@ -22,12 +23,12 @@ _MOST_OFFERED = 20
 async def show_context(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     report = conversation.context_report()
     if report is None:
-        raise UsageError("This conversation keeps no account of its context.")
+        raise UsageError("This conversation doesn't track its context.")
     front.show("\n".join(_lines(report)))
 
 
 async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    """Compact, or with `show`, `restore N` or `--undo` look at what was compacted and undo it."""
+    """Compact the history; with `show`, `restore N` or `--undo`, list or restore messages."""
     match args.split():
         case ["--undo"]:
             undone = conversation.undo_compaction()
@@ -55,10 +56,10 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
 
 
 def _no_such_form(args: str) -> UsageError:
-    """What looks like one of the other forms is refused: a compaction costs a model call."""
+    """The error for a misspelled form of the command, because a compaction costs a model call."""
     return UsageError(
         f"/compact has no {args!r}.",
-        hint="There are: show, restore N, --undo, and words for what to keep above all.",
+        hint="Use show, restore N, --undo, or words for what to keep above all.",
     )
 
 
@@ -77,10 +78,10 @@ def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
 async def _compact_now(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     done: ContextCompacted | None = await conversation.compact(args)
     if done is None:
-        front.show("Nothing to compact: it would not get smaller.")
+        front.show("Nothing to compact: the context would not get smaller.")
         return
     if done.kind == "failed_summary":
-        words = "No summary could be made."
+        words = "dirge could not make a summary."
         if done.tokens_after >= done.tokens_before:
             front.show(f"{words} The context is unchanged.", tone="error")
             return

@@ -24,13 +24,13 @@ MAIN = "main"
 SUMMARY = "summarize"
 ASIDE = "asked on the side"
 _FORGOTTEN_AFTER_S = 300.0
-"""Most services keep the beginning of a request for about so long after it was used."""
+"""How long most services cache the prefix of a request after its last use."""
 _Row: TypeAlias = tuple[str, ...]
 """The cells of a table, a name first."""
 _Line: TypeAlias = str | _Row
 _MOST_REQUESTS = 20
 _BROKEN_BELOW = 0.5
-"""A request that had less than this share from the cache, after one that had more, broke it."""
+"""A request with a cached share below this, after one above it, broke the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +42,19 @@ class AnsweredRequest:
     usage: Usage
     """The tokens of the request."""
     cost_usd: float | None
-    """The price; None where it is unknown."""
+    """The price; None if unknown."""
     role: str = MAIN
-    """What the model was asked as; `MAIN` answers the turns."""
+    """The role of the model; `MAIN` answers the turns."""
     is_turn: bool = True
     """Whether the answer is part of the conversation."""
     run: int = 0
     """The number of prompts before it, from 0."""
     since: tuple[str, ...] = ()
-    """What changed in the request since the turn before, or happened that changes it; and what
-    may have had it forgotten.
+    """Why the cache may not cover the request: what changed in it since the turn before, and
+    why the service may have dropped it.
     """
     is_compared: bool = False
-    """Whether the request was compared with the one of the turn before."""
+    """Whether the request was compared with that of the turn before."""
 
     @property
     def cached_share(self) -> float:
@@ -83,9 +83,12 @@ def requests_of(
 
 
 def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
-    """A `usage` record behind an answer repeats its tokens; any other is of a hidden request."""
+    """The requests in `records`, oldest first.
+
+    A `usage` record after an answer repeats its tokens; any other belongs to a hidden request.
+    """
     requests: list[AnsweredRequest] = []
-    unpriced: int | None = None  # The place of the last answer, until its `usage` record came.
+    unpriced: int | None = None  # The index of the last answer until its `usage` record follows.
     run = 0
     since: list[str] = []
     last: tuple[str, str] | None = None
@@ -124,14 +127,14 @@ def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
         elif record.type in ("branch", "move"):
             since.append("the conversation moved to another point")
         elif record.type == "setting" and data.get("name") == "prompt":
-            since.append("another prompt was chosen")
+            since.append("you chose another prompt")
     return requests
 
 
 def _causes(
     since: Sequence[str], last: tuple[str, str] | None, model: str, record: Record
 ) -> tuple[str, ...]:
-    """What changed since the `last` turn (its model and time), as far as the records show it."""
+    """The changes since the `last` turn (its model and time) that the records show."""
     if last is None:
         return ()
     causes = list(dict.fromkeys(since))
@@ -145,7 +148,7 @@ def _causes(
         waited = datetime.fromisoformat(record.ts) - datetime.fromisoformat(last[1])
         if waited.total_seconds() > _FORGOTTEN_AFTER_S:
             minutes = round(waited.total_seconds() / 60)
-            causes.append(f"{minutes} min passed, and services forget")
+            causes.append(f"{minutes} min passed: the cache may have expired")
     return tuple(causes)
 
 
@@ -168,7 +171,7 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 
 async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     requests = requests_of(conversation.timeline.records(), conversation.reported)
-    lines: list[_Line] = ["No model was asked yet."]
+    lines: list[_Line] = ["No requests yet."]
     if requests:
         models = dict.fromkeys(request.model for request in requests)
         lines = [("", "requests", "input", "output", "cached", "cost")]
@@ -179,7 +182,7 @@ async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None
         total = (conversation.usage, conversation.cost_usd)
         lines += [_row("total", requests, total), *_latest(requests), *_by_role(requests)]
         if any(r.cost_usd is None for r in requests) and any(r.cost_usd for r in requests):
-            lines += ["", "A + says that the cost of some requests is unknown."]
+            lines += ["", "A + means that the cost of some requests is unknown."]
     lines += ["", f"Requests while idle: {conversation.idle_requests}"]
     settings = settings_of(front)
     if settings is not None:
@@ -193,7 +196,7 @@ async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     requests = requests_of(conversation.timeline.records(), conversation.reported)
     turns = [request for request in requests if request.is_turn]
     if not turns:
-        front.show("No model was asked yet.")
+        front.show("No requests yet.")
         return
     total = _sum(turns)
     share = total.cache_read / total.input if total.input else 0.0
@@ -205,7 +208,7 @@ async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     ]
     first = max(0, len(turns) - _MOST_REQUESTS)
     if first:
-        lines.append(f"  {'…':>7}  {first} earlier ones")
+        lines.append(f"  {'…':>7}  {first} earlier requests")
     for number, turn in enumerate(turns[first:], first + 1):
         before = turns[number - 2] if number > 1 else None
         usage = turn.usage
@@ -216,17 +219,17 @@ async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 def _break_cause(turn: AnsweredRequest, before: AnsweredRequest | None) -> str:
-    """Why less came from the cache than in the turn before; "" if it did not."""
+    """Why less came from the cache than in the turn before; "" if it didn't."""
     if before is None or turn.cached_share >= _BROKEN_BELOW:
         return ""
     if before.cached_share <= turn.cached_share and not turn.since:
         return ""
-    forgotten = "it began the same, and the service had forgotten it"
+    forgotten = "same beginning, but no longer in the service's cache"
     return "; ".join(turn.since) or (forgotten if turn.is_compared else "unknown cause")
 
 
 def _latest(requests: Sequence[AnsweredRequest]) -> list[_Line]:
-    """The rows of the last prompt, and of its last turn, unless they are all there is."""
+    """The rows of the last prompt and its last turn; none where they equal the total."""
     of_run = [request for request in requests if request.run == requests[-1].run]
     turns = [request for request in of_run if request.is_turn]
     rows: list[_Line] = []
@@ -238,7 +241,7 @@ def _latest(requests: Sequence[AnsweredRequest]) -> list[_Line]:
 
 
 def _by_role(requests: Sequence[AnsweredRequest]) -> list[_Line]:
-    """A table by role; nothing where the main model made every request."""
+    """A table by role; empty if the main model made every request."""
     roles = dict.fromkeys(request.role for request in requests)
     if list(roles) == [MAIN]:
         return []
@@ -255,7 +258,7 @@ def _row(
     requests: Sequence[AnsweredRequest],
     total: tuple[Usage, float | None] | None = None,
 ) -> _Row:
-    """A row about these requests; `total` is their usage and price, where that is known better."""
+    """A row about these requests; `total` replaces their summed usage and price."""
     prices = [request.cost_usd for request in requests if request.cost_usd is not None]
     is_known = len(prices) == len(requests)
     usage, price = total or (_sum(requests), sum(prices) if is_known else None)

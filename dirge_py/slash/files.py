@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ADD = "add it"
 _MOST_OFFERED = 50
 _OUTSIDE_THE_SANDBOX = (
-    "Commands do not get it: their sandbox was made before. Start with --add-dir for that."
+    "Commands can't use it: their sandbox already exists. Start with --add-dir for that."
 )
 _MOST_CHARS = 400_000
 _MOST_NAMED = 10
@@ -40,7 +40,7 @@ async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> N
         front.show(f"{shown} is part of the workspace already.")
         return
     text = (
-        f"{shown} becomes a part of the workspace until this session ends:\n"
+        f"{shown} becomes part of the workspace until this session ends:\n"
         f"in the mode {settings.mode}, what is read and edited there is judged as in "
         f"{visible(str(conversation.cwd))}."
     )
@@ -61,7 +61,7 @@ async def cd(args: str, conversation: "Conversation", front: FrontEnd) -> None:
         return
     left = conversation.session_id
     await front.open_in(folder)
-    words = "A new session in another folder; grants of the old session ended with it."
+    words = "A new session in another folder; permissions of the old session no longer apply."
     if left:
         way_back = shlex.join(("dirge", "-C", str(conversation.cwd), "-r", left))
         words += f" To go back: {visible(way_back)}"
@@ -79,9 +79,9 @@ def _folder(name: str, cwd: Path) -> Path:
     except (OSError, ValueError, RuntimeError):
         pass
     if os.path.isdir(path):
-        raise UsageError(f"{visible(str(path))} cannot be opened.", hint="See its permissions.")
+        raise UsageError(f"Can't open {visible(str(path))}.", hint="Check its permissions.")
     if os.path.lexists(path):
-        raise UsageError(f"{visible(str(path))} is no folder.", hint="Name the folder it is in.")
+        raise UsageError(f"{visible(str(path))} is not a folder.", hint="Name its folder.")
     raise UsageError(
         f"There is no folder {visible(str(path))}.",
         hint=f"A relative name begins at {visible(str(cwd))}.",
@@ -103,7 +103,7 @@ async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None
     if difference.obstacle:
         raise UsageError(
             f"There is no record of what changed. {difference.obstacle}",
-            hint="`snapshots = true` under [session] keeps what the files were.",
+            hint="`snapshots = true` under [session] stores files as they were.",
         )
     text = difference.diff
     if not text.strip():
@@ -150,7 +150,7 @@ def _edited_files(conversation: "Conversation") -> Sequence[str]:
 COMMANDS = (
     Command(
         name="add-dir",
-        summary="work in another folder, too, until this session ends",
+        summary="add a folder to the workspace until this session ends",
         usage="[DIR]",
         run=add_dir,
         while_running="listing",
@@ -166,7 +166,7 @@ COMMANDS = (
     ),
     Command(
         name="diff",
-        summary="what differs in the files from when this session began",
+        summary="what changed in the files since this session began",
         usage="[FILE]",
         run=diff,
         headless=True,

@@ -36,7 +36,7 @@ else:
 _WIDEST_LEFT = 22
 _PACKAGE = Path(version.__file__).parents[1]
 _PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
-"""In an installed package, and in a checkout."""
+"""Where the changelog is: in an installed package, and in a checkout."""
 _TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
 _LOGGED = ("WARNING", "ERROR", "CRITICAL")
 _MOST_ERRORS = 20
@@ -65,7 +65,7 @@ async def quit_dirge(args: str, conversation: "Conversation", front: FrontEnd) -
 
 
 def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Rows in two columns; a left cell that is too long gets a line of its own."""
+    """Rows in two columns; a left cell that is too long gets its own line."""
     width = min(_WIDEST_LEFT, max((len(left) for left, _ in rows), default=0))
     lines: list[str] = []
     for left, right in rows:
@@ -84,12 +84,12 @@ async def release_notes(args: str, conversation: "Conversation", front: FrontEnd
 
 
 def newest_notes(changelog: str) -> str:
-    """The part about the newest version, or what was not released yet, from its heading on."""
+    """The section of the newest version, or of unreleased changes, with its heading."""
     sections = (part.strip() for part in changelog.split("\n## ")[1:])
     newest = next((section for section in sections if "\n" in section), None)
     if newest is None:
         return changelog.strip()
-    # An entry is one line here: how wide lines are is the screen's business.
+    # Join the lines of an entry: the screen wraps them to its width.
     text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", newest)
     return f"dirge {version.__version__}\n\n{text}"
 
@@ -101,15 +101,15 @@ async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> 
     name = f"dirge-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.md"
     path = write_new_file(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
-        f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
+        f"Wrote {path}. Nothing was sent, and it holds no messages of the session.\n"
         f"Read it, then attach it to an issue {_issues_page()}. Is it about what a model answered? "
-        "`dirge --record FILE` writes down what passes between them, without keys.",
+        "`dirge --record FILE` records the requests and answers, without keys.",
         tone="good",
     )
 
 
 def _issues_page() -> str:
-    """Where to report problems, by the metadata of the installed package."""
+    """Where to report problems, from the metadata of the installed package."""
     try:
         urls = metadata("dirge-py").get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -120,7 +120,7 @@ def _issues_page() -> str:
 
 
 def _doctor_text(cwd: Path) -> str:
-    """What `dirge doctor` finds, as far as it can without the keyboard."""
+    """What `dirge doctor` finds without its keyboard check."""
     try:
         return as_text(examine(None, cwd=cwd, size=None, key_problems=lambda config, kitty: ()))
     except DirgeError as error:

@@ -1,4 +1,4 @@
-"""`/memory` and `/remember`: what dirge remembers from one session to the next."""
+"""`/memory` and `/remember`: the notes that dirge keeps between sessions."""
 
 from typing import TYPE_CHECKING, get_args
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 _TITLES: dict[StoreName, str] = {"memory": "This project", "user": "You, in every project"}
-_LATER = "The model is told from the next run on."
+_LATER = "The model sees it from the next run on."
 
 
 async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -51,7 +51,7 @@ async def remember(args: str, conversation: "Conversation", front: FrontEnd) -> 
 async def _edit(provider: MemoryProvider, store: StoreName, front: FrontEnd) -> None:
     before = await provider.read(store)
     after = await front.edit_text(before)
-    # Whether the last line is ended is the editor's business.
+    # Editors differ in whether the last line ends with a newline.
     if after is None or after.rstrip("\n") == before.rstrip("\n"):
         front.show("Nothing was changed.")
         return
@@ -74,7 +74,7 @@ def _provider(conversation: "Conversation") -> MemoryProvider:
 COMMANDS = (
     Command(
         name="memory",
-        summary="what is remembered from session to session, and where; edit it",
+        summary="show or edit the notes kept between sessions",
         usage="[edit [user]]",
         run=memory,
         headless=True,

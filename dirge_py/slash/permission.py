@@ -1,4 +1,4 @@
-"""`/mode`, `/why` and `/allow`: what is allowed without a question, and why."""
+"""`/mode`, `/why` and `/allow`: what dirge allows without asking, and why."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -57,7 +57,7 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         case "" | "list":
             front.show(_grants_text(settings.grants))
         case "add" if rest:
-            # Quoted as for a shell, where a `*` has to be.
+            # Users may quote the rule, as a shell needs it for `*`.
             is_quoted = len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "'\""
             rule = rest[1:-1] if is_quoted else rest
             settings.add_grant(rule)
@@ -72,10 +72,10 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             )
         case "clear":
             settings.clear_grants()
-            front.show("Nothing is allowed beyond the rules any more.", tone="good")
+            front.show("Removed: only the rules allow calls now.", tone="good")
         case _:
             raise UsageError(
-                "/allow wants list, add RULE, remove NUMBER or clear.",
+                "/allow needs list, add RULE, remove NUMBER or clear.",
                 hint="A rule is op:pattern, such as execute:make *",
             )
 

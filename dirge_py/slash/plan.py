@@ -1,4 +1,4 @@
-"""`/plan`: a big request in four phases, with a review that trusts only what it ran itself."""
+"""`/plan`: a big request in four phases, with a review that trusts only commands it ran itself."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,10 +47,10 @@ _COMMENT = Question(header="Comment", question="What should be planned different
 
 
 class FrontEndApprover:
-    """Asks the user of a front end about plans. Where nobody can be asked, they wait."""
+    """Asks the user of a front end about plans. If it can't ask, the plans wait."""
 
     def __init__(self, front: FrontEnd, *, accepts_alone: bool) -> None:
-        """`accepts_alone`: where nobody can be asked, a plan is accepted."""
+        """With `accepts_alone`, a front end that can't ask accepts plans."""
         self._front = front
         self._accepts_alone = accepts_alone
         self._edited = ""
@@ -81,7 +81,7 @@ class FrontEndApprover:
             return Revise(comment) if comment else DeferPlan()
 
     async def _edit(self, text: str) -> str:
-        """The text as the user left it; unchanged if they cannot edit it, or emptied it."""
+        """The text as the user edited it; unchanged if they can't edit it, or emptied it."""
         try:
             edited = await self._front.edit_text(text)
         except Unsupported as error:
@@ -90,7 +90,7 @@ class FrontEndApprover:
         if edited is None:
             return text
         if not edited.strip():
-            self._front.show("The plan stays as it was: an empty plan cannot be run.")
+            self._front.show("The plan is unchanged: an empty plan can't run.")
             return text
         self._edited = edited
         return edited
@@ -126,7 +126,7 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
 def _approver(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
     accept = terms_of(conversation).auto_accept
     if accept is None and isinstance(front, ReceivesOutcome):
-        accept = True  # Nobody can be asked.
+        accept = True  # Without a terminal there is no one to ask.
     return AutoApprove() if accept else FrontEndApprover(front, accepts_alone=accept is None)
 
 
@@ -143,7 +143,7 @@ def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -
             QuestionOption(label=_ACCEPT, description="run it now"),
             QuestionOption(label=_EDIT, description="change it in your editor first"),
             QuestionOption(label=_AGAIN, description="say what to plan differently"),
-            QuestionOption(label=_DROP, description="discard it; nothing was changed"),
+            QuestionOption(label=_DROP, description="discard it; nothing has changed"),
         ),
     )
 
@@ -189,7 +189,7 @@ def _drop(conversation: "Conversation", front: FrontEnd) -> None:
     if state is None or not state.is_resumable:
         raise UsageError("There is no plan to discard.")
     conversation.session.metadata.put(NAME, replace(state, status="dropped", why="").stored())
-    front.show("The plan is discarded. What it changed stays; /rewind reverses that.")
+    front.show("The plan is discarded. Its changes stay; /rewind reverses them.")
 
 
 COMMANDS = (

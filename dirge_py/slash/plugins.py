@@ -27,7 +27,7 @@ async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> N
         front.show(f"The plugin {name} is off for this session.", tone="good")
         return
     if args:
-        raise UsageError(f"/plugins {args}: no such thing.", hint="/plugins, or /plugins off NAME.")
+        raise UsageError(f"/plugins has no {args!r}.", hint="/plugins, or /plugins off NAME.")
     found = known.report() if known is not None else ()
     front.show("\n".join(line for plugin in found for line in _described(plugin)) or _NONE)
 
@@ -37,8 +37,8 @@ async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     order = known.order() if known is not None else ()
     width = max((len(point) for point, _ in order), default=0)
     rows = [f"  {point:<{width}}  {' → '.join(labels)}" for point, labels in order]
-    lines = ["Who is asked at each hook, in order", *rows]
-    front.show("\n".join(lines) if rows else "Nobody stands at any hook yet.")
+    lines = ["What runs at each hook, in order", *rows]
+    front.show("\n".join(lines) if rows else "No hook has a handler yet.")
 
 
 async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -58,7 +58,7 @@ async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 def _tool_line(tool: LoopTool) -> str:
-    """The tool's name, and why the model cannot use it now."""
+    """The tool's name, and why the model can't use it now, if so."""
     reason = str(getattr(tool, "unavailable", ""))
     return f"{tool.name}  (not now: {reason})" if reason else tool.name
 
@@ -84,15 +84,15 @@ def _hook(hook: HookReport) -> str:
 COMMANDS = (
     Command(
         name="plugins",
-        summary="plugins, and what each added; off NAME takes one away for this session",
+        summary="plugins, and what each added; off NAME turns one off for this session",
         usage="[off NAME]",
         run=plugins,
         complete=lambda conversation: ["off"],
     ),
-    Command(name="hooks", summary="who is asked at each hook, in order", run=hooks),
+    Command(name="hooks", summary="what runs at each hook, in order", run=hooks),
     Command(
         name="tools",
-        summary="the tools; with a name, what stands around its calls",
+        summary="the tools; with a name, what wraps its calls",
         usage="[NAME] [--chain]",
         run=tools,
         complete=lambda conversation: conversation.tool_names,

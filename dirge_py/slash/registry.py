@@ -1,4 +1,4 @@
-"""All slash commands in one place: dispatch, completion and `/help` read the same records."""
+"""The registry of slash commands, for dispatch, completion and `/help`."""
 
 import importlib
 import pkgutil
@@ -25,15 +25,15 @@ class TypedCommand:
     """A typed line that begins like a command."""
 
     name: str
-    """The word behind the slash."""
+    """The word after the slash."""
     args: str
-    """What follows the name."""
+    """The text after the name."""
     command: Command | None
-    """The command of that name; None when there is none."""
+    """The command of that name; None if there is none."""
 
 
 class Registry:
-    """Commands by name and alias. The first with a name keeps it; conflicts are reported."""
+    """Commands by name and alias. The first with a name keeps it; `conflicts` lists the others."""
 
     def __init__(self, commands: Iterable[Command] = ()) -> None:
         self._by_name: dict[str, Command] = {}
@@ -54,7 +54,7 @@ class Registry:
             self._by_name.setdefault(name, command)
 
     def add_all(self, others: "Registry") -> None:
-        """Add the commands of `others`; those that are here already stay."""
+        """Add the commands of `others`; commands already in this registry keep their names."""
         for command in others._commands:
             if self._by_name.get(command.name) is not command:
                 self.add(command)
@@ -62,7 +62,7 @@ class Registry:
     def use_extensions(self, commands: Iterable[Command]) -> list[str]:
         """Use the commands of these extensions instead of those used before.
 
-        Returns warnings for the user: such a command cannot have a name that is taken.
+        Returns a warning for each command whose name is taken.
         """
         for command in self._of_extensions:
             self._commands.remove(command)
@@ -81,7 +81,7 @@ class Registry:
     def use_own_names(self, names: Mapping[str, str]) -> list[str]:
         """Use the user's own names, `/m` for `/model fast`; returns warnings about them.
 
-        An own name stands for a built-in command, so that none can refer to itself.
+        An own name always stands for a built-in command, so that none can refer to itself.
         """
         self._own.clear()
         self._wanted = names
@@ -106,7 +106,7 @@ class Registry:
         return iter(sorted(self._commands, key=lambda command: command.name))
 
     def find(self, name: str) -> Command | None:
-        """The command behind a name, an alias or an own name."""
+        """The command with this name, alias or own name."""
         return self._by_name.get(self._own.get(name, name).partition(" ")[0])
 
     def read(self, line: str) -> TypedCommand | None:
@@ -138,7 +138,7 @@ class Registry:
         return [*own, *((command.name, command.summary) for command in matching)]
 
     def nearest(self, name: str) -> str | None:
-        """The known name most similar to `name`, if any is similar at all."""
+        """The known name most similar to `name`; None if none is similar."""
         return nearest(name, self._by_name)
 
     async def run(
@@ -162,7 +162,7 @@ class Registry:
             busy = conversation.exclusive_owner.description
         if waits and busy:
             raise UsageError(
-                f"/{command.name} has to wait: {busy}.", hint="Wait for its end, or interrupt it."
+                f"/{command.name} has to wait: {busy}.", hint="Wait until it ends, or interrupt it."
             )
         await command.run(typed.args, conversation, front)
 
@@ -178,7 +178,7 @@ def unknown_command(registry: Registry, name: str) -> UsageError:
 
 
 def as_prompt(line: str) -> str:
-    """The prompt that a line stands for, if it is not a command: `//x` means `/x`."""
+    """The prompt for a line that is not a command: `//x` becomes `/x`."""
     return line[1:] if line.startswith("//") else line
 
 

@@ -1,24 +1,25 @@
 """`/rewind`, `/undo`, `/redo`, `/retry`, `/tree`, `/fork` and `/clone`: moves within a session.
 
-A move is previewed, confirmed and reported.
+Each shows what would change, asks you to confirm, and reports what changed.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.text import one_line, plural, visible
 from dirge_py.slash.base import Choice, FrontEnd, ask_option
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
+from functools import partial
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.rewind import RewindPreview, RewindResult, RewindScope, RewindTarget
     from dirge_py.session.snapshots.base import TreeChange
     from dirge_py.session.tree import RewindPoint, SessionTree
+
+
 
 
 _HERE = "here"
@@ -59,7 +60,7 @@ async def redo(args: str, conversation: "Conversation", front: FrontEnd) -> None
 
 
 async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, why: str) -> None:
-    """Go to before the last prompt; only asks if files would change."""
+    """Go back to before the last prompt; asks only if files would change."""
     _refuse_arguments(args, why)
     target = conversation.timeline.before(why=why)
     preview = await conversation.timeline.preview(target)
@@ -71,14 +72,16 @@ async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, 
 
 def _refuse_arguments(args: str, name: str) -> None:
     if args:
-        raise UsageError(f"/{name} takes no words.", hint="/rewind N goes back N prompts.")
+        raise UsageError(f"/{name} takes no arguments.", hint="/rewind N goes back N prompts.")
 
 
 async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     timeline = conversation.timeline
     if not args:
         drawn = timeline.tree()
-        front.show("\n".join(draw_tree(drawn)) if drawn.nodes else "Nothing was said yet.")
+        front.show(
+            "\n".join(draw_tree(drawn)) if drawn.nodes else "This session has no messages yet."
+        )
         return
     target = timeline.node(args)
     preview = await timeline.preview(target)
@@ -108,7 +111,7 @@ async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 async def _pick_point(
     front: FrontEnd, title: str, points: "Sequence[RewindPoint]", *, is_marked: bool = False
 ) -> str | None:
-    """The id of the point that the user picks, "" if there are none; None if they cancel."""
+    """The id of the point the user picks; "" if there are no points, None if they cancel."""
     choices = []
     for point in points:
         mark = ("❯ " if point.is_prompt else "• ") if is_marked else ""
@@ -123,7 +126,7 @@ async def _chosen_point(
     """The prompt to go back before: by its number from the end, or picked."""
     prompts = conversation.timeline.prompts(None if args else 20)
     if not prompts:
-        raise UsageError("There is nothing to go back to.", hint="Nothing was said yet.")
+        raise UsageError("There is nothing to go back to.", hint="This session has no prompts yet.")
     if args:
         if not args.isdecimal() or len(args) > _MOST_DIGITS or not 1 <= int(args) <= len(prompts):
             raise UsageError(
@@ -166,7 +169,7 @@ async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequ
         return ()
     offered = preview.yours[:_MOST_OFFERED]
     more = len(preview.yours) - len(offered)
-    text = "You changed these files since. Which of them are put back, too? The others are kept."
+    text = "You changed these files since. Which of them should go back, too? The others are kept."
     if more:
         text += f" {more} more are kept in any case."
     options = tuple(
@@ -191,7 +194,7 @@ async def _move(
 ) -> None:
     """Move to `target`, show what was done, and put the prompt's text into the input.
 
-    With a `preview` of files the user changed, they are asked first which of those go back too.
+    If the `preview` lists files that the user changed, asks first which of them go back, too.
     """
     also: Sequence[str] | None = ()
     if preview is not None and (scope or target.what) != "conversation":
@@ -223,7 +226,7 @@ def preview_text(preview: "RewindPreview") -> str:
 
 
 def result_text(moved: "RewindResult") -> str:
-    """What a move did, and what it did not."""
+    """The result as text: what the move changed, and what it couldn't."""
     lines = [_headline(moved)]
     if moved.done:
         lines.append(f"{plural(len(moved.done), 'file')} put back: {_joined_names(moved.done)}")
@@ -278,7 +281,7 @@ def _short(text: str) -> str:
 
 
 def relative_time(at: str) -> str:
-    """How long ago a moment was (ISO 8601)."""
+    """How long ago a time in ISO 8601 was, as text."""
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
     except (ValueError, TypeError):
@@ -292,7 +295,8 @@ def relative_time(at: str) -> str:
 def draw_tree(tree: "SessionTree") -> Iterator[str]:
     """One line per prompt and per move, ▸ where the conversation stands.
 
-    The path to there is a straight line; branches off it are indented, above what replaced them.
+    The path to that point is a straight line; other branches are indented, above what replaced
+    them.
     """
     nodes = tree.nodes
     main = set()
@@ -316,7 +320,7 @@ def draw_tree(tree: "SessionTree") -> Iterator[str]:
 
 
 def _indented(below: list[int], main: set[int], indent: str) -> list[tuple[int, str, str]]:
-    """The branches that were left, then the one that goes straight on."""
+    """The abandoned branches, then the one that continues straight."""
     if not below:
         return []
     straight = next((number for number in below if number in main), below[-1])
@@ -362,13 +366,13 @@ COMMANDS = (
     ),
     Command(
         name="redo",
-        summary="take the last move within the session back",
+        summary="reverse the last move within the session",
         run=redo,
         while_running="no",
     ),
     Command(
         name="retry",
-        summary="take the last prompt back, with the files, to send it anew",
+        summary="undo the last prompt, with its files, to edit and resend it",
         run=partial(_go_back, why="retry"),
         while_running="no",
     ),

@@ -1,4 +1,4 @@
-"""`/continue`, `/stop`, `/btw`, `/init`, `/tasks`, `/todos`: runs, and what goes on beside them."""
+"""`/continue`, `/stop`, `/btw`, `/init`, `/tasks` and `/todos`: runs and background commands."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -35,7 +35,8 @@ _SIDE_QUESTION = (
 async def continue_run(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
         raise UsageError(
-            "/continue takes no words.", hint="Send them as a prompt: it carries on, too."
+            "/continue takes no arguments.",
+            hint="Send them as a prompt: it continues the run, too.",
         )
     interruption = conversation.interruption
     if interruption is None:
@@ -47,22 +48,22 @@ async def continue_run(args: str, conversation: "Conversation", front: FrontEnd)
             answers = await front.form(recovery_questions(interruption))
             choices = choices_from_answers(interruption, answers)
     if choices is None:
-        front.show("Nothing was carried on. /continue asks again; a prompt goes on without it.")
+        front.show("Not continued. /continue asks again; a prompt starts without it.")
         return
     conversation.continue_run(decide_calls(interruption, choices))
 
 
 async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
-        raise UsageError("/stop takes no words.", hint="A prompt during a run steers it.")
+        raise UsageError("/stop takes no arguments.", hint="A prompt during a run steers it.")
     if conversation.is_compacting:
-        front.show("A compaction has no boundaries: wait for its end, or interrupt it.")
+        front.show("A compaction has no turns: wait until it ends, or interrupt it.")
     elif conversation.is_running:
         conversation.interject()
-        front.show("The run stops when the calls of this turn are done.")
+        front.show("The run stops after the calls of this turn.")
     elif conversation.exclusive_owner is not None:
         conversation.exclusive_owner.interrupt("user")
-        front.show("The plan is being stopped.")
+        front.show("Stopping the plan.")
     else:
         front.show("Nothing runs.")
 
@@ -141,7 +142,7 @@ def _kill_words(conversation: "Conversation") -> list[str]:
 async def todos(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     records = conversation.timeline.records()
     if not records:
-        # Nothing is stored: the last result of the tool has the list.
+        # The last result of the tool holds the list.
         results = (m for m in reversed(conversation.messages) if isinstance(m, ToolResultMessage))
         front.show(next((m.text for m in results if m.tool_name == "todo"), "") or _NO_TODOS)
         return
@@ -155,27 +156,27 @@ async def todos(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 COMMANDS = (
     Command(
         name="continue",
-        summary="carry on after a limit, an error or an interruption, with new limits",
+        summary="continue after a limit, an error or an interruption, with new limits",
         run=continue_run,
         while_running="no",
         headless=True,
     ),
     Command(
         name="stop",
-        summary="let the run rest after this turn, when its calls are done",
+        summary="stop the run after this turn, when its calls are done",
         run=stop,
         while_running="yes",
     ),
     Command(
         name="btw",
-        summary="ask something about the conversation on the side, without tools or a trace in it",
+        summary="ask about the conversation without tools and without adding to it",
         usage="QUESTION",
         run=btw,
         headless=True,
     ),
     Command(
         name="init",
-        summary="have AGENTS.md written or improved from what the project shows",
+        summary="have the model write or improve AGENTS.md for this project",
         usage="[WISHES]",
         run=init,
         while_running="no",

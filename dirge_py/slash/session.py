@@ -40,7 +40,10 @@ async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    """A list to pick from; during a run, and with `list`, one to read. Words narrow it."""
+    """Let the user pick a session; during a run, and with `list`, only show the list.
+
+    Words select the sessions whose titles hold them.
+    """
     verb, _, rest = args.partition(" ")
     stored = list(conversation.session.list_sessions())
     match verb, rest.strip():
@@ -65,7 +68,7 @@ async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> 
 async def _pick_session(
     args: str, stored: Sequence[SessionSummary], conversation: "Conversation", front: FrontEnd
 ) -> str | None:
-    # An id may be named by how it begins, or by how what follows its date does.
+    # A prefix of the id is enough, or a prefix of what follows its date.
     if args and any(
         args in (s.id[: len(args)], s.id.partition("-")[2][: len(args)]) for s in stored
     ):
@@ -73,7 +76,7 @@ async def _pick_session(
     words = args.lower().split()
     matching = [s for s in stored if all(word in s.title.lower() for word in words)]
     if not matching:
-        about = f" whose title has {args!r}" if args else ""
+        about = f" whose title contains {args!r}" if args else ""
         front.show(f"There are no stored sessions of this project{about}.")
         return None
     choices = [
@@ -84,7 +87,7 @@ async def _pick_session(
 
 
 async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> None:
-    """Move a session to the trash, by default this one; then a new one begins."""
+    """Move a session to the trash, by default the current one, and then begin a new one."""
     file = conversation.timeline.file
     state = file.parents[2] if file is not None else state_dir()
     store = Store(state, project_root(conversation.cwd))
@@ -121,7 +124,7 @@ async def export(args: str, conversation: "Conversation", front: FrontEnd) -> No
     form, name = _export_target(args.strip())
     messages = tuple(conversation.messages)
     if not messages:
-        raise UsageError("Nothing was said yet.", hint="/export writes down what was said.")
+        raise UsageError("This session has no messages yet.", hint="/export writes its messages.")
     prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
     session = ExportedSession(
         id=conversation.session_id or "",
@@ -140,20 +143,22 @@ async def export(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not args.strip():
-        raise UsageError("Call it what?", hint="For example: /rename the parser, second try")
+        raise UsageError(
+            "/rename needs a title.", hint="For example: /rename the parser, second try"
+        )
     title = conversation.rename(args)
-    front.show(f"This session is called: {title}", tone="good")
+    front.show(f"New title of this session: {title}", tone="good")
 
 
 def _export_target(args: str) -> tuple[str, str]:
-    """The format and the file; a format that is not named follows from the file's ending."""
+    """The format and the file; without a format, the file's suffix decides."""
     first, _, rest = args.partition(" ")
     if first in _FORMS:
         return first, rest.strip()
     if rest and not set(first) & set("./~"):
         raise UsageError(
             f"There is no format {first!r}.",
-            hint=f"Formats: {', '.join(_FORMS)}. A name with blanks stands behind one of them.",
+            hint=f"Formats: {', '.join(_FORMS)}. A file name with spaces needs one before it.",
         )
     return _ENDINGS.get(Path(args).suffix.lower(), "md"), args
 
@@ -168,7 +173,7 @@ COMMANDS = (
     ),
     Command(
         name="sessions",
-        summary="go on in another session of this project, list them, or delete one",
+        summary="open another session of this project, list them, or delete one",
         usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
         run=sessions,
         aliases=("resume",),

@@ -1,4 +1,4 @@
-"""`/model`, `/effort`, `/prompt`, `/config` and `/status`: what a session is set to."""
+"""`/model`, `/effort`, `/prompt`, `/config` and `/status`: show and change a session's settings."""
 
 import asyncio
 import platform
@@ -25,11 +25,11 @@ else:
 
 _AT_ONCE_S = 1.0
 _LEVELS: "dict[ThinkingLevel, str]" = {
-    "off": "answers at once, where the model can",
+    "off": "no thinking, if the model allows that",
     "minimal": "hardly any",
     "low": "little, for plain work",
-    "medium": "as most services would choose",
-    "high": "long, for what is difficult",
+    "medium": "the default of most services",
+    "high": "long, for difficult work",
     "xhigh": "as long as the model can",
 }
 _NONE = "none"
@@ -38,7 +38,7 @@ _MOST_TOOLS = 40
 
 
 async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    """A name that ends in `/` is a service: the user picks from all of its models."""
+    """Switch the model. After a name that ends in `/`, the user picks from all its models."""
     settings = conversation.settings
     spec: str | None = (args.strip("/") and args) or await _pick_model(conversation, front)
     if spec is not None and spec.endswith("/"):
@@ -98,7 +98,7 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
     for level in _LEVELS:
         if level == chosen:
             settings.set_thinking(level)
-            front.show(f"Thinking {level}, from the next turn on: {_LEVELS[level]}.", tone="good")
+            front.show(f"Thinking {level} from the next turn on: {_LEVELS[level]}.", tone="good")
 
 
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -151,7 +151,11 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 
 def changed_lines(front: FrontEnd) -> list[str] | None:
-    """The settings that differ from the defaults, one a line; None: unknown. Raises ConfigError."""
+    """The settings that differ from the defaults, one per line; None if this front end has none.
+
+    Raises:
+        ConfigError: the settings file is invalid.
+    """
     settings = settings_of(front)
     return changed_settings(settings) if settings is not None else None
 
@@ -165,7 +169,7 @@ async def _edit(front: FrontEnd, file: Path) -> None:
         front.show("Nothing was changed.")
         return
     if file.read_text(encoding="utf-8") != before:
-        raise ConfigError(f"{file} was changed by another program meanwhile; nothing was written.")
+        raise ConfigError(f"Another program changed {file} meanwhile; nothing was written.")
     text = after if after.endswith("\n") else f"{after}\n"
     atomic_write(file, text.encode(), mode=file.stat().st_mode & 0o777)
     try:
@@ -258,7 +262,7 @@ COMMANDS = (
     ),
     Command(
         name="prompt",
-        summary="use a prompt of yours, with the tools it denies",
+        summary="use one of your prompts, with the tools it denies",
         usage="[NAME|none]",
         run=prompt,
         while_running="no",
@@ -266,7 +270,7 @@ COMMANDS = (
     ),
     Command(
         name="config",
-        summary="what is set, and where; `edit` opens the file in your editor and checks it",
+        summary="the settings you changed; `edit` opens the file in your editor and checks it",
         usage="[edit]",
         run=config,
         aliases=("settings",),

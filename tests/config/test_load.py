@@ -39,7 +39,7 @@ def test_without_a_file_the_defaults_are_in_force(tmp_path):
 
 
 def test_a_file_that_was_asked_for_must_exist(tmp_path):
-    with pytest.raises(ConfigError, match="no such file"):
+    with pytest.raises(ConfigError, match="does not exist"):
         load(environment={}, path=tmp_path / "absent.toml")
 
 

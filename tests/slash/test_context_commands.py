@@ -84,12 +84,12 @@ async def test_compact_says_when_nothing_came_of_it():
 
     assert "Nothing to compact" in (await shown("/compact", compact=nothing)).shown[0]
     front = await shown("/compress", compact=failed)
-    assert "No summary could be made" in front.shown[0]
+    assert "dirge could not make a summary" in front.shown[0]
     assert front.failed
 
 
 async def test_a_conversation_without_a_view_says_so():
-    with pytest.raises(UsageError, match="no account"):
+    with pytest.raises(UsageError, match="doesn't track its context"):
         await shown("/context", context_report=lambda: None)
 
 

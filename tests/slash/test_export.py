@@ -94,7 +94,7 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 async def test_an_empty_conversation_is_not_exported(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Nothing was said yet"):
+    with pytest.raises(UsageError, match="This session has no messages yet"):
         await exported("/export", tmp_path, [])
 
     assert list(tmp_path.iterdir()) == []
@@ -105,5 +105,5 @@ async def test_a_session_gets_the_title_that_was_typed() -> None:
         return title.strip()
 
     assert "second try" in await typed("/rename  second try ", rename=rename)
-    with pytest.raises(DirgeError, match="Call it what"):
+    with pytest.raises(DirgeError, match="needs a title"):
         await typed("/rename", rename=rename)

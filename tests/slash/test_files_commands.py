@@ -81,7 +81,7 @@ async def test_a_folder_is_added_once_it_was_said_what_that_means(
 
         added = await typed("/add-dir ../other", talk, "add it")
 
-        assert "becomes a part of the workspace" in added.asked[0]
+        assert "becomes part of the workspace" in added.asked[0]
         assert str(other) in added.text
         assert talk.settings.why("edit", str(other / "notes.txt")).effect == "allow"
         assert "part of the workspace already" in (await typed(f"/add-dir {other}/", talk)).text
@@ -98,7 +98,7 @@ async def test_only_a_folder_that_is_there_is_added(room: Room, tmp_path: Path) 
     (room.project / "file").write_text("")
     async with room.open() as talk:
         for name in ("nowhere", "file", "~nobody-of-that-name/x"):
-            with pytest.raises(UsageError, match="is no folder"):
+            with pytest.raises(UsageError, match="is no folder|is not a folder"):
                 await typed(f"/add-dir {name}", talk)
         # What is dirge's own stays closed, whatever is added.
         await typed(f"/add-dir {tmp_path}", talk, "add it")

@@ -28,7 +28,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 async def test_the_cost_is_told_by_model_and_hidden_requests_apart(room: Room) -> None:
     room.model.will_say("Hello.", usage=Usage(input=1000, output=20, cache_read=800))
     async with room.open() as talk:
-        assert "No model was asked yet" in (await typed("/cost", talk)).text
+        assert "No requests yet" in (await typed("/cost", talk)).text
         await talk.send("hi")
         talk.side_questions = 1
         talk.report(UsageReported(usage=Usage(input=70, output=7), model="fake/gpt-4.1"))
@@ -83,7 +83,7 @@ async def test_what_an_interrupted_answer_took_from_the_cache_is_not_told(room: 
     assert [line.split()[1:] for line in cached.splitlines() if line.split()[:1] == ["2"]] == [
         ["unknown"]
     ]
-    assert "$0.0054+" in status and "$0.0054+" in told and "A + says" in told
+    assert "$0.0054+" in status and "$0.0054+" in told and "A + means" in told
 
 
 async def test_a_request_that_nobody_asked_for_is_counted(room: Room) -> None:
@@ -133,7 +133,7 @@ def test_what_came_between_two_turns_is_named_as_what_broke_the_cache() -> None:
     assert [one.is_turn for one in (first, summary, second)] == [True, False, True]
     assert summary.role == SUMMARY
     assert (first.since, second.since) == ((), ("old history was folded",))
-    assert third.since == ("another model", "30 min passed, and services forget")
+    assert third.since == ("another model", "30 min passed: the cache may have expired")
     assert summary.cost_usd is None
 
 

@@ -11,7 +11,7 @@ from tests.session.cut import cut_behind
 from tests.ui.desk import Desk, desk
 
 COUNTED = "echo ran >> ran.txt"
-NOTHING = "Nothing was carried on. /continue asks again; a prompt goes on without it."
+NOTHING = "Not continued. /continue asks again; a prompt starts without it."
 
 
 def runs(room: Room) -> int:

@@ -170,14 +170,14 @@ async def test_plugins_off_takes_one_away(desk: Desk):
     assert front.commands.find("greet") is None
     with pytest.raises(UsageError, match="there is no plugin `a` that is on"):
         await typed(front, "/plugins off a")
-    with pytest.raises(UsageError, match="no such thing"):
+    with pytest.raises(UsageError, match="has no 'on a'"):
         await typed(front, "/plugins on a")
 
 
 async def test_without_plugins_the_commands_say_so(desk: Desk):
     front = Front(Plugins())
     assert "There are no plugins." in await typed(front, "/plugins")
-    assert await typed(front, "/hooks") == "Nobody stands at any hook yet."
+    assert await typed(front, "/hooks") == "No hook has a handler yet."
     assert await typed(front, "/tools") == "echo\nread"
 
 
@@ -189,7 +189,7 @@ async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(desk: Desk)
     last = Hooks(name="permission", before_tool_call=guard, transform_context=guard)
     host.note_order([first, *host.hooks(), last])
     assert (await typed(front_with(host), "/hooks")).splitlines() == [
-        "Who is asked at each hook, in order",
+        "What runs at each hook, in order",
         "  transform_context  permission",
         "  before_tool_call   storm → a.guard → permission",
     ]
