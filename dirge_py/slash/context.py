@@ -1,18 +1,17 @@
 """`/context` and `/compact`: show what is sent to the model, and shorten it."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.context.view import ContextReport
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.events import ContextCompacted
-
-
 
 
 _BAR_CELLS = 20

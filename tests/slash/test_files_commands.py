@@ -98,7 +98,7 @@ async def test_only_a_folder_that_is_there_is_added(room: Room, tmp_path: Path) 
     (room.project / "file").write_text("")
     async with room.open() as talk:
         for name in ("nowhere", "file", "~nobody-of-that-name/x"):
-            with pytest.raises(UsageError, match="is no folder|is not a folder"):
+            with pytest.raises(UsageError, match=r"is no folder|is not a folder"):
                 await typed(f"/add-dir {name}", talk)
         # What is dirge's own stays closed, whatever is added.
         await typed(f"/add-dir {tmp_path}", talk, "add it")
