@@ -412,17 +412,18 @@ class Instructions:
         return self._files
 
     def reread(self) -> ProjectFiles:
-        """Read the files of the system prompt again."""
-        self._files = ProjectFiles()
+        """Read the files of the system prompt again. Until that is done the old ones hold."""
+        files = ProjectFiles()
         if self.is_on:
             with self._guard(self.root()) as withholds:
-                self._files = find_project_files(
+                files = find_project_files(
                     self._cwd,
                     config_dir=self._config_dir,
                     max_bytes=self._max_bytes,
                     withholds=withholds,
                 )
-        return self._files
+        self._files = files
+        return files
 
     def root(self) -> Path:
         """The physical folder that instruction files must lie in."""

@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 from collections import deque
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dirge_py.context.instructions import (
+    Instructions,
     find_in_folders,
     find_project_files,
     format_project_files,
@@ -267,6 +269,27 @@ def test_folders_further_down_have_what_was_not_sent_yet(repository):
     assert found.paths == ("a/AGENTS.md", "a/b/CLAUDE.md", "a/own.md")
     assert find_in_folders(folders, root=repository, sent=found).files == ()
     assert found.taken_bytes > sent.taken_bytes
+
+
+def test_the_files_of_before_hold_until_all_are_read_again(repository, tmp_path):
+    (repository / "AGENTS.md").write_text("old")
+    during = []
+
+    @contextmanager
+    def guard(root):
+        if during:
+            during.append([file.text for file in instructions.files.files])
+        yield lambda real: False
+
+    instructions = Instructions(repository, config_dir=tmp_path / "config", guard=guard)
+    before = [file.text for file in instructions.files.files]
+    (repository / "AGENTS.md").write_text("new")
+    during.append("again")
+    instructions.reread()
+
+    assert during == ["again", before]
+    assert before == ["old"]
+    assert [file.text for file in instructions.files.files] == ["new"]
 
 
 def test_the_prompt_says_that_files_grant_nothing(repository):
