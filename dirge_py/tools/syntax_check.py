@@ -1,10 +1,10 @@
 """Whether a change breaks a file's syntax.
 
-JSON, TOML and YAML are read by the parsers that are there anyway; any other language by its
-tree-sitter grammar, which is imported when the first file of its kind is checked. The grammars of
-Bash and Python always come with dirge, the others with the extra `syntax`: a language without its
-grammar is not checked. A fault is named by the bracket or quote that has no partner, if there is
-one.
+JSON, TOML and YAML are read by the parsers that are there anyway; any other language, and a file
+that was broken before, by its tree-sitter grammar, which is imported when the first such file is
+checked. The grammars of Bash and Python always come with dirge, the others with the extra `syntax`:
+what needs a grammar that is missing is not checked. A fault is named by the bracket or quote that
+has no partner, if there is one.
 """
 
 import ast
@@ -48,14 +48,19 @@ _GRAMMARS = {
     "html": Grammar("html", "tree_sitter_html"),
     "java": Grammar("java", "tree_sitter_java"),
     "javascript": Grammar("javascript", "tree_sitter_javascript", is_exact=True),
+    "json": Grammar("json", "tree_sitter_json", is_exact=True),
     # JSON for people: with comments, and commas where JSON has none.
     "jsonc": Grammar("jsonc", "tree_sitter_json"),
     "python": Grammar("python", "tree_sitter_python", is_exact=True),
     "ruby": Grammar("ruby", "tree_sitter_ruby", is_exact=True),
     "rust": Grammar("rust", "tree_sitter_rust"),
+    "toml": Grammar("toml", "tree_sitter_toml", is_exact=True),
     "tsx": Grammar("tsx", "tree_sitter_typescript", "language_tsx"),
     "typescript": Grammar("typescript", "tree_sitter_typescript", "language_typescript"),
+    "yaml": Grammar("yaml", "tree_sitter_yaml", is_exact=True),
 }
+_PARSED = frozenset(("json", "toml", "yaml"))
+"""Languages with a parser; their grammars only count the faults of a file that had some before."""
 _ENDINGS: Mapping[str, str] = {
     ".bash": "bash",
     ".c": "c",
@@ -315,8 +320,10 @@ _MARKUP = frozenset(("css", "html", "json", "jsonc", "toml", "yaml"))
 _ALTERNATIVES = re.compile(r"^[ \t]*#[ \t]*(else|elif)", re.MULTILINE)
 _ENDED_BY_END = frozenset(("begin", "class", "def", "module"))
 _CASES = re.compile(r"\bcase\b")
-_JSON_STRING = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
-_JSON_BLANKS = " \t\r\n"
+_JSON_STRING = re.compile(r'"(?:\\.|[^"\\\n])*(?:"|$)', re.MULTILINE)
+_JSON_COMMENT = re.compile(r"(?<![\w:/*.])/[/*]")
+_CONTROLS = {code: " " for code in range(32) if code != ord("\n")}
+_JSON_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def check_syntax(path: str, before: str, after: str) -> str:
@@ -333,10 +340,13 @@ def check_syntax(path: str, before: str, after: str) -> str:
     try:
         if _is_doubtful(language, path, after):
             return ""
-        if (grammar := _GRAMMARS.get(language)) is not None:
-            return _new_fault(grammar, before, after, deadline)
-        fault = _parser_fault(language, after, deadline)
-        return "" if fault and before and _parser_fault(language, before, deadline) else fault
+        fault = ""
+        if language in _PARSED:
+            fault = _parser_fault(language, after, deadline)
+            if not (fault and before and _parser_fault(language, before, deadline)):
+                return fault
+        # A parser stops at the first fault; only the trees tell whether there are more than before.
+        return _new_fault(_GRAMMARS[language], before, after, deadline, fault)
     # A problem of the check itself must not keep anybody from writing a file.
     except (ImportError, OSError, RecursionError, MemoryError, TypeError, ValueError):
         return ""
@@ -374,14 +384,26 @@ def _parser_fault(language: str, text: str, deadline: float) -> str:
 
 
 def _parse_json(text: str) -> None:
-    """Raise JSONDecodeError unless the text is JSON: one value, several, or any with comments."""
-    outside = _JSON_STRING.sub("", text)
-    if "//" in outside or "/*" in outside:
-        return
-    decoder, end = json.JSONDecoder(), 0
-    while end < len(text.rstrip(_JSON_BLANKS)):
-        start = end + len(text[end:]) - len(text[end:].lstrip(_JSON_BLANKS))
-        _, end = decoder.raw_decode(text, start)
+    """Raise JSONDecodeError unless the text is JSON: one value, several, or any with comments.
+
+    Tabs and the like in strings are let pass, as many readers do; a line end is a lost quote.
+    """
+    readable = text.translate(_CONTROLS)
+    decoder, end = json.JSONDecoder(), _after_blanks(readable, 0)
+    try:
+        while end < len(readable):
+            _, end = decoder.raw_decode(readable, end)
+            end = _after_blanks(readable, end)
+    except json.JSONDecodeError as error:
+        is_comment = text.startswith(("//", "/*"), error.pos)
+        # A string that is not closed ends with its line, and makes no comment of `https://`.
+        if not is_comment and not _JSON_COMMENT.search(_JSON_STRING.sub('""', text)):
+            raise
+
+
+def _after_blanks(text: str, start: int) -> int:
+    blanks = _JSON_BLANKS.match(text, start)
+    return blanks.end() if blanks else start
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,8 +444,11 @@ def _is_doubtful(language: str, path: str, text: str) -> bool:
             return language in _MARKUP and _FILLED_IN.search(text) is not None
 
 
-def _new_fault(grammar: Grammar, before: str, after: str, deadline: float) -> str:
-    """What the tree of the text has more errors in than the tree before; "" if nothing."""
+def _new_fault(grammar: Grammar, before: str, after: str, deadline: float, fault: str) -> str:
+    """What the tree of the text has more errors in than the tree before; "" if nothing.
+
+    `fault` is what a parser of the language finds wrong in the text, if it has one.
+    """
     new = _parse(grammar, after, deadline)
     if not new.root.has_error:
         return ""
@@ -431,8 +456,8 @@ def _new_fault(grammar: Grammar, before: str, after: str, deadline: float) -> st
     wrong = [node for node in walk_nodes(new.root, only_faulty=True) if _is_wrong(node)]
     if len(wrong) <= sum(_is_wrong(node) for node in walk_nodes(old.root, only_faulty=True)):
         return ""
-    python_fault = _python_fault(after) if grammar.language == "python" else None
-    if python_fault == "":
+    opinion = _python_fault(after) if grammar.language == "python" else fault or None
+    if opinion == "":
         return ""
     known = find_faults(old.root, old.source, grammar.language)
     faults = find_faults(new.root, new.source, grammar.language)
@@ -445,7 +470,7 @@ def _new_fault(grammar: Grammar, before: str, after: str, deadline: float) -> st
         return _describe_fault(next(fresh, faults[0]), new.source)
     if not grammar.is_exact:
         return ""
-    return python_fault or _describe_fault(_fault_of(wrong[0], new.source), new.source)
+    return opinion or _describe_fault(_fault_of(wrong[0], new.source), new.source)
 
 
 def _is_wrong(node: tree_sitter.Node) -> bool:

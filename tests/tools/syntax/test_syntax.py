@@ -66,6 +66,8 @@ def test_a_broken_text_is_told_with_place_and_delimiter(path, text, words):
         (".vscode/settings.json", '{"a": [1, 2,], /* said */}'),
         ("a.json", '{"a": 1, // said\n}'),
         ("a.jsonc", '{"a": 1,}'),
+        ("a.json", '{"a": "one\ttab", "b": [1]// said\n}'),
+        ("a.json", '{"a": "one\ttab"}'),
         ("lines.json", '{"a": 1}\n{"a": 2}\n'),
         ("a.html", "<ul>{% for a in b %}<li {{ a }}>{% endfor %}</ul>"),
         ("a.html", '<p>it\'s < 3 and "so" on'),
@@ -94,6 +96,47 @@ def test_a_broken_file_may_be_edited_but_not_broken_further():
 
     assert check_syntax("a.py", broken, "x = (1\ny = 3\n") == ""
     assert check_syntax("a.py", broken, "x = 1\ny = 3\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "broken", "further", "words"),
+    [
+        ("a.json", '{"a": 2;\n"b": [3]}', '{"a": 2;\n"b": [3;]}', "line 1, column 8: Expecting"),
+        ("a.toml", "a = = 1\nb = 2\n", "a = = 1\nb = = 2\n", "line 1, column 5: Invalid value"),
+        ("a.yaml", "a: [1, 2\nb: c\n", "a: [1, 2\nb: 'c\n", "is never closed"),
+    ],
+)
+def test_a_broken_file_with_a_parser_is_not_broken_further(path, broken, further, words):
+    assert check_syntax(path, broken, broken.replace("2", "5")) == ""
+    assert words in check_syntax(path, broken, further)
+
+
+def test_without_its_grammar_a_broken_file_may_be_edited(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tree_sitter_toml", None)
+    load_grammar.cache_clear()
+
+    assert check_syntax("a.toml", "a = = 1\nb = 2\n", "a = = 1\nb = = 2\n") == ""
+    assert "Invalid value" in check_syntax("a.toml", "a = 1\n", "a = = 1\n")
+    load_grammar.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        ('{\n "a": "https://x.org/b,\n "c": "d"\n}', "line 2, column 24: Invalid control"),
+        ('{\n "a": https://x.org/b",\n "c": "d"\n}', "line 2, column 7: Expecting value"),
+        ('{\n "a": ["src/**/*.py, "b"],\n "c": "d"\n}', "line 2, column 23: Expecting ',"),
+    ],
+)
+def test_an_address_or_a_pattern_with_a_lost_quote_is_no_comment(after, words):
+    assert words in check_syntax("package.json", '{"a": "b"}', after)
+
+
+def test_many_values_in_one_json_file_are_read_in_time():
+    began = time.perf_counter()
+
+    assert check_syntax("a.json", "", "[1]\n" * 200_000 + "[1") != ""
+    assert time.perf_counter() - began < 4
 
 
 def test_the_new_fault_is_named_and_not_the_old_one():
@@ -153,7 +196,7 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=size(50, 150))
 @given(
-    st.sampled_from(sorted((*_GRAMMARS, "json", "toml", "yaml"))),
+    st.sampled_from(sorted(_GRAMMARS)),
     st.lists(PIECES, max_size=30),
     st.lists(PIECES, max_size=9),
 )
