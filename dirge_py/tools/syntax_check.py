@@ -359,6 +359,7 @@ def _parser_fault(language: str, text: str, deadline: float) -> str:
         ValueError: it took too long, or the text is no Unicode.
     """
     text.encode()
+    text = text.removeprefix("\ufeff")
     try:
         if language == "json":
             _parse_json(text)

@@ -68,6 +68,8 @@ def test_a_broken_text_is_told_with_place_and_delimiter(path, text, words):
         ("a.jsonc", '{"a": 1,}'),
         ("a.json", '{"a": "one\ttab", "b": [1]// said\n}'),
         ("a.json", '{"a": "one\ttab"}'),
+        ("a.json", "\ufeff[1]"),
+        ("a.toml", "\ufeffa = 1\n"),
         ("lines.json", '{"a": 1}\n{"a": 2}\n'),
         ("a.html", "<ul>{% for a in b %}<li {{ a }}>{% endfor %}</ul>"),
         ("a.html", '<p>it\'s < 3 and "so" on'),
