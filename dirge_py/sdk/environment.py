@@ -3,28 +3,30 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.extensions.plugins.extension import wanted_tools
 from dirge_py.extensions.web.extension import Web, search_key_variables
 from dirge_py.files.assets import AssetStore
+from dirge_py.files.safe_read import read_regular
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.paths import is_below
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.permission.settings import key_variables
 from dirge_py.processes.environment import EnvironmentPolicy, block_inspection
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.mount_plan import is_git_directory, repository_of, toolchains
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.shells import Shells, ended_notice
@@ -48,7 +50,7 @@ else:
 
 
 class ExecutionEnvironment:
-    """What tools touch. `undo` lets go of all of it; so does `close`, commands first."""
+    """The workspace, commands and sandbox of a conversation; `undo` and `close` close them."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class ExecutionEnvironment:
     ) -> None:
         """
         Raises:
-            ConfigError: a sandbox is required and none works, or `[web]` does not hold.
+            ConfigError: a sandbox is required, and none works.
         """
         self.notices: list[str] = []
         self._relay = relay
@@ -76,7 +78,7 @@ class ExecutionEnvironment:
         if self._sandbox is not None:
             undo.callback(self._sandbox.close)
         withheld = [*key_variables(config), *search_key_variables(config)]
-        # A command that runs as root reads our environment in /proc.
+        # A command that runs as root can read our environment in /proc.
         for secret in secret_values(config.origin.environment, withheld):
             redactor.add(secret)
         passed_on = EnvironmentPolicy(config.tools.environment, withheld=withheld)
@@ -90,12 +92,12 @@ class ExecutionEnvironment:
         undo.callback(self.read_only.close)
         self.runner = Runner(passed_on, launcher, read_only=self.read_only)
         if launcher is None:
-            # A sandbox shows commands no process of ours, and must itself be handed things by us.
+            # In a sandbox commands don't see our processes, and the sandbox has to inspect us.
             block_inspection()
         self.shells = Shells(self.runner)
 
     def read_only_profile(self, workspace: Workspace, sandbox: Sandbox | None) -> ReadOnlyProfile:
-        """What commands that only look are held to in `workspace`. Close it at the end."""
+        """The profile of read-only commands in `workspace`. Close it at the end."""
 
         def roots() -> Sequence[str]:
             return tuple(dict.fromkeys((*workspace.roots, *self.workspace.roots)))
@@ -109,7 +111,7 @@ class ExecutionEnvironment:
         return self._sandbox.kind if self._sandbox is not None else ""
 
     async def close(self) -> None:
-        """End every command, and let go of the folders."""
+        """End every command, and close the folders."""
         if words := ended_notice(await self.shells.shutdown()):
             self._relay(SystemNotice(words))
         await self.runner.shutdown()
@@ -120,9 +122,9 @@ class ExecutionEnvironment:
 
 
 def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sandbox | None:
-    """The sandbox that is asked for; None: commands run as ever. Close it at the end.
+    """The sandbox that the settings ask for; None: commands run without. Close it at the end.
 
-    Without one that works, `preferred` is as `off`, with a notice; so is what one cannot do.
+    If none works, `preferred` is as `off`, with a notice. Limits of the sandbox are a notice, too.
 
     Raises:
         ConfigError: it is required, and none works.
@@ -146,7 +148,7 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
 
 
 def _check_hosts(config: Config) -> None:
-    """A typing error must not pass for a machine without a sandbox, and be gone on with."""
+    """Raise ConfigError for wrong hosts, which must not count as a system without a sandbox."""
     try:
         HostList(config.sandbox.hosts)
     except ValueError as error:
@@ -193,11 +195,91 @@ def _from_home(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
-def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]]:
-    """The built-in tools that `[tools]` and the flags leave; `others` may be named there, too.
+_SMALL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfined:
+    """The fork has no sandbox."""
+
+    reason: str
+    """Why not, for a person."""
+
+
+def open_fork_sandbox(
+    config: Config, workspace: Workspace, *, project: str, writable: Sequence[str] = ()
+) -> Sandbox | Unconfined:
+    """A sandbox without a network in which only `writable` and temporary folders can be changed.
+
+    The roots of `workspace`, `project` and what the settings name are readable. If the parent's
+    commands run in a sandbox, those of a fork always do. Blocks. Close it at the end.
 
     Raises:
-        ConfigError: a name is that of no tool.
+        ConfigError: a sandbox is required, and none works.
+    """
+    mode = config.sandbox.mode
+    if config.plan.sandbox == "off" and mode == "off":
+        return Unconfined('`[plan] sandbox` is "off"')
+    found = find_sandbox(_fork_profile(config, workspace, project=project, writable=writable))
+    if not isinstance(found, NoSandbox):
+        return found
+    if mode == "required":
+        raise ConfigError(f"No sandbox works here: {found.reason}.", hint=found.fix)
+    return Unconfined("no sandbox works here")
+
+
+def _fork_profile(
+    config: Config, workspace: Workspace, *, project: str, writable: Sequence[str]
+) -> SandboxProfile:
+    usual, roots = sandbox_profile_of(config, workspace), workspace.roots
+    home = os.path.realpath(usual.home)
+    environment = config.origin.environment or os.environ
+    path = environment.get("PATH", os.defpath)
+    seen = [*roots, project, *usual.readable, *usual.writable]
+    seen += toolchains(path, home, roots=[*roots, project])
+    # If the parent's commands run in a sandbox, they don't see the objects of other repositories.
+    shown = _with_shared_objects if config.sandbox.mode == "off" else _repository_folders
+    for folder in (*roots, project):
+        seen += [path for path in shown(folder) if not is_below(home, path)]
+    return SandboxProfile(
+        roots=(),
+        home=usual.home,
+        writable=tuple(writable),
+        readable=tuple(dict.fromkeys(seen)),
+        hidden=(str(config_dir(environment)), str(state_dir(environment))),
+    )
+
+
+def _repository_folders(folder: str) -> Iterator[str]:
+    """The repository around a folder, which git needs to see."""
+    repository = repository_of(folder)
+    if repository is not None:
+        yield repository.top
+        yield from repository.places
+
+
+def _with_shared_objects(folder: str) -> Iterator[str]:
+    """The same folders, and those of objects that it shares with other repositories."""
+    yield from _repository_folders(folder)
+    repository = repository_of(folder)
+    for place in repository.places if repository is not None else ():
+        try:
+            named = read_regular(Path(place, "objects/info/alternates"), _SMALL_BYTES)
+        except OSError:
+            continue
+        for line in named.splitlines():
+            objects = os.path.realpath(os.path.join(place, "objects", os.fsdecode(line)))
+            # The file may name any folder; only objects of a repository count.
+            above, name = os.path.split(objects)
+            if name == "objects" and is_git_directory(above):
+                yield objects
+
+
+def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]]:
+    """The built-in tools that `[tools]` and the flags enable; `others` may be named there, too.
+
+    Raises:
+        ConfigError: `[tools]` or a flag names a tool that does not exist.
     """
     known = [*tool_names(), *others]
     for name in (*(config.tools.enabled or ()), *config.tools.disabled):
@@ -207,21 +289,29 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
             raise ConfigError(f"there is no tool `{name}`.", hint=hint)
     if config.tools.enabled == []:
         return []
+    return enabled_tools(config, discover_tools())
+
+
+def enabled_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
+    """Those of the tools that `[tools]` and the flags enable."""
+    enabled, disabled = config.tools.enabled, config.tools.disabled
     return [
         tool
-        for tool in discover_tools()
-        if (config.tools.enabled is None or tool.name in config.tools.enabled)
-        and tool.name not in config.tools.disabled
+        for tool in tools
+        if (enabled is None or tool.name in enabled) and tool.name not in disabled
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFolders:
-    """Where a conversation keeps what is not in its journal. `session_id` is "" if nothing is."""
+    """The folders for what a conversation stores beside its journal."""
 
     assets: Path
+    """Images."""
     output: Path
+    """The whole output of calls whose results were shortened."""
     session_id: str = ""
+    """The id of the session; empty if it has no journal."""
 
     @classmethod
     def of_session(cls, folder: Path, session_id: str) -> "SessionFolders":
@@ -230,7 +320,7 @@ class SessionFolders:
 
 
 def temporary_folders(undo: ExitStack) -> tuple[SessionFolders, Callable[[], None]]:
-    """Folders for a conversation that is not kept, and what removes them; `undo` does it, too."""
+    """Folders for a conversation without a journal, and a function that removes them."""
     folder = Path(tempfile.mkdtemp(prefix="dirge-"))
 
     def remove() -> None:
@@ -240,75 +330,61 @@ def temporary_folders(undo: ExitStack) -> tuple[SessionFolders, Callable[[], Non
     return SessionFolders(assets=folder / "assets", output=folder / "output"), remove
 
 
-class Workplace(Protocol):
-    """Where tools work: folders and commands."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """The folders and commands that tools work with."""
 
-    @property
-    def workspace(self) -> Workspace: ...
-    @property
-    def runner(self) -> Runner: ...
-    @property
-    def shells(self) -> Shells: ...
+    workspace: Workspace
+    """The files."""
+    runner: Runner
+    """Runs commands in the foreground."""
+    shells: Shells
+    """Runs commands in the background."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFactory:
-    """Makes tools ready for the loop: the built-in ones, those of plugins, and any that come."""
+    """Makes tools ready for the loop: built-in ones, those of extensions, and later ones."""
 
-    def __init__(
-        self,
-        config: Config,
-        *,
-        cwd: Path,
-        environment: Workplace,
-        asker: Asker,
-        extensions: ExtensionSet,
-        redact: Redact,
-    ) -> None:
-        self._config = config
-        self._cwd = cwd
-        self._environment = environment
-        self._asker = asker
-        self._extensions = extensions
-        self._redact = redact
-
-    def elsewhere(self, environment: Workplace, *, cwd: Path) -> "ToolFactory":
-        """Makes the same tools for another place."""
-        return ToolFactory(
-            self._config,
-            cwd=cwd,
-            environment=environment,
-            asker=self._asker,
-            extensions=self._extensions,
-            redact=self._redact,
-        )
+    config: Config
+    """The settings."""
+    cwd: Path
+    """The working folder."""
+    environment: Workplace
+    """The folders and commands they work with."""
+    asker: Asker
+    """Answers their questions."""
+    extensions: ExtensionSet
+    """Offer tools, and services of tools."""
+    redact: Redact
+    """Removes secrets from results."""
 
     def toolbox(self, folders: SessionFolders, todo: TodoList) -> Toolbox:
-        """The tools that settings and flags leave."""
-        added = self._extensions.tools()
-        known = [tool.name for tool in added]
-        others = wanted_tools(self._config, added)
-        tools = [*chosen_tools(self._config, known), *others]
-        return Toolbox(tools, self.services(folders, todo), str(self._cwd))
+        """The tools that settings and flags enable."""
+        added = self.extensions.tools()
+        built_in = chosen_tools(self.config, [tool.name for tool in added])
+        tools = [*built_in, *enabled_tools(self.config, added)]
+        return Toolbox(tools, self.services(folders, todo), str(self.cwd))
 
     def bound(
         self, folders: SessionFolders, todo: TodoList, tools: Sequence[Tool[Any]]
     ) -> Sequence[LoopTool]:
-        """These tools, with the same services."""
-        return Toolbox(tools, self.services(folders, todo), str(self._cwd)).loop_tools
+        """These tools, bound to the same services."""
+        return Toolbox(tools, self.services(folders, todo), str(self.cwd)).loop_tools
 
     def services(self, folders: SessionFolders, todo: TodoList) -> ToolServices:
-        config, asker = self._config, self._asker
-        web, memory = self._extensions.find(Web), self._extensions.find(Memory)
+        config, asker = self.config, self.asker
+        web, memory = self.extensions.find(Web), self.extensions.find(Memory)
         return ToolServices(
-            files=self._environment.workspace,
-            processes=self._environment.runner,
-            shells=self._environment.shells,
+            files=self.environment.workspace,
+            processes=self.environment.runner,
+            shells=self.environment.shells,
             web=web.service if web is not None else None,
             outputs=OutputStore(folders.output),
             assets=AssetStore(folders.assets),
             todo=todo,
             syntax=check_syntax,
-            redact=self._redact,
+            redact=self.redact,
             memory=memory.provider if memory is not None else None,
             ask=asker.question if isinstance(asker, SupportsForms) else None,
             limits=ToolLimits(

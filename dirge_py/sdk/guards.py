@@ -1,13 +1,16 @@
-"""Who decides in the runs of one conversation, in one list: its order is policy."""
+"""The hooks of a run in one list, whose order is policy, and the check of attachments."""
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
 from dirge_py.config.schema import Config
+from dirge_py.context.attachments import Attacher, mentions
 from dirge_py.context.hooks import ContextHooks, ContextParts, for_fork
 from dirge_py.context.instructions import TouchedFolders
 from dirge_py.context.prompts import PromptBook
@@ -26,12 +29,16 @@ from dirge_py.guards.recovery import (
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.engine import PermissionEngine, suggest_flags
+from dirge_py.permission.questions import asked_claims
 from dirge_py.sdk.stop_checks import GateServices, gates
+from dirge_py.types.errors import FileError
 from dirge_py.types.events import Sink
 from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
-from dirge_py.types.messages import Usage
-from dirge_py.types.tools import Interceptor, ToolValidator
+from dirge_py.types.messages import Usage, UserMessage
+from dirge_py.types.questions import Asker, PermissionRequest
+from dirge_py.types.tools import Claim, Interceptor, ToolValidator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,4 +241,55 @@ class Guards:
             cost_of=self._parts.cost_of,
             clock=self._parts.clock,
             spending=self._parts.spending,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedAttacher:
+    """Reads the files that a prompt mentions as `@path`, under the same rules as reads of calls."""
+
+    attacher: Attacher
+    """Reads them."""
+    gate: PermissionEngine
+    """Judges whether they may be read."""
+    asker: Asker
+    """Is asked about those that need a question."""
+
+    async def attach(self, text: str, pictures: Mapping[str, bytes]) -> UserMessage:
+        """`text` with its attachments; `pictures` are those that it names, by their names.
+
+        Raises:
+            FileError: one of them must not or can't be read. Then send nothing.
+        """
+        for written, path in mentions(text, self.attacher.cwd):
+            await self._check(written, path)
+        return await asyncio.to_thread(self.attacher.attach, text, pictures)
+
+    async def _check(self, written: str, path: Path) -> None:
+        claims = [Claim("read", str(path))]
+        decision = self.gate.decide(claims, str(self.attacher.cwd))
+        effect, policy = decision.effect, str(decision.policy)
+        if effect == "ask":
+            request = PermissionRequest(
+                call_id="",
+                tool_name="attach",
+                claims=asked_claims(decision),
+                cwd=str(self.attacher.cwd),
+            )
+            (answer,) = await self.asker.permission([request])
+            effect, policy = ("allow" if answer.effect == "allow" else "deny"), "answer"
+        self.gate.history.record(
+            tool="attach",
+            call_id="",
+            decision=decision,
+            effect="allow" if effect == "allow" else "deny",
+            policy=policy,
+            reason=decision.reason,
+        )
+        if effect == "allow":
+            return
+        flags = suggest_flags(decision)
+        raise FileError(
+            f"@{written} was not attached: {decision.reason}.",
+            hint=f"{flags} would allow it. " * bool(flags) + "Without the @ it is only a name.",
         )

@@ -1,21 +1,33 @@
-"""Which files a project has: those that are not ignored, as git would list them."""
+"""The files of a project that git does not ignore: listed, hashed and copied."""
 
 import asyncio
 import os
 import re
 import threading
 from collections.abc import Callable, Sequence, Set
+from contextlib import AsyncExitStack, suppress
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.files.git import GitFolders, make_index_folder
-from dirge_py.files.resolve import is_beneath
+from dirge_py.conversation.deps import TreeState
+from dirge_py.files.git import GitFolders, make_git_folder, make_index_folder
+from dirge_py.files.resolve import is_beneath, reason_of
+from dirge_py.files.tree_hash import TreeDigest, TreeHash, sha256_of_files
 from dirge_py.files.walk import is_build_artifact, is_dependency_folder, list_unignored
-from dirge_py.files.working_copy import CopyFolder, place_for_copies
+from dirge_py.files.working_copy import (
+    CopyFolder,
+    CopyResult,
+    WorkingCopy,
+    place_for_copies,
+    remove_abandoned_copies,
+    remove_tree,
+)
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import clean
 from dirge_py.permission.git.files import UnreadableRepository
 from dirge_py.permission.git.repository import repository_setting
 from dirge_py.processes.programs import search_path
@@ -27,6 +39,8 @@ from dirge_py.types.errors import FileError
 
 MOST_FILES = 100_000
 _LIST_S = 60.0
+_REFRESH_S = 20.0
+_MOST_NAMED = 5
 
 _OUR_FILES = re.compile(r"(.*/)?\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
 _LINK = "160000"
@@ -41,51 +55,51 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Relative paths: `files` and links, ignored folders of `dependencies`, `closed` folders.
-
-    `tracked` are those of the files that git has in its index.
-    """
+    """The files of a project, as relative paths."""
 
     files: Sequence[str]
+    """Files and links."""
     tracked: Set[str] = frozenset()
+    """Those of the files that git has in its index."""
     dependencies: Sequence[str] = ()
+    """Ignored folders of dependencies."""
     closed: Sequence[str] = ()
+    """Folders that can't be listed."""
 
     @property
     def written(self) -> Sequence[str]:
-        """The files that somebody wrote: not what programs leave behind, save what is tracked."""
+        """The source files: no build artifacts, unless git tracks them."""
         return [path for path in self.files if path in self.tracked or not is_build_artifact(path)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """The project that somebody works in from the folder `cwd`; `root` is where its paths begin.
-
-    That is the git work tree around it. The work tree of a whole home folder is no project: then
-    it is `cwd` alone. `own` are folders of ours, which are never a part of it.
-    """
+    """The git work tree around a working folder, or that folder alone."""
 
     root: str
+    """The folder that its paths are relative to."""
     cwd: str
+    """The working folder."""
     git: Git
+    """Runs git without the project's settings."""
     own: Sequence[str] = ()
+    """Folders of dirge, which are never part of the project."""
     _personal: list[Path | None] = field(default_factory=list)
 
     def git_places(self) -> GitFolders | None:
-        """None where there is no repository, or a kind that cannot be read by hand.
+        """The git folders of the project; None without a repository, or for one of another format.
 
-        Nothing is run. A `.git` file is followed only to where git made a place for this folder.
+        Nothing is run. A `.git` file is followed only to a folder that git made for this work tree.
         """
         found, repository = project_git(self.root), repository_of(self.root)
         if found.git_dir is None or found.exclude is None or repository is None:
             return None
         common = found.exclude.parent.parent
-        real = [os.path.realpath(place) for place in (found.git_dir, common)]
+        real = [os.path.realpath(folder) for folder in (found.git_dir, common)]
         if repository.top != self.root or not all(
-            is_beneath(one, repository.places) for one in real
+            is_beneath(folder, repository.places) for folder in real
         ):
             return None
-        settings = {}
         try:
             if repository_setting(real[1], "extensions.refstorage"):
                 return None
@@ -99,7 +113,7 @@ class Project:
         )
 
     async def files(self, *, dependencies: bool = False) -> Listed:
-        """What is not ignored, and on request the folders of dependencies that are.
+        """The files that are not ignored, and on request the ignored folders of dependencies.
 
         Raises:
             FileError: there are too many, or listing them takes too long.
@@ -108,7 +122,7 @@ class Project:
         if listed is None:
             listed = await in_thread(self._walked)
         elif self._is_elsewhere(listed):
-            # Whoever works in an ignored folder means it.
+            # The working folder is ignored, but it is where the user works.
             more = await in_thread(lambda stopped: self._walked(stopped, self._inner))
             listed = Listed(
                 files=[*listed.files, *more.files],
@@ -134,15 +148,15 @@ class Project:
     def _walked(self, is_stopped: Callable[[], bool], below: str = "") -> Listed:
         found = list_unignored(self.root, below=below, most=MOST_FILES + 1, is_stopped=is_stopped)
         return Listed(
-            files=[path for path in found.paths if self._is_of_it(path)],
+            files=[path for path in found.paths if self._belongs(path)],
             dependencies=found.dependencies,
             closed=found.closed,
         )
 
     async def _by_git(self, *, dependencies: bool) -> Listed | None:
-        """What git says; None where it has nothing to say.
+        """The list of git; None if git can't be used.
 
-        It is asked about a git folder of ours, so nothing that the project brought acts.
+        Git runs with a git folder of ours, so that no setting of the project has an effect.
         """
         places = await asyncio.to_thread(self.git_places)
         if places is None or not self.git.program:
@@ -157,7 +171,7 @@ class Project:
         try:
             await in_thread(lambda _stopped: make_index_folder(Path(scratch.top), places))
             answers = await self._ask_git(places, Path(scratch.folder), dependencies)
-            return await in_thread(lambda stopped: self._sorted_out(answers, stopped))
+            return await in_thread(lambda stopped: self._classify(answers, stopped))
         except GitFailed as error:
             if not error.timed_out:
                 return None
@@ -188,10 +202,10 @@ class Project:
         await self.git.run(*commands, store=scratch / "git", index=index, timeout_s=_LIST_S)
         return held, others, ignored if dependencies else None
 
-    def _sorted_out(
+    def _classify(
         self, answers: tuple[Path, Path, Path | None], is_stopped: Callable[[], bool]
     ) -> Listed:
-        tracked, others, nested = self._told_apart(answers[0], answers[1])
+        tracked, others, nested = self._split(answers[0], answers[1])
         files = dict.fromkeys((*tracked, *others))
         folders = [name.rstrip("/") for name in _names(answers[2]) if self._is_installed(name)]
         closed: list[str] = []
@@ -206,14 +220,14 @@ class Project:
             folders += inner.dependencies
             closed += inner.closed
         return Listed(
-            files=[path for path in files if self._is_of_it(path)],
+            files=[path for path in files if self._belongs(path)],
             tracked=frozenset(tracked),
             dependencies=folders,
             closed=closed,
         )
 
-    def _told_apart(self, held: Path, others: Path) -> tuple[list[str], list[str], list[str]]:
-        """What git tracks, what it does not, and the repositories in this one."""
+    def _split(self, held: Path, others: Path) -> tuple[list[str], list[str], list[str]]:
+        """The tracked files, the untracked ones, and nested repositories."""
         entries = [entry.partition("\t") for entry in _names(held)]
         more = _names(others)
         return (
@@ -230,8 +244,8 @@ class Project:
         full = os.path.join(self.root, name)
         return (name.endswith("/") or os.path.islink(full)) and is_dependency_folder(full)
 
-    def _is_of_it(self, path: str) -> bool:
-        # An index may have been made by hand, with names that git never puts in.
+    def _belongs(self, path: str) -> bool:
+        # An index made by hand may hold names that git itself never adds.
         if _OUR_FILES.fullmatch(path) or not _NO_NAMES.isdisjoint(path.lower().split("/")):
             return False
         return not self.own or not is_beneath(os.path.join(self.root, path), self.own)
@@ -243,7 +257,10 @@ def _names(listed: Path | None) -> list[str]:
 
 
 def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
-    """The project of whoever works in `cwd`; git is not taken from the folders `roots`."""
+    """The project around `cwd`; no git program in the folders `roots` is used.
+
+    If the work tree is a whole home folder, the project is `cwd` alone.
+    """
     real, top = os.path.realpath(cwd), os.fspath(project_root(cwd))
     home = os.path.realpath(os.path.expanduser("~"))
     root = real if top == "/" or is_beneath(home, [top]) else top
@@ -258,8 +275,179 @@ def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
     )
 
 
+class TreeReader:
+    """Hashes the files of a project; files that did not change since the last time are not read."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._hash = TreeHash(project.root)
+        self._lock = asyncio.Lock()
+
+    async def __call__(self) -> TreeState:
+        """The files as they are now.
+
+        Raises:
+            FileError: they cannot be listed or read.
+        """
+        async with self._lock:
+            listed = await self.project.files()
+            hashed = await hashed_files(self._hash, listed.written)
+            return TreeState(sha256=hashed.sha256, files=hashed.files)
+
+
+async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> TreeDigest:
+    """The hashes of files.
+
+    Raises:
+        FileError: the folder is gone, or cannot be opened.
+    """
+    try:
+        return await in_thread(partial(hashes.read, paths))
+    except OSError as error:
+        raise FileError(f"The files cannot be read: {error.strerror or error}.") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCopy:
+    """A copy of the working tree of a project."""
+
+    project: Project
+    """The project that was copied."""
+    top: str
+    """The root of the copy."""
+    cwd: str
+    """The working folder in the copy."""
+    roots: Sequence[str]
+    """The folders of the workspace in the copy."""
+    paths: Sequence[str]
+    """The files that were copied, relative to the root."""
+    linked: Sequence[str]
+    """Folders of dependencies that are links to those of the project."""
+    hashes: TreeHash
+    """Hashes the files of the copy."""
+
+    async def tree(self) -> TreeState:
+        """The copied files as they are now.
+
+        The state differs from the project's not only while files differ, but also at the first
+        call after some were changed and changed back, and while dependencies are replaced: what
+        ran in between ran on other files.
+
+        Raises:
+            FileError: it cannot be read.
+        """
+        hashed = await hashed_files(self.hashes, self.paths)
+        moved = [path for path in self.linked if not self._is_linked(path)]
+        files = hashed.files | dict.fromkeys(hashed.rewritten, "changed back")
+        files |= dict.fromkeys(moved, "replaced")
+        return TreeState(sha256=sha256_of_files(files), files=files)
+
+    def _is_linked(self, path: str) -> bool:
+        try:
+            return os.readlink(f"{self.top}/{path}") == f"{self.project.root}/{path}"
+        except OSError:
+            return False
+
+
+async def copy_project(
+    project: Project,
+    roots: Sequence[str],
+    undo: AsyncExitStack,
+    notify: Callable[[str], None],
+) -> ProjectCopy:
+    """Copy the project as it is now; `undo` removes the copy. `notify` gets what is not in it.
+
+    `roots` are the folders of the workspace; those outside of the project are not copied.
+
+    Raises:
+        FileError: it cannot be copied.
+    """
+    inner = [os.path.relpath(folder, project.root) for folder in (project.cwd, *roots)]
+    inner = [path for path in inner if path.split("/")[0] != ".."]
+    try:
+        place = place_for_copies([project.root])
+        if not place:
+            raise FileError(
+                f"{project.root} cannot be copied: it holds the folders for temporary files.",
+                hint="Start in a folder further down, or set TMPDIR to one elsewhere.",
+            )
+        listed = await project.files(dependencies=True)
+        await asyncio.to_thread(remove_abandoned_copies, place)
+        folder = CopyFolder(place, os.path.basename(project.root))
+        undo.push_async_callback(_remove, folder, notify)
+        made = await in_thread(partial(_fill, project.root, folder.top, listed, inner))
+    except OSError as error:
+        raise FileError(
+            f"The project cannot be copied: {reason_of(error)}.",
+            hint="Free space in the folder for temporary files, or set TMPDIR to another.",
+        ) from error
+    linked = [path for path in listed.dependencies if os.path.islink(f"{folder.top}/{path}")]
+    await _copy_git(project, folder.top, linked, notify)
+    _notify_left_out(made, listed, notify)
+    written = set(listed.written)
+    places = [os.path.normpath(os.path.join(folder.top, path)) for path in inner]
+    return ProjectCopy(
+        project=project,
+        top=folder.top,
+        cwd=places[0],
+        roots=places,
+        paths=[path for path in made.paths if path in written],
+        linked=linked,
+        hashes=TreeHash(folder.top),
+    )
+
+
+def _fill(
+    source: str,
+    target: str,
+    listed: Listed,
+    folders: Sequence[str],
+    is_stopped: Callable[[], bool],
+) -> CopyResult:
+    working_copy = WorkingCopy(source, target)
+    made = working_copy.copy(listed.files, is_stopped)
+    working_copy.link(listed.dependencies)
+    working_copy.make_folders(folders)
+    return made
+
+
+async def _copy_git(
+    project: Project, top: str, linked: Sequence[str], notify: Callable[[str], None]
+) -> None:
+    """Make git work in the copy as it does in the project, if it does there."""
+    places = await asyncio.to_thread(project.git_places)
+    if places is None or not project.git.program:
+        return
+    own = Path(top, ".git")
+    try:
+        await in_thread(lambda _stopped: make_git_folder(own, places, ignored=linked))
+    except OSError as error:
+        await asyncio.to_thread(remove_tree, str(own))
+        notify(f"Git does not work in the copy of the project: {reason_of(error)}.")
+        return
+    git = private_git(project.git.program, project.git.path, top)
+    # Otherwise each `git status` reads all files: they are not those that the index knows.
+    refresh = f"{git.command('update-index', '-q', '--refresh')} || :"
+    with suppress(GitFailed):
+        await git.run(refresh, store=own, index=own / "index", timeout_s=_REFRESH_S)
+
+
+async def _remove(folder: CopyFolder, notify: Callable[[str], None]) -> None:
+    if not await asyncio.to_thread(folder.remove):
+        notify(f"A copy of the project could not be removed: {clean(folder.top)}.")
+
+
+def _notify_left_out(made: CopyResult, listed: Listed, notify: Callable[[str], None]) -> None:
+    left_out = [*made.left_out, *((path, "cannot be listed") for path in listed.closed)]
+    if not left_out:
+        return
+    named = ", ".join(f"{clean(path)} ({why})" for path, why in left_out[:_MOST_NAMED])
+    more = len(left_out) - _MOST_NAMED
+    notify(f"Not in the copy of the project: {named}{f' and {more} more' if more > 0 else ''}.")
+
+
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
-    """Do `work` in a thread; it is asked to stop, and waited for, when the caller is cancelled."""
+    """Run `work` in a thread; a cancelled caller tells it to stop, and waits for it."""
     stopped = threading.Event()
     task = asyncio.ensure_future(asyncio.to_thread(work, stopped.is_set))
     try:

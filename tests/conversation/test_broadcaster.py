@@ -299,7 +299,7 @@ async def test_readers_that_are_stuck_together_wait_together() -> None:
     await asyncio.gather(*waits)
 
     assert clock.slept == [30.0]
-    assert all(stream._mailbox.is_detached for stream in stuck)
+    assert all(stream._subscription.is_detached for stream in stuck)
 
 
 UPDATES = st.lists(

@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py.processes.sandbox.probe import find_sandbox
 from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
-from dirge_py.sdk import fork as forking
+from dirge_py.sdk import environment
 from tests.files.requirement import lacking
 
 KINDS = ["bubblewrap", "landlock"]
@@ -18,11 +18,11 @@ def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Have forks work in a sandbox of this kind; "" for none."""
     if not kind:
         none = NoSandbox("none is wanted here", "")
-        monkeypatch.setattr(forking, "find_sandbox", lambda room: none)
+        monkeypatch.setattr(environment, "find_sandbox", lambda room: none)
         return
     if not _works(kind):
         lacking(f"a working sandbox made with {kind}")
-    monkeypatch.setattr(forking, "find_sandbox", _FINDERS[kind])
+    monkeypatch.setattr(environment, "find_sandbox", _FINDERS[kind])
 
 
 @cache

@@ -13,7 +13,7 @@ import pytest
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
-from dirge_py.sdk import fork as forking
+from dirge_py.sdk import environment
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
@@ -535,7 +535,7 @@ async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
         return Sandbox(kind="bubblewrap", launcher=lambda words, _spec: words, close=closed.set)
 
     async with room.open() as talk:
-        monkeypatch.setattr(forking, "find_sandbox", find)
+        monkeypatch.setattr(environment, "find_sandbox", find)
         making = asyncio.ensure_future(talk.fork(LOOK))
         await asyncio.to_thread(looked.wait, 10)
         making.cancel()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from dirge_py.processes.sandbox.profile import NoSandbox
-from dirge_py.sdk import fork as forking
+from dirge_py.sdk import environment
 from tests.conversation.room import Room
 from tests.sdk.fork_projects import LOOK, WORK, committed, ran, text, unjudged, write
 from tests.sdk.harmful_commands import hostile
@@ -25,12 +25,12 @@ async def main(base: Path) -> None:
     write(room.project, {"a": "one\n", "sub/b": "two\n", "Makefile": "test:\n\techo x > made\n"})
     committed(room.project)
     os.chdir(room.project)
-    find, none = forking.find_sandbox, NoSandbox("none is wanted", "")
+    find, none = environment.find_sandbox, NoSandbox("none is wanted", "")
     async with room.open() as talk:
         talk.settings.set_mode("yolo")
         tell("BEGIN")
         for spec, finds, every in ((LOOK, lambda room: none, 9), (LOOK, find, 2), (WORK, find, 5)):
-            forking.find_sandbox = finds
+            environment.find_sandbox = finds
             await talk.environment.read_tree()
             fork = await talk.fork(spec)
             # All of them are tried by tests that look at the files afterwards.

@@ -1,7 +1,7 @@
 """Finds and loads the plugins of a conversation, as the settings say."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.config.paths import config_dir
@@ -9,7 +9,6 @@ from dirge_py.config.schema import Config
 from dirge_py.extensions.plugins.discovery import find_files, find_in_bytes, find_installed
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.lazy import late
-from dirge_py.tools.base import Tool
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import ExtensionHost
 
@@ -65,16 +64,6 @@ def load_plugins(
         limit_s=config.timeouts.plugin_hook_s,
         notify=notify,
     )
-
-
-def wanted_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
-    """The tools that `[tools]` and the flags leave."""
-    wanted, unwanted = config.tools.enabled, config.tools.disabled
-    return [
-        tool
-        for tool in tools
-        if (wanted is None or tool.name in wanted) and tool.name not in unwanted
-    ]
 
 
 _PLUGIN_DEPTH = ".dirge/plugins/<name>.py".count("/")

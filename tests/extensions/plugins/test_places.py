@@ -12,8 +12,9 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
-from dirge_py.extensions.plugins.extension import load_plugins, wanted_tools
+from dirge_py.extensions.plugins.extension import load_plugins
 from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.sdk.environment import enabled_tools
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import RunContext
 
@@ -130,4 +131,4 @@ def test_no_tool_can_have_the_name_of_any_built_in_one(user: Path):
 def test_the_choice_of_tools_holds_for_those_of_plugins(user: Path, tools: str, offered: list[str]):
     (user / "plugins" / "a.py").write_text(TOOL)
     config = settings(user, f"[tools]\n{tools}\n")
-    assert [tool.name for tool in wanted_tools(config, host_for(config).tools())] == offered
+    assert [tool.name for tool in enabled_tools(config, host_for(config).tools())] == offered
