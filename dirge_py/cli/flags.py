@@ -192,7 +192,7 @@ def build_options(flags: Namespace) -> "BuildOptions":
 def with_notices(options: "BuildOptions", config: "Config") -> "BuildOptions":
     """The options, with notices about the chosen model and key files."""
     from dirge_py.config.access import key_file_notices
-    from dirge_py.sdk.model_notices import choice_notices
+    from dirge_py.sdk.options import choice_notices
 
     notices = (*choice_notices(config, options.session), *key_file_notices(config))
     return replace(options, notices=(*options.notices, *notices))

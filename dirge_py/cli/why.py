@@ -12,6 +12,7 @@ from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text import clean_json, visible
+from dirge_py.permission.decision import explain
 from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.toolbox import tool_names
@@ -70,7 +71,7 @@ def why(rest: Sequence[str]) -> int:
         if flags.json:
             print(_json(decision.as_json()))
         else:
-            print(visible(explainer.text(decision, tool, text)))
+            print(visible(explain(decision, tool, text)))
         return 0
     finally:
         explainer.close()

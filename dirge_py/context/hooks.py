@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from dirge_py.config.schema import Config, ReminderTable
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.shape import OmittedMessage
-from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile, Summarise
+from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile
 from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.context.view import (
     Compaction,
@@ -37,6 +37,7 @@ from dirge_py.types.events import (
     LoopEvent,
     Sink,
 )
+from dirge_py.types.extensions import Summarize
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -179,7 +180,7 @@ class ContextParts:
     """The window of a model (`alias/id`), in tokens."""
     window_tokens: int | None = None
     """The window to use instead of that of the model."""
-    summarise: Summarise | None = None
+    summarise: Summarize | None = None
     """Asks a model for a summary; None: nothing is summarised."""
     summary_model: str = ""
     """The name of that model."""
@@ -404,7 +405,7 @@ def for_fork(parts: ContextParts) -> ContextParts:
     )
 
 
-def summarise_with(ask: Ask, *, timeout_s: float = SUMMARY_TIMEOUT_S) -> Summarise:
+def summarise_with(ask: Ask, *, timeout_s: float = SUMMARY_TIMEOUT_S) -> Summarize:
     """A summariser that asks the model of the role `summarize`, for at most `timeout_s`."""
 
     async def summarise(prompt: str, budget_tokens: int) -> str:

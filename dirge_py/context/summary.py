@@ -20,6 +20,7 @@ from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle
+from dirge_py.types.extensions import Summarize
 from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
@@ -78,8 +79,6 @@ async def restore_files(
     return tuple(files)
 
 
-Summarise: TypeAlias = Callable[[str, int], Awaitable[str]]
-"""Asks a model: (whole prompt, most tokens of the answer) → answer. It may raise anything."""
 Redact: TypeAlias = Callable[[str], str]
 BREAKER = 3
 """Failures in a row after which no more summaries are asked for in a run."""
@@ -99,7 +98,7 @@ _logger = logging.getLogger(__name__)
 class Summariser:
     """Writes summaries of old history; `failures` counts those in a row that failed."""
 
-    def __init__(self, summarise: Summarise, redact: Redact = lambda text: text) -> None:
+    def __init__(self, summarise: Summarize, redact: Redact = lambda text: text) -> None:
         self._summarise = summarise
         self._redact = redact
         self.failures = 0
@@ -230,7 +229,7 @@ class SummaryStrategy:
     def __init__(
         self,
         *,
-        summarise: Summarise | None,
+        summarise: Summarize | None,
         redact: Redact,
         read_file: ReadFile | None,
         restore_files: int,

@@ -34,13 +34,13 @@ from dirge_py.context.summary import (
     OnStart,
     ReadFile,
     Redact,
-    Summarise,
     SummaryAttempt,
     SummaryStrategy,
 )
 from dirge_py.context.tokens import DescribedTool, TokenCounter, high_counter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind
+from dirge_py.types.extensions import Summarize
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -180,7 +180,7 @@ class ContextView:
         settings: ViewSettings | None = None,
         *,
         counter: TokenCounter | None = None,
-        summarise: Summarise | None = None,
+        summarise: Summarize | None = None,
         read_file: ReadFile | None = None,
         redact: Redact = lambda text: text,
         standing: Callable[[], str] = str,

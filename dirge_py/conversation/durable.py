@@ -1,12 +1,11 @@
 """The durable engine of a conversation, and the signals that reach it from other terminals.
 
-Everything a run does to the world goes through a `DurableContext`: model calls, tool calls, waiting
-for a signal, sleeping, the time. `LocalDurable` does it in this process and writes it ahead in the
-journal; the adapter of another engine would hand each of them to that engine as an activity.
+All side effects of a run go through a `DurableContext`: model calls, tool calls, signals, sleeping,
+the time. `LocalDurable` runs them in this process and writes tool calls ahead in the journal; the
+adapter of another engine would make each of them an activity of that engine.
 
 Signals are one file each in a folder of the session, read once, in the order they were sent. They
-may be sent before anybody waits, or runs at all. `RemotelyAnswered` lets a signal answer a
-question.
+may be sent while no process waits for them. `RemotelyAnswered` lets a signal answer a question.
 """
 
 import asyncio
@@ -60,24 +59,27 @@ _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """`id` sorts by the time of sending. `payload` is what JSON can hold."""
+    """A message to a session, sent from outside of its process."""
 
     id: str
+    """Sorts by the time of sending."""
     name: str
+    """Selects who receives it."""
     payload: Any
+    """A JSON value."""
 
 
 class SignalBox:
-    """The folder `<session>/signals`. It is made by the first signal."""
+    """The folder `<session>/signals`, which the first signal creates."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def send(self, name: str, payload: Any) -> Signal:
-        """Leave a signal. It is there whole or not at all.
+        """Write a signal, atomically.
 
         Raises:
-            UsageError: the name cannot be one, or the payload is too long.
+            UsageError: the name is invalid, or the payload is too long.
             OSError: it cannot be written.
         """
         if not _NAME.fullmatch(name):
@@ -92,7 +94,7 @@ class SignalBox:
             )
         signal_id = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
         for folder in (self._folder.parent, self._folder):
-            # Each by itself: what `parents` makes is open to others.
+            # One by one: `parents=True` would create the upper one with the default mode.
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._folder / f"{signal_id}-{name}.json"
         draft = path.with_suffix(".new")
@@ -110,7 +112,7 @@ class SignalBox:
         return Signal(id=signal_id, name=name, payload=payload)
 
     def waiting(self, name: str | None = None) -> Iterator[Signal]:
-        """Those that nobody took yet, oldest first. What is no signal is passed over."""
+        """The signals that were not received yet, oldest first; other files are skipped."""
         try:
             entries = sorted(os.listdir(self._folder))
         except OSError:
@@ -123,7 +125,7 @@ class SignalBox:
                     yield signal
 
     def remove(self, signal: Signal) -> None:
-        """Take it away, once it is recorded."""
+        """Delete the file of a recorded signal."""
         with contextlib.suppress(OSError):
             (self._folder / f"{signal.id}-{signal.name}.json").unlink()
 
@@ -144,23 +146,26 @@ class SignalBox:
 
 
 Replay = Literal["safe", "unsafe"]
-"""Whether doing it twice is the same as doing it once. What is unsafe is never tried again."""
+"""Whether repeating the activity has no further effect; an unsafe one is never retried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often an activity is tried, and how long is waited between.
+    """How often an activity is tried, and the waits between.
 
-    The wait before try n+1 is `initial_s * backoff ** (n - 1)`, at most `max_interval_s`. A failure
-    whose kind (`errors.ErrorKind`, or the name of an exception's class) is in `non_retryable` is
-    the last one.
+    The wait before try n+1 is `initial_s * backoff ** (n - 1)`, at most `max_interval_s`.
     """
 
     initial_s: float = 1.0
+    """The first wait, in seconds."""
     backoff: float = 2.0
+    """The factor between two waits."""
     max_attempts: int = 3
+    """The most tries."""
     max_interval_s: float = 30.0
+    """The longest wait, in seconds."""
     non_retryable: tuple[str, ...] = ("auth",)
+    """Kinds of failures (`errors.ErrorKind`, or names of exception classes) that end the tries."""
 
     def wait_s(self, failures: int) -> float:
         """Seconds to wait after so many failures (1 or more)."""
@@ -169,15 +174,14 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityOptions:
-    """The bounds of one activity; None is no bound.
-
-    `start_to_close_s` is for one try as a whole. `heartbeat_s` is for the silence between two
-    events of a model's answer: a long answer is no reason to give up, a silent one is.
-    """
+    """The limits of one activity; None is no limit."""
 
     start_to_close_s: float | None = None
+    """The time of one whole try."""
     heartbeat_s: float | None = None
+    """The time between two events of a model's answer: long is fine, silent isn't."""
     retry: RetryPolicy | None = None
+    """How it is retried; None: not at all."""
 
 
 UNBOUNDED = ActivityOptions()
@@ -185,18 +189,20 @@ UNBOUNDED = ActivityOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmRequest:
-    """One model call, as an engine would hand it to a worker."""
+    """One model call, as an engine passes it to a worker."""
 
     context: LlmContext
+    """What the model gets."""
     options: StreamOptions
+    """The model, and how it is called."""
 
 
 StartStream: TypeAlias = Callable[[], AsyncIterator[StreamEvent]]
-"""Begins the model call in this process; each call begins it anew."""
+"""Starts the model call in this process, each time anew."""
 
 
 class DurableContext(Protocol):
-    """What a run may ask of the world. Errors keep their types: `ActivityFailed` wraps nothing."""
+    """The effects of a run. Errors keep their types, except those that become `ActivityFailed`."""
 
     def execute_llm_call(
         self, request: LlmRequest, start: StartStream, options: ActivityOptions = UNBOUNDED
@@ -215,17 +221,17 @@ class DurableContext(Protocol):
         """The call's result.
 
         Raises:
-            ActivityFailed: it did not end within its bounds, or failed as often as it may.
+            ActivityFailed: it did not end within its limits, or its last try failed.
         """
 
     async def wait_for_signal(self, name: str, timeout_s: float | None = None) -> Any | None:
-        """The payload of the oldest signal of this name that nobody has had; None: none in time."""
+        """The payload of the oldest unreceived signal of this name; None: none in time."""
 
     def should_continue_as_new(self) -> bool:
-        """Whether the history is too long to go on with."""
+        """Whether the history is too long to continue with."""
 
     async def continue_as_new(self, state: Mapping[str, Any]) -> None:
-        """Go on with this state instead of the history."""
+        """Continue with this state instead of the history."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -244,7 +250,7 @@ async def run_activity(
     replay: Replay,
     sleep: Sleep = asyncio.sleep,
 ) -> Result:
-    """What `start()` returns, tried again as the options say if that is safe.
+    """Return what `start()` returns; it is retried as the options say, if that is safe.
 
     Raises:
         ActivityFailed: the last try failed, its exception being the cause, or took too long.
@@ -255,7 +261,7 @@ async def run_activity(
             async with asyncio.timeout(options.start_to_close_s):
                 return await start()
         except (ToolFailed, ModelRetry):
-            # Words for the model, and no failure of the activity.
+            # A message to the model, not a failure of the activity.
             raise
         except Exception as error:
             failures += 1
@@ -272,32 +278,32 @@ async def run_activity(
 
 
 def kind_of(error: Exception) -> str:
-    """What `RetryPolicy.non_retryable` may name it by."""
+    """The name of the error in `RetryPolicy.non_retryable`."""
     if isinstance(error, ActivityFailed | ProviderError):
         return error.kind
     return "timeout" if isinstance(error, TimeoutError) else type(error).__name__
 
 
-_LOOK_EVERY_S = 0.2
+_POLL_INTERVAL_S = 0.2
 
 
 class DurableLog(Protocol):
-    """Where it is written what happened: the recorder of a session."""
+    """Records signals and state; the recorder of a session does."""
 
     def note(self, type_name: str, data: Mapping[str, Any], *, sync: bool = False) -> None: ...
     def note_setting(self, name: str, value: Any) -> None: ...
 
 
-async def _straight(call: ToolCall, proceed: Proceed) -> LoopToolResult:
+async def _proceed(call: ToolCall, proceed: Proceed) -> LoopToolResult:
     return await proceed()
 
 
 class LocalDurable:
     """A `DurableContext` in one process.
 
-    Tool calls are written ahead (`write_ahead`), signals are recorded before they are handed over.
-    Without `log` and `signals` (a session that is not kept) nothing outlives the process. `taken`
-    are the ids of the signals that the journal knows already.
+    Tool calls are written ahead (`write_ahead`), signals are recorded before they are returned.
+    Without `log` and `signals` (a session without a journal) nothing outlives the process.
+    `received` returns the ids of the signals in the journal.
     """
 
     def __init__(
@@ -305,15 +311,15 @@ class LocalDurable:
         *,
         log: DurableLog | None = None,
         signals: SignalBox | None = None,
-        taken: Callable[[], Iterable[str]] = tuple,
-        write_ahead: Interceptor = _straight,
+        received: Callable[[], Iterable[str]] = tuple,
+        write_ahead: Interceptor = _proceed,
         clock: Callable[[], float] = time.time,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._log = log
         self._signals = signals
-        self._read_taken = taken
-        self._taken: set[str] | None = None
+        self._read_received = received
+        self._received: set[str] | None = None
         self._write_ahead = write_ahead
         self._clock = clock
         self._sleep = sleep
@@ -321,8 +327,7 @@ class LocalDurable:
     def execute_llm_call(
         self, request: LlmRequest, start: StartStream, options: ActivityOptions = UNBOUNDED
     ) -> AsyncIterator[StreamEvent]:
-        """The events of the answer; begun again only while nothing of it was seen."""
-        # Nothing stands between the loop and its model where nothing is asked for.
+        """The events of the answer; retried only while no event was returned."""
         return start() if options is UNBOUNDED else self._bounded(start, options)
 
     async def execute_tool(
@@ -348,21 +353,21 @@ class LocalDurable:
         waited_s = 0.0
         while True:
             for signal in self._signals.waiting(name):
-                if self._take(signal):
+                if self._receive(signal):
                     return signal.payload
-            left_s = _LOOK_EVERY_S if timeout_s is None else timeout_s - waited_s
+            left_s = _POLL_INTERVAL_S if timeout_s is None else timeout_s - waited_s
             if left_s <= 0:
                 return None
-            step_s = min(left_s, _LOOK_EVERY_S)
+            step_s = min(left_s, _POLL_INTERVAL_S)
             await self._sleep(step_s)
             waited_s += step_s
 
     def should_continue_as_new(self) -> bool:
-        """Never: a journal that grows long goes on in its next segment by itself."""
+        """Never: a long journal continues in its next segment by itself."""
         return False
 
     async def continue_as_new(self, state: Mapping[str, Any]) -> None:
-        """Record the state; the session goes on under the same id."""
+        """Record the state; the session continues under the same id."""
         if self._log is not None:
             self._log.note_setting("state", dict(state))
 
@@ -388,27 +393,27 @@ class LocalDurable:
             if failure is None:
                 return
             failures += 1
-            retry = options.retry
-            kind = failure.error.kind
-            may_retry = kind in RETRYABLE_KINDS and retry is not None
-            if not may_retry or retry is None or failures >= retry.max_attempts:
-                yield failure
-                return
-            if kind in retry.non_retryable:
+            retry, kind = options.retry, failure.error.kind
+            if (
+                retry is None
+                or failures >= retry.max_attempts
+                or kind not in RETRYABLE_KINDS
+                or kind in retry.non_retryable
+            ):
                 yield failure
                 return
             await self._sleep(retry.wait_s(failures))
 
-    def _take(self, signal: Signal) -> bool:
-        """Record and remove it; False if that was done before a crash and only half."""
+    def _receive(self, signal: Signal) -> bool:
+        """Record and remove the signal; False if it was recorded before a crash."""
         assert self._signals is not None
-        if self._taken is None:
-            self._taken = set(self._read_taken())
-        is_new = signal.id not in self._taken
+        if self._received is None:
+            self._received = set(self._read_received())
+        is_new = signal.id not in self._received
         if is_new and self._log is not None:
-            told = {"id": signal.id, "name": signal.name, "payload": signal.payload}
-            self._log.note("signal", told, sync=True)
-        self._taken.add(signal.id)
+            data = {"id": signal.id, "name": signal.name, "payload": signal.payload}
+            self._log.note("signal", data, sync=True)
+        self._received.add(signal.id)
         self._signals.remove(signal)
         return is_new
 
@@ -416,7 +421,7 @@ class LocalDurable:
 async def _within(
     events: AsyncIterator[StreamEvent], options: ActivityOptions
 ) -> AsyncIterator[StreamEvent]:
-    """The events, ended by an error where the next one, or the whole, takes too long."""
+    """The events, ended by an error if the next one, or all of them, take too long."""
     loop = asyncio.get_running_loop()
     whole = options.start_to_close_s
     ends_at = None if whole is None else loop.time() + whole
@@ -437,7 +442,7 @@ async def _within(
 
 
 Engine: TypeAlias = Callable[[DurableContext], DurableContext]
-"""Makes another engine around the local one, which writes ahead and takes signals."""
+"""Makes another engine around the local one, which writes ahead and receives signals."""
 
 
 def open_durable(store: Store, recorder: Recorder | None, engine: Engine | None) -> DurableContext:
@@ -448,13 +453,13 @@ def open_durable(store: Store, recorder: Recorder | None, engine: Engine | None)
         local = LocalDurable(
             log=recorder,
             signals=SignalBox(store.folder / recorder.session_id / "signals"),
-            taken=lambda: _taken(recorder),
+            received=lambda: _received_signals(recorder),
             write_ahead=recorder.interceptor,
         )
     return engine(local) if engine is not None else local
 
 
-def _taken(recorder: Recorder) -> Iterator[str]:
+def _received_signals(recorder: Recorder) -> Iterator[str]:
     for record in recorder.records():
         if record.type == "signal" and isinstance(record.data, dict):
             yield str(record.data.get("id"))
@@ -463,7 +468,7 @@ def _taken(recorder: Recorder) -> Iterator[str]:
 def durable_stream(
     durable: DurableContext, stream_fn: StreamFn, activity: ActivityOptions = UNBOUNDED
 ) -> StreamFn:
-    """`stream_fn`, each call of it an activity."""
+    """Makes every call of `stream_fn` an activity."""
 
     def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -482,7 +487,7 @@ def durable_interceptor(
     is_mutating: Callable[[ToolCall], bool],
     activity: ActivityOptions = UNBOUNDED,
 ) -> Interceptor:
-    """Around every tool call; it stands outermost, so that nothing happens before it is told."""
+    """Makes every tool call an activity; outermost, so that the engine knows of it first."""
 
     async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:
         return await durable.execute_tool(
@@ -498,11 +503,11 @@ Note = Callable[[str, Mapping[str, Any]], None]
 
 
 class RemotelyAnswered:
-    """An asker beside which signals are heard, while something is asked and at no other time.
+    """An asker whose questions can also be answered by signals.
 
-    Whoever answers first is heard: the person before the screen for all calls of a question, or
-    signals for one after the other. A signal allows a call once, never for longer. `note` records
-    what is asked, so that another terminal can tell what waits.
+    The first answer counts: that of the wrapped asker for all calls of a question, or signals for
+    one call each. A signal allows a call once, never for longer. `note` records the questions, so
+    that another terminal can show them.
     """
 
     def __init__(self, asker: Asker, durable: DurableContext, note: Note) -> None:
@@ -512,39 +517,36 @@ class RemotelyAnswered:
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
         """One answer per request, in order."""
-        await self._forget_early_answers()
-        self._note("asked", {"calls": [_as_asked(request) for request in requests]})
+        while await self._durable.wait_for_signal(SIGNAL, 0) is not None:
+            pass  # an answer that was sent before the question answers something else
+        self._note("asked", {"calls": [_describe_request(request) for request in requests]})
         sent: dict[str, PermissionAnswer] = {}
         here = asyncio.ensure_future(self._asker.permission(requests))
         elsewhere = asyncio.ensure_future(self._from_elsewhere(requests, sent))
         try:
             await asyncio.wait({here, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
-            given = here.result() if here.done() else [sent[one.call_id] for one in requests]
-            # A no that came for one of several calls counts, whoever answers the others.
-            answers = [
-                _refused(sent.get(request.call_id)) or answer
-                for request, answer in zip(requests, given, strict=True)
-            ]
+            is_remote = not here.done()
+            answers = (
+                [sent[request.call_id] for request in requests] if is_remote else [*here.result()]
+            )
+            for index, request in enumerate(requests):
+                # A remote denial of one of several calls counts, whoever answers the others.
+                remote = sent.get(request.call_id)
+                if remote is not None and remote.effect == "deny":
+                    answers[index] = remote
         finally:
             for task in (here, elsewhere):
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(here, elsewhere, return_exceptions=True)
-        self._note(
-            "answered",
-            {"calls": [request.call_id for request in requests], "remotely": not _won(here)},
-        )
+        call_ids = [request.call_id for request in requests]
+        self._note("answered", {"calls": call_ids, "remotely": is_remote})
         return answers
-
-    async def _forget_early_answers(self) -> None:
-        """An answer sent before the question was asked is an answer to something else."""
-        while await self._durable.wait_for_signal(SIGNAL, 0) is not None:
-            pass
 
     async def _from_elsewhere(
         self, requests: Sequence[PermissionRequest], sent: dict[str, PermissionAnswer]
     ) -> None:
-        """Take answers until each call has one."""
+        """Wait until signals have answered each call."""
         wanted = {request.call_id for request in requests}
         while not wanted <= sent.keys():
             payload = await self._durable.wait_for_signal(SIGNAL)
@@ -556,15 +558,7 @@ class RemotelyAnswered:
                     )
 
 
-def _refused(answer: PermissionAnswer | None) -> PermissionAnswer | None:
-    return answer if answer is not None and answer.effect == "deny" else None
-
-
-def _won(task: "asyncio.Future[Any]") -> bool:
-    return task.done() and not task.cancelled()
-
-
-def _as_asked(request: PermissionRequest) -> dict[str, Any]:
+def _describe_request(request: PermissionRequest) -> dict[str, Any]:
     return {
         "call_id": request.call_id,
         "tool": request.tool_name,

@@ -10,10 +10,6 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeAlias
-
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -26,33 +22,15 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import PlanTerms, terms_of
-from dirge_py.sdk.agent_inputs import (
-    AgentInput,
-    Asking,
-    Continue,
-    Prompt,
-    Resume,
-    as_asker,
-    as_message,
-)
-from dirge_py.sdk.assembly import (
-    AgentPermission,
-    Blueprint,
-    Checks,
-    Clock,
-    HookSource,
-    WallClock,
-    assemble,
-    distinct,
-    store_in,
-)
+from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message
+from dirge_py.sdk.assembly import AgentPermission, Blueprint, Checks, Clock, HookSource, WallClock, assemble, distinct, store_in
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.steps import Steps
 from dirge_py.sdk.structured import Output, OutputSchema
-from dirge_py.sdk.waiting import Open, Threads, check_fits, read_resume, records_of
+from dirge_py.sdk.threads import Open, Threads, check_fits, read_resume, records_of
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import ConfigError, LoopError, SessionError
@@ -62,6 +40,10 @@ from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.tools import Interceptor, LoopTool
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]

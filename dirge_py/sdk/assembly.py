@@ -47,7 +47,7 @@ from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.build import ConversationBuilder
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import SessionChoice
-from dirge_py.sdk.waiting import ThreadState
+from dirge_py.sdk.threads import ThreadState
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
 from dirge_py.session.store import Store, continuation_reader

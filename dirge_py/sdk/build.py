@@ -473,7 +473,7 @@ class _ProductBuilder(ConversationBuilder):
         authorizer = self._authorizer(judges)
         parts = GuardParts(
             config=config,
-            limits=_limits(config),
+            limits=Limits(**config.limits.model_dump()),
             cost_of=lambda usage, name: self.models.cost_usd(name, usage),
             validate=self.toolbox.validate,
             asset_dir=str(self.folders.assets),
@@ -552,19 +552,6 @@ class _ProductBuilder(ConversationBuilder):
         await super().close()
         if self.log is not None:
             self.log.close()
-
-
-def _limits(config: Config) -> Limits:
-    most = config.limits
-    return Limits(
-        requests=most.requests,
-        tool_calls=most.tool_calls,
-        input_tokens=most.input_tokens,
-        output_tokens=most.output_tokens,
-        tokens=most.tokens,
-        cost_usd=most.cost_usd,
-        time_s=most.time_s,
-    )
 
 
 def uncommitted(

@@ -1,4 +1,4 @@
-"""What would be decided about a call, and why: `/why` and `dirge why` ask the real engine."""
+"""Decisions about calls that don't run: `/why` and `dirge why` ask the real engine."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from dirge_py.extensions.memory.store import open_memory
 from dirge_py.extensions.web.extension import web_access
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.decision import Decision, explain
+from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.project_trust import inspect_project
 from dirge_py.permission.settings import open_engine
@@ -40,12 +40,16 @@ def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explainer:
-    """A gate and the tools whose claims it judges. Executes nothing."""
+    """Asks the permission engine about calls without running them."""
 
     gate: PermissionEngine
+    """The permission engine."""
     toolbox: Toolbox
+    """Names the claims of calls."""
     workspace: Workspace
+    """The files."""
     cwd: str
+    """The working folder."""
 
     def decide(self, tool: str, given: str | Mapping[str, Any]) -> Decision:
         """The decision about a call. A string beginning with `{` is JSON, else the first argument.
@@ -56,15 +60,12 @@ class Explainer:
         claims = self.toolbox.claims(tool, _as_input(given))
         return self.gate.decide(claims, self.cwd, tool=tool)
 
-    def text(self, decision: Decision, tool: str, given: str) -> str:
-        return explain(decision, tool, given)
-
     def close(self) -> None:
         self.workspace.close()
 
 
 async def _nobody(questions: Sequence[Question]) -> None:
-    """Who is asked where nothing is run."""
+    """Ask nobody: nothing is run."""
 
 
 def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explainer:

@@ -1,14 +1,19 @@
-"""What one start asks for besides its settings: which session, which folders, which rules."""
+"""The options of a start besides its settings, and notices about the model it uses."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from dirge_py.config.access import has_access, naming_variable
+from dirge_py.config.models import ModelChoice, main_model
+from dirge_py.config.schema import Config, entry_of
+from dirge_py.config.services import SERVICE_OF, SERVICES
 from dirge_py.context.system_prompt import PromptEdit
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import Continuation
+from dirge_py.types.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import ProjectTrust
     from dirge_py.permission.rules import Rule
     from dirge_py.providers.recording import HttpRecording
@@ -16,42 +21,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
-    """Which session to work in. `named` opens or creates; `none` keeps nothing; `view` only shows.
-
-    With `continuation` it is opened only if it still stands where that one left it.
-    """
+    """The session to work in."""
 
     kind: Literal["new", "newest", "resume", "named", "view", "none"] = "new"
+    """`named` opens or creates it, `view` only shows it, `none` stores nothing."""
     id: str = ""
+    """Its id or name, for `resume`, `named` and `view`."""
     fork: bool = False
+    """Whether to continue in a copy of it."""
     continuation: Continuation | None = None
+    """Open it only if it is still as this continuation left it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """The flags that are no settings. Rules are `op:pattern`, the last two in Claude's spelling.
-
-    `prompt` names one of the prompts that are kept in files. `project` is what the folder brings
-    along, as far as it is trusted; None: it is not looked at. `notices` are shown before anything
-    else. `prompt_edits` (`before_prompt_build`) see the sections of the system prompt, one after
-    the other, and may prepend, append or replace. `record` takes what is said to model services
-    and by them.
-    """
+    """The flags that are not settings."""
 
     session: SessionChoice = SessionChoice()
+    """The session to work in."""
     add_dirs: tuple[str, ...] = ()
+    """Further folders of the workspace."""
     allow: tuple[str, ...] = ()
+    """Rules of calls that need no question, as `op:pattern`."""
     deny: tuple[str, ...] = ()
+    """Rules of calls that never run, as `op:pattern`."""
     allowed_tools: tuple[str, ...] = ()
+    """Rules that allow, in the notation of Claude Code."""
     disallowed_tools: tuple[str, ...] = ()
+    """Rules that deny, in the notation of Claude Code."""
     system_prompt: str | None = None
+    """Replaces the parts of the system prompt about identity and way of working."""
     prompt: str | None = None
+    """The name of a prompt that is stored in a file."""
     append_system_prompt: str | None = None
+    """Text after the system prompt."""
     project: "ProjectTrust | None" = None
+    """The trusted part of the project's own settings and plugins; None: they are not read."""
     log: bool = False
+    """Whether to write a log file."""
     notices: tuple[str, ...] = ()
+    """Messages for the person, before all others."""
     prompt_edits: tuple[PromptEdit, ...] = ()
+    """Edits of the system prompt's sections, one after the other (`before_prompt_build`)."""
     record: "HttpRecording | None" = None
+    """Records or replays the requests to model services."""
 
     @property
     def project_rules(self) -> "tuple[Rule, ...]":
@@ -60,8 +73,8 @@ class BuildOptions:
 
 
 def with_project(
-    config: "Config", options: BuildOptions, project: "ProjectTrust"
-) -> "tuple[Config, BuildOptions]":
+    config: Config, options: BuildOptions, project: "ProjectTrust"
+) -> tuple[Config, BuildOptions]:
     """Settings and options of a start in this project.
 
     Raises:
@@ -75,3 +88,49 @@ def with_project(
         config = config.model_copy(update=changed)
     notices = (*options.notices, *project.notices)
     return config, replace(options, project=project, notices=notices)
+
+
+_MOST_NAMED = 3
+
+
+def choice_notices(config: Config, session: SessionChoice) -> Sequence[str]:
+    """Notices about a model that nobody named: a local server, or one of several services.
+
+    None for a session that is resumed or viewed, which has a model.
+    """
+    if session.kind in ("newest", "resume", "view"):
+        return ()
+    try:
+        choice = main_model(config)
+    except ConfigError:
+        return ()
+    return [*_of_found(config, choice), *_of_several(config, choice)]
+
+
+def _of_found(config: Config, choice: ModelChoice) -> Iterator[str]:
+    entry = entry_of(config, choice.alias)
+    found = (config.origin.found or {}).get(entry.type)
+    if found is None or entry.base_url is not None:
+        return
+    is_only = not config.providers and not config.origin.chosen.source
+    why = " because nothing is configured and no key is set" if is_only else ""
+    words = f"{SERVICE_OF[found.type].label} answers at {found.base_url}: {choice.id} is used{why}."
+    yield f"{words} `dirge config init` sets up another model."
+
+
+def _of_several(config: Config, choice: ModelChoice) -> Iterator[str]:
+    """A notice if several services have keys, and no setting chooses one."""
+    if not choice.because or choice.alias in config.providers:
+        return
+    chosen = naming_variable(config, SERVICE_OF[choice.alias])
+    names = [
+        naming_variable(config, service) for service in SERVICES if has_access(config, service.type)
+    ]
+    others = [name for name in dict.fromkeys(names) if name not in ("", chosen)]
+    if not chosen or not others:
+        return
+    named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "")
+    yield (
+        f"{choice.name} is used, as {chosen} is set; so {'is' if len(others) == 1 else 'are'} "
+        f"{named}. `-m`, or `provider` in the settings, chooses."
+    )

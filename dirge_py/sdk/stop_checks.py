@@ -1,9 +1,10 @@
-"""The gates and reminders of one run, in the order that is policy."""
+"""The stop checks and reminders of one run; their order is policy."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.config.schema import Config, GatesTable
+from dirge_py.conversation.deps import EventForwarder
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.judge import SideModels
 from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
@@ -13,7 +14,6 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.runner import Runner
 from dirge_py.types.errors import ConfigError
-from dirge_py.types.events import Sink, UsageReported
 from dirge_py.types.hooks import Hooks, TurnInfo
 
 if TYPE_CHECKING:
@@ -27,16 +27,18 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateServices:
-    """What the gates of one conversation use; what is None has nothing to say.
-
-    `depth` may outlive runs. While `should_defer` the end of a run is not the end of the work.
-    """
+    """What the stop checks of one conversation use; without a part its check is silent."""
 
     judges: SideModels | None = None
+    """The models that judge the work."""
     diff: "DiffSource | None" = None
+    """Reads the change in the working tree, for the critic."""
     open_items: Callable[[], Sequence[str]] | None = None
+    """The open items of the todo list."""
     depth: DepthTracker | None = None
+    """Counts calls since the last prompt; it may outlive a run."""
     should_defer: Callable[[], bool] | None = None
+    """Whether the work continues after the end of the run, so that all checks are silent."""
 
 
 def gates(
@@ -44,23 +46,27 @@ def gates(
 ) -> Sequence[Hooks]:
     """Fresh bundles for one run: depth, failures, resume → verifier → judge → goal → todo.
 
-    A fork gets none: it answers to whoever forked it. Where the work is reviewed afterwards, nobody
-    else judges it: the first three only. What may add follow-ups comes before these.
+    A fork gets none: its parent checks its work. If the work is reviewed afterwards, only the first
+    three are used. Hooks that may add follow-ups come before these.
     """
     if is_fork:
         return ()
-    voice = _Voice()
+    usage = EventForwarder()
+
+    def follow_run(info: TurnInfo) -> None:
+        usage.sink = info.emit
+
     verification = Verification()
     while_working = [
         depth_reminder(services.depth or DepthTracker(), config.depth),
         *([failure_reminder(config.failures)] if config.failures else []),
         track_verification(verification),
-        voice.bundle(),
+        Hooks(name="usage", transform_context=follow_run),
         failure_check(config.resume),
     ]
     at_the_end = [
         verification_check(verification, config.verifier),
-        *_judged(config, services, verification, voice),
+        *_judged(config, services, verification, usage),
         *([todo_check(services.open_items, config.todo)] if services.open_items else []),
     ]
     bundles = while_working if is_reviewed else [*while_working, *at_the_end]
@@ -70,14 +76,14 @@ def gates(
 
 
 def _judged(
-    config: GatesTable, services: GateServices, verification: Verification, voice: "_Voice"
+    config: GatesTable, services: GateServices, verification: Verification, usage: EventForwarder
 ) -> Sequence[Hooks]:
     if services.judges is None:
         return ()
     try:
-        ask = services.judges.judge("critic", voice.tell)
+        ask = services.judges.judge("critic", usage)
     except ConfigError:
-        return ()  # the person was told at the start: `unusable_roles`
+        return ()  # `unusable_roles` notified the person at the start
     if ask is None:
         return ()
     bundles = []
@@ -92,23 +98,6 @@ def _judged(
     return bundles
 
 
-class _Voice:
-    """The ear of the run that goes on, for what happens outside of its own model calls."""
-
-    def __init__(self) -> None:
-        self._emit: Sink | None = None
-
-    def bundle(self) -> Hooks:
-        return Hooks(name="usage", transform_context=self._listen)
-
-    def tell(self, event: UsageReported) -> None:
-        if self._emit is not None:
-            self._emit(event)
-
-    def _listen(self, info: TurnInfo) -> None:
-        self._emit = info.emit
-
-
 def shown_diff(
     config: Config,
     *,
@@ -118,7 +107,7 @@ def shown_diff(
     withholds: Callable[[str], bool],
     redact: Callable[[str], str],
 ) -> "DiffSource | None":
-    """What the critic is shown of the working tree; nothing where there is no critic."""
+    """Reads the change in the working tree for the critic; None without a critic."""
     if not config.roles.critic:
         return None
     return WorkingTree(

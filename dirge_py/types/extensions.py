@@ -31,7 +31,7 @@ PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
 """Checks a typed prompt before it is sent; returns the reason to hold it back, or None."""
 
 Summarize: TypeAlias = Callable[[str, int], Awaitable[str]]
-"""`(prompt, budget in tokens)`: writes the summary of a compaction."""
+"""`(prompt, most tokens of the summary)`: writes a summary. It may raise anything."""
 
 HookStage: TypeAlias = Literal["first", "usual", "last"]
 """Where the hooks of an extension stand in a run: before all guards, between the guards and the

@@ -212,7 +212,7 @@ async def test_a81_a_signal_from_another_process_arrives_once(tmp_path: Path) ->
 async def test_a_signal_recorded_before_a_crash_is_not_handed_over_again(tmp_path: Path) -> None:
     box = SignalBox(tmp_path / "signals")
     first, second = box.send("go", 1), box.send("go", 2)
-    durable = LocalDurable(signals=box, taken=lambda: [first.id])
+    durable = LocalDurable(signals=box, received=lambda: [first.id])
 
     assert await durable.wait_for_signal("go", 0) == 2
     assert list(box.waiting()) == []

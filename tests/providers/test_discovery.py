@@ -17,8 +17,7 @@ from dirge_py.providers.discovery import (
     usual_addresses,
     with_local_servers,
 )
-from dirge_py.sdk.model_notices import choice_notices
-from dirge_py.sdk.options import SessionChoice
+from dirge_py.sdk.options import SessionChoice, choice_notices
 from tests.frontend.print.product import Product, Service, answering, product
 from tests.providers.server import Raw, Say
 

@@ -7,8 +7,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
-from dirge_py.sdk.model_notices import choice_notices
-from dirge_py.sdk.options import SessionChoice
+from dirge_py.sdk.options import SessionChoice, choice_notices
 from tests.frontend.print.product import Product, product
 from tests.providers.server import Say
 

@@ -14,19 +14,19 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Nothing to say."""
+    """The text is fine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Go on, but tell the person. `reason` never quotes what was found."""
+    """Continue, but notify the person. `reason` never quotes the text."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """Stop what was checked. `reason` never quotes what was found."""
+    """Withhold the text. `reason` never quotes it."""
 
     reason: str
 
@@ -35,22 +35,26 @@ Verdict: TypeAlias = Pass | Warn | Trip
 
 
 class Guardrail(Protocol):
-    """A check. `name` is what people read of it."""
+    """A check of texts."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name, for people."""
 
     def check(self, text: str) -> Verdict | Awaitable[Verdict]:
-        """Judge the text. One that raises, or says anything else, counts as tripped."""
+        """Judge the text. An exception, or any other result, counts as `Trip`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternGuardrail:
-    """Looks for a regular expression anywhere in the text. `found` is `Warn` or `Trip`."""
+    """Searches the text for a regular expression."""
 
     name: str
+    """Its name, for people."""
     pattern: str
+    """The regular expression."""
     found: Callable[[str], Verdict]
+    """`Warn` or `Trip`."""
 
     def check(self, text: str) -> Verdict:
         if re.search(self.pattern, text) is None:
@@ -60,11 +64,14 @@ class PatternGuardrail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretsGuardrail:
-    """Looks for keys, tokens and passwords: whatever `redact` would take out of the text."""
+    """Searches the text for keys, tokens and passwords."""
 
     name: str
+    """Its name, for people."""
     redact: Callable[[str], str]
+    """Removes secrets from a text; the check compares."""
     found: Callable[[str], Verdict]
+    """`Warn` or `Trip`."""
 
     def check(self, text: str) -> Verdict:
         if self.redact(text) == text:
@@ -76,10 +83,10 @@ _logger = logging.getLogger(__name__)
 
 
 async def run_guardrails(checks: Sequence[Guardrail], text: str) -> Verdict:
-    """Trip if any trips, else Warn if any warns, else Pass; reasons name who said so.
+    """Trip if any check trips, else Warn if any warns, else Pass; reasons name the check.
 
-    Asked in order, and no longer after a trip: nothing is worse. One that fails has tripped, for
-    then nobody has looked; its error is logged by kind only, since its words may quote the text.
+    They run in order, up to the first trip. A check that fails counts as `Trip`; only the kind of
+    its error is logged, since the message may quote the text.
     """
     warnings: list[str] = []
     for check in checks:

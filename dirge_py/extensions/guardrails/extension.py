@@ -1,5 +1,6 @@
-"""The `[[guardrail]]` tables at work: on prompts, on answers, on results of tools."""
+"""Checks of prompts, answers and tool results, as the `[[guardrail]]` tables say."""
 
+import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -39,10 +40,9 @@ _RESULT = (
 
 
 class Guardrails(Extension):
-    """The checks of a conversation, for each place they can look at.
+    """The checks of a conversation, by the place of the text.
 
-    `redact` is what the `secrets` check looks through, `notice` where warnings about prompts and
-    answers go.
+    `redact` is used by the check for secrets; `notice` gets warnings about prompts and answers.
     """
 
     name = "guardrails"
@@ -67,7 +67,7 @@ class Guardrails(Extension):
         }
 
     def prompt_checks(self) -> Sequence[PromptCheck]:
-        """What trips never reaches a model or the history."""
+        """A prompt that trips reaches neither a model nor the history."""
         return (self._check_prompt,) if self._checks["input"] else ()
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
@@ -86,7 +86,7 @@ class Guardrails(Extension):
         looks_at_answers = bool(self._checks["output"])
         hooks = Hooks(
             name="guardrails",
-            transform_context=_UnfinishedAnswers(self._judge).leave_out
+            transform_context=_UnfinishedAnswers(self._judge).withhold
             if looks_at_answers
             else None,
             after_tool_call=self._check_result if looks_at_results else None,
@@ -137,15 +137,15 @@ def make(host: ExtensionHost) -> Guardrails:
 
 
 class _UnfinishedAnswers:
-    """Answers that broke off were never whole, so they are looked at before they are sent again."""
+    """Checks answers that broke off, and so were never complete, before they are sent again."""
 
     def __init__(self, judge: Callable[[GuardrailPlace, str], Awaitable[Verdict]]) -> None:
         self._judge = judge
         self._reasons: dict[str, str] = {}
 
-    async def leave_out(self, info: TurnInfo) -> Context | None:
+    async def withhold(self, info: TurnInfo) -> Context | None:
         messages = [await self._viewed(message) for message in info.context.messages]
-        if all(map(_is_same, messages, info.context.messages)):
+        if all(map(operator.is_, messages, info.context.messages)):
             return None
         return replace(info.context, messages=messages)
 
@@ -160,10 +160,6 @@ class _UnfinishedAnswers:
             self._reasons[message.text] = tripped
         reason = self._reasons[message.text]
         return _withheld(message, reason) if reason else message
-
-
-def _is_same(one: Message, other: Message) -> bool:
-    return one is other
 
 
 def _end_if_withheld(info: TurnInfo) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Literal
 
-from dirge_py.extensions.plugins.calling import as_exception, as_plugin, call_plugin, is_async
+from dirge_py.extensions.plugins.calls import as_exception, as_plugin, call_plugin, is_async
 from dirge_py.extensions.plugins.hooks import PluginStop, PromptChange, describe_error
 from dirge_py.extensions.plugins.registration import (
     AROUND_TOOL,

@@ -14,8 +14,7 @@ from typing import Any
 
 from dirge_py.agent_loop import merge
 from dirge_py.agent_loop.cancellation import GRACE_S
-from dirge_py.context.summary import Summarise
-from dirge_py.extensions.plugins.calling import (
+from dirge_py.extensions.plugins.calls import (
     PluginFailure,
     PluginTimeout,
     abandon_task,
@@ -27,7 +26,7 @@ from dirge_py.extensions.plugins.calling import (
 from dirge_py.extensions.plugins.registration import AROUND_TOOL, Registration
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import LoopEvent
-from dirge_py.types.extensions import Section
+from dirge_py.types.extensions import Section, Summarize
 from dirge_py.types.hooks import HOOK_NAMES, AfterToolCallResult, Hooks, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, UserMessage, joined_text, user_text
 from dirge_py.types.outcomes import HookTerminated
@@ -335,8 +334,8 @@ async def first_refusal(
 
 
 def plugin_summariser(
-    caller: HookCaller, hooks: Callable[[], Sequence[Registration]], otherwise: Summarise
-) -> Summarise:
+    caller: HookCaller, hooks: Callable[[], Sequence[Registration]], otherwise: Summarize
+) -> Summarize:
     """A summariser that asks plugins first, and `otherwise` if none of them has a summary."""
 
     async def summarise(prompt: str, budget_tokens: int) -> str:

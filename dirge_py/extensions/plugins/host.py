@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from dirge_py.extensions.plugins.api import Plugin, PluginApi
-from dirge_py.extensions.plugins.calling import call_plugin_blocking, is_async, split_stdout
+from dirge_py.extensions.plugins.calls import call_plugin_blocking, is_async, split_stdout
 from dirge_py.extensions.plugins.discovery import PluginSource, unique_by_name, unload_module
 from dirge_py.extensions.plugins.hooks import (
     EventQueue,
@@ -42,15 +42,14 @@ from dirge_py.types.extensions import (
 )
 from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, TurnInfo
 from dirge_py.types.messages import UserMessage
-from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
+from dirge_py.types.tools import Interceptor
 
 
 class PluginHost(Plugins):
-    """Loads plugins in the order of their names, which is also the order in which they are asked.
+    """Loads plugins in the order of their names, which is also the order of their hooks.
 
-    `settings` are theirs by name, `off` the names of those not to load, `built_in` the tool names
-    that they cannot have. `notify` hears of what happens later; what happened while loading is in
-    `notices`.
+    `settings` are the plugins' settings by name, `off` the names of those not to load, `built_in`
+    the tool names that are taken. `notify` gets later problems; those of loading are in `notices`.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class PluginHost(Plugins):
         self._notify = self._notices.append
         self._caller = HookCaller(limit_s, self._tell)
         self._plugins: list[Plugin] = []
-        self._mailboxes: dict[str, EventQueue] = {}
+        self._queues: dict[str, EventQueue] = {}
         chosen, clashes = unique_by_name(found)
         unknown = {*self._settings} - {*off} - {each.name for each in chosen}
         self._notices += clashes
@@ -82,7 +81,7 @@ class PluginHost(Plugins):
         self._notify = notify
 
     def notices(self) -> Sequence[str]:
-        """What there is to say about the loading."""
+        """Problems of loading."""
         return tuple(self._notices)
 
     # -- what they added
@@ -99,7 +98,9 @@ class PluginHost(Plugins):
 
     def around_tool(self, run: RunContext | None = None) -> Sequence[Interceptor]:
         """Around every tool first, then around single ones; the outermost is first."""
-        return [partial(self._around, hook) for hook in self._standing_around()]
+        return [
+            partial(call_around_tool, self._caller, hook) for hook in self._hooks_around_tools()
+        ]
 
     def tools(self) -> Sequence[Tool[Any]]:
         return [tool for plugin in self._plugins for tool in plugin.live_tools]
@@ -115,15 +116,15 @@ class PluginHost(Plugins):
         return (self._check_prompt,)
 
     def around_summary(self, summarize: Summarize) -> Summarize:
-        """A summariser that takes the first that a plugin has, at `on_compact`, else asks on."""
+        """A summariser that uses the first summary of a plugin (`on_compact`), else `summarize`."""
         return plugin_summariser(self._caller, partial(self._at, "on_compact"), summarize)
 
     def on_event(self, event: LoopEvent) -> None:
-        """The sink: tells whoever watches, and waits for nobody."""
+        """Queue the event for the plugins that watch it; never waits."""
         for plugin in self._plugins:
             if watchers := plugin.at(event.type):
-                box = self._mailboxes.setdefault(plugin.name, EventQueue(self._caller))
-                box.put(watchers, event)
+                queue = self._queues.setdefault(plugin.name, EventQueue(self._caller))
+                queue.put(watchers, event)
 
     # -- what commands ask
 
@@ -137,7 +138,7 @@ class PluginHost(Plugins):
 
     def order(self) -> Sequence[tuple[str, Sequence[str]]]:
         hooks = self._run_order or hook_order(self.hooks())
-        around_tools = [f"{h.label} ({h.tool or 'every tool'})" for h in self._standing_around()]
+        around_tools = [f"{h.label} ({h.tool or 'every tool'})" for h in self._hooks_around_tools()]
         others = [
             (point, [hook.label for hook in self._at(point)])
             for point in POINTS
@@ -147,7 +148,7 @@ class PluginHost(Plugins):
         return [(point, labels) for point, labels in every if labels]
 
     def chain(self, tool: str) -> Sequence[str]:
-        return [hook.label for hook in self._standing_around() if hook.tool in ("", tool)]
+        return [hook.label for hook in self._hooks_around_tools() if hook.tool in ("", tool)]
 
     def remove(self, name: str) -> None:
         on = [plugin for plugin in self._plugins if plugin.state == "on"]
@@ -162,8 +163,8 @@ class PluginHost(Plugins):
         )
 
     async def close(self) -> None:
-        """Let watchers finish with what they heard, and let the modules go."""
-        await drain_queues(self._mailboxes.values(), self._caller.limit_s)
+        """Let watchers handle the queued events, and unload the modules."""
+        await drain_queues(self._queues.values(), self._caller.limit_s)
         for plugin in self._plugins:
             unload_module(plugin.name)
 
@@ -198,11 +199,8 @@ class PluginHost(Plugins):
     def _at(self, point: str) -> list[Registration]:
         return [hook for plugin in self._plugins for hook in plugin.at(point)]
 
-    def _standing_around(self) -> list[Registration]:
+    def _hooks_around_tools(self) -> list[Registration]:
         return sorted(self._at(AROUND_TOOL), key=lambda hook: bool(hook.tool))
-
-    async def _around(self, hook: Registration, call: ToolCall, proceed: Proceed) -> LoopToolResult:
-        return await call_around_tool(self._caller, hook, call, proceed)
 
     def _without_dropped_tools(self, info: TurnInfo) -> Context | None:
         ours = {tool.name for plugin in self._plugins for _, tool in plugin.tools}

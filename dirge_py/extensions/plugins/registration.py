@@ -30,9 +30,9 @@ def check_point(point: str) -> None:
 
 
 class Registration:
-    """A function at a point. Calling the handle calls the function; `close` takes it away.
+    """A function at a hook point. Calling the handle calls the function; `close` removes it.
 
-    `tool`: the only one that an `around_tool` function stands around; empty: all of them.
+    `tool` is the only tool that an `around_tool` function wraps; empty: all tools.
     """
 
     def __init__(self, plugin: str, point: str, fn: Callable[..., Any], *, tool: str = "") -> None:
@@ -50,12 +50,12 @@ class Registration:
 
     @property
     def path(self) -> str:
-        """The file it is written in, where that can be told."""
+        """The file of the function, if known."""
         code = getattr(self.fn, "__code__", None)
         return str(getattr(code, "co_filename", ""))
 
     def close(self) -> None:
-        """Be asked no more. May be called twice."""
+        """Stop calling the function. May be called twice."""
         self.is_on = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -63,14 +63,19 @@ class Registration:
 
 
 def hook_order(bundles: Iterable[Hooks]) -> Sequence[tuple[str, Sequence[str]]]:
-    """Each hook of the loop, and the names of those who stand there."""
+    """Each hook point of the loop, and the names of its functions in order."""
     listed = list(bundles)
-    return [(point, _labels(point, listed)) for point in HOOK_NAMES]
-
-
-def _labels(point: str, bundles: Iterable[Hooks]) -> Sequence[str]:
-    hooks = [(bundle, getattr(bundle, point)) for bundle in bundles]
-    return [getattr(hook, "label", bundle.name) for bundle, hook in hooks if hook is not None]
+    return [
+        (
+            point,
+            [
+                getattr(hook, "label", bundle.name)
+                for bundle in listed
+                if (hook := getattr(bundle, point)) is not None
+            ],
+        )
+        for point in HOOK_NAMES
+    ]
 
 
 class Plugins(Extension):
@@ -83,21 +88,21 @@ class Plugins(Extension):
         self._run_order: Sequence[tuple[str, Sequence[str]]] = ()
 
     def report(self) -> Sequence[PluginReport]:
-        """Every plugin that was found, in the order in which they are asked."""
+        """Every plugin that was found, in order."""
         return ()
 
     def note_order(self, hooks: Iterable[Hooks]) -> None:
-        """Remember who is asked in a run, dirge's own hooks included, for `order`."""
+        """Store the hooks of a run, dirge's own included, for `order`."""
         self._run_order = hook_order(hooks)
 
     def order(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Each point that anybody is registered at, and who is asked there, in order."""
+        """Each hook point with functions, and their names in order."""
         return [(point, labels) for point, labels in self._run_order if labels]
 
     def chain(self, tool: str) -> Sequence[str]:
-        """What wraps a call of this tool, the outermost first."""
+        """The functions that wrap calls of this tool, the outermost first."""
         return ()
 
     def remove(self, name: str) -> None:
-        """Take a plugin's hooks, tools and commands away. Raises UsageError: there is none."""
+        """Remove a plugin's hooks, tools and commands. Raises UsageError: there is none."""
         raise UsageError(f"there is no plugin `{name}` that is on.", hint="None is.")

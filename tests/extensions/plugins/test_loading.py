@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dirge_py.extensions.plugins import discovery
-from dirge_py.extensions.plugins.calling import as_plugin, split_stdout
+from dirge_py.extensions.plugins.calls import as_plugin, split_stdout
 from dirge_py.extensions.plugins.discovery import find_files, find_installed
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.tools.toolbox import tool_names
