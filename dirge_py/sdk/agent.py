@@ -1,15 +1,13 @@
-"""`Agent`: what an embedder holds.
-
-A plan worked through for an embedder: who accepts it, and what has to be there for it.
-
-Why a run that was awaited for its answer has none, in words.
-"""
+"""`Agent`: dirge as a library for programs."""
 
 import asyncio
-import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -22,15 +20,34 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import PlanTerms, terms_of
-from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message
-from dirge_py.sdk.assembly import AgentPermission, Blueprint, Checks, Clock, HookSource, WallClock, assemble, distinct, store_in
+from dirge_py.sdk.agent_inputs import (
+    AgentInput,
+    Asking,
+    Continue,
+    Prompt,
+    Resume,
+    as_asker,
+    as_message,
+    awaited,
+)
+from dirge_py.sdk.assembly import (
+    AgentPermission,
+    Blueprint,
+    Checks,
+    Clock,
+    HookSource,
+    WallClock,
+    assemble,
+    distinct,
+    store_in,
+)
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.steps import Steps
 from dirge_py.sdk.structured import Output, OutputSchema
-from dirge_py.sdk.threads import Open, Threads, check_fits, read_resume, records_of
+from dirge_py.sdk.threads import OpenThread, Threads, check_fits, read_resume, records_of
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import ConfigError, LoopError, SessionError
@@ -40,31 +57,16 @@ from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.tools import Interceptor, LoopTool
-from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeAlias
-
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
 ]
-"""Gets a plan before anything is changed: True has it carried out, False drops it; `plan.approval`
-has further answers."""
+"""Gets a plan before anything is changed: True runs it, False drops it; `plan.approval` has further
+answers."""
 
 
-async def work_through(
-    conversation: Conversation,
-    request: str,
-    *,
-    accept: AcceptFunction | None,
-    on_event: Sink | None,
-) -> PlanResult:
-    """What came of the request.
-
-    Raises:
-        ConfigError: plans are switched off, or the conversation has no rooms for their phases.
-        DirgeError: it is busy.
-    """
+def _approver(conversation: Conversation, accept: AcceptFunction | None) -> PlanApprover:
+    """Who decides about the plan. Raises ConfigError: this conversation can't run plans."""
     terms = terms_of(conversation)
     if not terms.is_enabled:
         raise ConfigError("Plans are switched off.", hint="Set `enabled` in [plan] to true.")
@@ -73,57 +75,47 @@ async def work_through(
             "This agent has no place where the phases of a plan could work.",
             hint="`Agent.from_config()` has; it brings the built-in tools along.",
         )
-    forget = conversation.subscribe(on_event) if on_event is not None else None
-    try:
-        return await start_plan(request, conversation, _desk(accept, terms))
-    finally:
-        if forget is not None:
-            forget()
-
-
-def _desk(accept: AcceptFunction | None, terms: PlanTerms) -> PlanApprover:
     if accept is not None:
-        return _Asked(accept)
+        return _FunctionApprover(accept)
     return DeferAll() if terms.auto_accept is False else AutoApprove()
 
 
-class _Asked:
+class _FunctionApprover:
     def __init__(self, function: AcceptFunction) -> None:
         self._function = function
 
     async def decide(self, plan: PlanDocument, _grants: Sequence[str]) -> PlanAnswer:
-        said = self._function(plan)
-        answer = await said if inspect.isawaitable(said) else said
+        answer = await awaited(self._function(plan))
         if isinstance(answer, PlanAnswer):
             return answer
-        # Nothing but a plain True is a yes, as with questions about calls.
+        # Only True accepts, as with questions about calls.
         return Accept(plan.text) if answer is True else Reject()
 
 
 class Agent:
     """A model with tools, ready to run.
 
-    It reads no settings, has no tools but those it is given, and keeps what is said in memory.
-    Calls are judged as everywhere in dirge; what would be asked is denied, unless `asker` says
-    otherwise. `Agent.from_config()` is the product instead.
+    It reads no settings, has only the tools it is given, and keeps the history in memory. Calls are
+    judged as everywhere in dirge; what would need a question is denied, unless `asker` says
+    otherwise. `Agent.from_config()` has the settings, tools and journal of the program instead.
 
     * `model`: `provider/id[:level]`, its key in the provider's usual variable; or any name, with a
       `stream_fn` that answers instead of a provider.
-    * `tools`: what `@tool` makes, or any `LoopTool`; two of one name are a `ConfigError`.
-    * `bundles`: hooks, or functions that make them anew for each run; `interceptors` go around tool
-      calls; `guardrails` judge texts (see `sdk.checks`).
+    * `tools`: results of `@tool`, or any `LoopTool`; two of one name are a `ConfigError`.
+    * `bundles`: hooks, or functions that make them anew for each run; `interceptors` wrap tool
+      calls; `guardrails` check texts (`extensions.guardrails.checks`).
     * `asker`: `deny`, `defer`, `abort`, a function asked about each call, or an `Asker`. `allow`
       and `deny` are rules (`op:pattern`), `mode` a preset.
-    * `journal`: a folder, or a `Store`, in which threads are kept; see `run_turn`.
+    * `journal`: a folder, or a `Store`, that stores threads; see `run_turn`.
     * `clock`: seconds, with a `sleep`; for tests.
     * `max_turns`, `limits`: what one run may use.
     * `app`: anything; tools get it as `ctx.app`.
-    * `output_schema`: what each run's answer has to be, a JSON Schema or a pydantic class; the
-      value is `result.structured`.
+    * `output_schema`: the schema of each run's answer, a JSON Schema or a pydantic class; the value
+      is `result.structured`.
 
     Raises:
-        ConfigError: the output schema is none; with the first run, when the model cannot be used or
-            a rule is none.
+        ConfigError: the output schema is invalid; with the first run, when the model can't be used
+            or a rule is invalid.
     """
 
     def __init__(
@@ -169,7 +161,7 @@ class Agent:
             app=app,
             cwd=Path(cwd) if cwd is not None else Path.cwd(),
         )
-        self._keep(lambda thread: assemble(plan, thread), store, output_schema)
+        self._set_up(lambda thread: assemble(plan, thread), store, output_schema)
 
     @classmethod
     def from_config(
@@ -182,14 +174,14 @@ class Agent:
         engine: Engine | None = None,
         output_schema: OutputSchema | None = None,
     ) -> "Agent":
-        """The product: settings, built-in tools, journal, in the current folder.
+        """An agent with the settings, built-in tools and journal of the current folder.
 
         `path` is a settings file instead of the usual one; `options` are what flags would say,
-        `stream_fn` stands in for the configured providers. `engine` is given the durable context
-        there is and returns the one that model and tool calls go through.
+        `stream_fn` replaces the configured providers. `engine` gets the local durable context and
+        returns the one that model and tool calls use.
 
         Raises:
-            ConfigError: the settings do not hold.
+            ConfigError: the settings are invalid.
         """
         config = load(path=Path(path) if path is not None else None)
         given = options or BuildOptions()
@@ -205,10 +197,12 @@ class Agent:
         is_kept = config.session.save and given.session.kind != "none"
         agent = cls.__new__(cls)
         store = open_store(config, Path.cwd()) if is_kept else None
-        agent._keep(open_thread, store, output_schema)
+        agent._set_up(open_thread, store, output_schema)
         return agent
 
-    def _keep(self, open_thread: Open, store: Store | None, wanted: OutputSchema | None) -> None:
+    def _set_up(
+        self, open_thread: OpenThread, store: Store | None, wanted: OutputSchema | None
+    ) -> None:
         self._store = store
         self._output = Output(wanted) if wanted is not None else None
         self._threads = Threads(open_thread, are_shared=store is not None)
@@ -222,16 +216,16 @@ class Agent:
         thread: str | None = None,
         output_schema: OutputSchema | None = None,
     ) -> Run:
-        """Begin a run; watch it with `run.events()`, steer it, await `run.outcome`.
+        """Start a run; watch it with `run.events()`, steer it, await `run.outcome`.
 
-        With an output schema the outcome holds the answer as JSON, also where that is a class.
+        With an output schema the outcome holds the answer as JSON, even for a pydantic class.
 
         Raises:
-            ConfigError: the output schema is none.
-            DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
+            ConfigError: the output schema is invalid.
+            DirgeError: the thread runs already, can't be opened, or can't continue like this.
         """
         output = self._wanted(output_schema)
-        return self._started(given, thread, single_turn=False, output=output)
+        return self._start(given, thread, single_turn=False, output=output)
 
     async def run(
         self,
@@ -240,31 +234,31 @@ class Agent:
         thread: str | None = None,
         output_schema: OutputSchema | None = None,
     ) -> AgentResult:
-        """The result of a whole run. Cancel this, and the run is aborted, its calls answered.
+        """Run to the end; returns the result. Cancelling this aborts the run and answers its calls.
 
-        `output_schema` is for this run, in the place of the agent's.
+        `output_schema` replaces the agent's for this run.
 
         Raises:
-            ConfigError: the output schema is none.
-            LoopError: it ended in any other way; `outcome` says how.
+            ConfigError: the output schema is invalid.
+            LoopError: the run ended in another way; `outcome` says how.
         """
         output = self._wanted(output_schema)
         try:
-            run = self._started(given, thread, single_turn=False, output=output)
-            outcome = _delivered(await _owned(run), output)
+            run = self._start(given, thread, single_turn=False, output=output)
+            outcome = _delivered(await _finish(run), output)
         finally:
-            await self._threads.settle(thread)
+            await self._threads.wait_released(thread)
         if isinstance(outcome, Done) and outcome.result is not None:
             return outcome.result
         message, hint = why_not_done(outcome)
         raise LoopError(message, outcome=outcome, hint=hint)
 
     def steps(self, given: Prompt | Continue, *, thread: str | None = None) -> Steps:
-        """A run taken step by step; it begins with the first."""
-        conversation = self._threads.take(thread)
+        """A run in steps; it starts with the first step."""
+        conversation = self._threads.open(thread)
 
         def start(bundles: Sequence[Hooks]) -> Run:
-            return self._started(
+            return self._start(
                 given, thread, single_turn=False, bundles=bundles, output=self._output
             )
 
@@ -273,18 +267,18 @@ class Agent:
     async def run_turn(self, given: AgentInput, *, thread: str | None = None) -> Outcome:
         """One turn of a thread: `NeedsMoreTurns`, or how the run ended.
 
-        With a journal every turn may be taken by another process: the thread is in the store, and
-        is held only meanwhile. Go on with `Continue()`, or with `Resume(…)` after an
+        With a journal each turn may run in another process: the thread is in the store, and is open
+        only during the turn. Continue with `Continue()`, or with `Resume(…)` after an
         `AwaitingConfirmation`, whose `continuation` is plain JSON.
 
         Raises:
-            DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
+            DirgeError: the thread runs already, can't be opened, or can't continue like this.
         """
         try:
-            run = self._started(given, thread, single_turn=True, output=self._output)
-            return _delivered(await _owned(run), self._output)
+            run = self._start(given, thread, single_turn=True, output=self._output)
+            return _delivered(await _finish(run), self._output)
         finally:
-            await self._threads.settle(thread)
+            await self._threads.wait_released(thread)
 
     async def plan(
         self,
@@ -297,31 +291,34 @@ class Agent:
         """Work through a request: explore, plan, implement, review. Only with `from_config`.
 
         `accept` is asked about the plan before anything is changed; without it `[plan] auto_accept`
-        decides, and carries it out if it is absent. `on_event` hears everything. The outcome is
-        `Done` only if a review found all of it done, and showed it; else `NotVerified`, or how a
-        phase ended that did not come to its end.
+        decides; if that is absent, the plan is run. `on_event` gets every event. The outcome is
+        `Done` only if a review found all of it done, with evidence; else `NotVerified`, or the
+        outcome of the phase that failed.
 
         Raises:
             DirgeError: plans are switched off, the agent has no settings, or the thread is busy.
         """
-        conversation = self._threads.take(thread)
+        conversation = self._threads.open(thread)
         conversation.settings.answer_schema = None
+        unsubscribe = conversation.subscribe(on_event) if on_event is not None else None
         try:
-            return await work_through(conversation, request, accept=accept, on_event=on_event)
+            return await start_plan(request, conversation, _approver(conversation, accept))
         finally:
-            self._threads.let_go(thread)
-            await self._threads.settle(thread)
+            if unsubscribe is not None:
+                unsubscribe()
+            self._threads.release(thread)
+            await self._threads.wait_released(thread)
 
     def messages(self, *, thread: str | None = None) -> Sequence[Message]:
-        """The history of a thread. Looking at it holds up nobody."""
-        if self._store is None or thread is None or self._threads.holds(thread):
-            return tuple(self._threads.take(thread).messages)
+        """The history of a thread; reading it does not open the thread."""
+        if self._store is None or thread is None or self._threads.is_open(thread):
+            return tuple(self._threads.open(thread).messages)
         if not records_of(self._store, thread):
             return ()
         return self._store.read(thread).messages
 
     async def close(self) -> None:
-        """Stop what runs, and let everything go."""
+        """Stop all runs and close all threads."""
         await self._threads.close()
 
     async def __aenter__(self) -> "Agent":
@@ -340,7 +337,7 @@ class Agent:
     def _wanted(self, schema: OutputSchema | None) -> Output | None:
         return Output(schema) if schema is not None else self._output
 
-    def _started(
+    def _start(
         self,
         given: str | AgentInput,
         thread: str | None,
@@ -351,17 +348,17 @@ class Agent:
     ) -> Run:
         continuation = read_resume(given) if isinstance(given, Resume) else None
         if continuation is not None and thread is None and self._store is not None:
-            thread = self._threads.holding(continuation.session_id)
-        conversation = self._threads.take(thread)
+            thread = self._threads.name_of(continuation.session_id)
+        conversation = self._threads.open(thread)
         try:
             if continuation is not None:
                 check_fits(continuation, conversation, thread, self._store)
             conversation.settings.answer_schema = output.schema if output is not None else None
-            run = _begun(conversation, given, single_turn=single_turn, bundles=bundles)
+            run = _begin(conversation, given, single_turn=single_turn, bundles=bundles)
         except BaseException:
-            self._threads.let_go(thread)
+            self._threads.release(thread)
             raise
-        self._threads.watch(thread, run)
+        self._threads.release(thread, run)
         return run
 
 
@@ -369,8 +366,8 @@ def _delivered(outcome: Outcome, output: Output | None) -> Outcome:
     return outcome if output is None else output.delivered(outcome)
 
 
-async def _owned(run: Run) -> Outcome:
-    """How a run ended that nobody else has in hand: without whoever waits for it, it stops."""
+async def _finish(run: Run) -> Outcome:
+    """The outcome of a run; if this wait is cancelled, the run is aborted."""
     try:
         return await run
     except asyncio.CancelledError:
@@ -379,7 +376,7 @@ async def _owned(run: Run) -> Outcome:
         raise
 
 
-def _begun(
+def _begin(
     conversation: Conversation,
     given: str | AgentInput,
     *,
@@ -393,17 +390,17 @@ def _begun(
             )
             return conversation.continue_run([decision], single_turn=single_turn, bundles=bundles)
         case Continue():
-            _check_can_go_on(conversation)
+            _check_can_continue(conversation)
             return conversation.continue_run(single_turn=single_turn, bundles=bundles)
         case _:
             message = as_message(given)
             return conversation.send(message, single_turn=single_turn, bundles=bundles)
 
 
-def _check_can_go_on(conversation: Conversation) -> None:
+def _check_can_continue(conversation: Conversation) -> None:
     waiting = open_calls(conversation.messages)
     if waiting is not None and conversation.interruption is None:
         raise SessionError(
             f"The thread waits for a decision about `{waiting.calls[0].name}`.",
-            hint="Go on with `Resume(…)` instead of `Continue()`.",
+            hint="Continue with `Resume(…)` instead of `Continue()`.",
         )

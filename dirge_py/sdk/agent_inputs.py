@@ -1,11 +1,8 @@
-"""What an agent can be given.
-
-Who answers when a call may not simply run: code of the embedder's, or one word.
-"""
+"""The inputs of an agent, and who answers its permission questions."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import UserBlock, UserMessage, user_text
@@ -17,6 +14,7 @@ class Text:
     """A prompt of plain text."""
 
     text: str
+    """The text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +22,26 @@ class Blocks:
     """A prompt of several blocks: text, and images of the thread."""
 
     blocks: tuple[UserBlock, ...]
+    """The blocks, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Go on from where the thread stands, after `NeedsMoreTurns` or a run that was stopped."""
+    """Continue the thread after `NeedsMoreTurns` or a run that was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on after `AwaitingConfirmation`, with what was decided about the call that waits.
-
-    `continuation` is the one of that outcome. Without `confirmed` the model is told `reason`.
-    """
+    """Continue after `AwaitingConfirmation`, with the decision about the waiting call."""
 
     continuation: Mapping[str, Any]
+    """The continuation of that outcome."""
     tool_call_id: str
+    """The call that is decided."""
     confirmed: bool
+    """Whether it may run."""
     reason: str | None = None
+    """Why not; the model reads it."""
 
 
 Prompt: TypeAlias = str | Text | Blocks
@@ -59,19 +59,27 @@ AskFunction: TypeAlias = Callable[
     [PermissionRequest], bool | PermissionAnswer | Awaitable[bool | PermissionAnswer]
 ]
 Asking: TypeAlias = Policy | AskFunction | Asker
-"""`deny` says no, `defer` ends the run with a continuation, `abort` ends it; a function is asked
-about one call at a time and says True, False or more; an `Asker` is asked as a front end is."""
+"""`deny` denies, `defer` ends the run with a continuation, `abort` ends it; a function is asked
+about one call at a time and returns True, False or an answer; an `Asker` is asked as a front end
+is."""
+
+T = TypeVar("T")
+
+
+async def awaited(answer: T | Awaitable[T]) -> T:
+    """The answer of a function that may be async."""
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def as_asker(asking: Asking) -> Asker:
     if isinstance(asking, str):
-        return _Always(PermissionAnswer(effect=asking))
+        return _FixedAsker(PermissionAnswer(effect=asking))
     if callable(asking):
-        return _Asked(asking)
+        return _FunctionAsker(asking)
     return asking
 
 
-class _Always:
+class _FixedAsker:
     def __init__(self, answer: PermissionAnswer) -> None:
         self._answer = answer
 
@@ -79,7 +87,7 @@ class _Always:
         return [self._answer for _ in requests]
 
 
-class _Asked:
+class _FunctionAsker:
     def __init__(self, function: AskFunction) -> None:
         self._function = function
 
@@ -87,9 +95,8 @@ class _Asked:
         return [await self._answer(request) for request in requests]
 
     async def _answer(self, request: PermissionRequest) -> PermissionAnswer:
-        said = self._function(request)
-        answer = await said if inspect.isawaitable(said) else said
+        answer = await awaited(self._function(request))
         if isinstance(answer, PermissionAnswer):
             return answer
-        # Nothing but a plain True is a yes: a forgotten `return` must not let a call run.
+        # Only True allows: a forgotten `return` must not let a call run.
         return PermissionAnswer(effect="allow" if answer is True else "deny")

@@ -1,8 +1,9 @@
-"""From what an `Agent` was given to a conversation, without any settings file."""
+"""Builds the conversations of an `Agent`, without any settings file."""
 
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
@@ -85,11 +86,11 @@ class ProgramHooks(Extension):
 Place = Literal["input", "output", "tool_result"]
 Check: TypeAlias = Guardrail | Callable[[str], Verdict | Awaitable[Verdict]]
 Checks: TypeAlias = Sequence[Check] | Mapping[Place, Sequence[Check]]
-"""A sequence looks at all three places: prompts, answers, results of tools."""
+"""Checks by place; a sequence is for all three: prompts, answers and tool results."""
 
 
 class ProgramGuardrails(Guardrails):
-    """The checks of one agent at work, as those of the settings are."""
+    """The checks that a program gave its `Agent`."""
 
     def __init__(self, checks: Checks, notice: Callable[[str], None]) -> None:
         super().__init__((), redact=lambda text: text, notice=notice)
@@ -113,18 +114,18 @@ def _as_guardrail(check: Check) -> Guardrail:
 
 
 HookSource = Hooks | Callable[[], Hooks]
-"""A bundle, or what makes a fresh one for each run: guards count, so they are made anew."""
+"""Hooks, or a function that makes them anew for each run, as hooks with state need."""
 
 
 class Clock(Protocol):
-    """Seconds since some start, and a way to let them pass."""
+    """Seconds since some start, and a sleep on the same clock."""
 
     def __call__(self) -> float: ...
     async def sleep(self, delay_s: float, /) -> None: ...
 
 
 class WallClock:
-    """The time there is."""
+    """The monotonic clock of the system."""
 
     def __call__(self) -> float:
         return time.monotonic()
@@ -149,27 +150,42 @@ class AgentPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
-    """What an `Agent` was given; see there."""
+    """The arguments of an `Agent`."""
 
     model: str = ""
+    """`provider/id[:level]`, or any name with a `stream_fn`."""
     tools: Sequence[Tool[Any] | LoopTool] = ()
+    """The tools; their names differ."""
     system_prompt: str = ""
+    """The system prompt, before the sections of extensions."""
     stream_fn: StreamFn | None = None
+    """Answers instead of a provider."""
     bundles: Sequence[HookSource] = ()
+    """Hooks of each run."""
     interceptors: Sequence[Interceptor] = ()
+    """Wrap tool calls."""
     guardrails: Checks = ()
+    """Check texts."""
     permission: AgentPermission = AgentPermission()
+    """What calls may do."""
     store: Store | None = None
+    """Stores the threads; None: they are kept in memory."""
     clock: Clock = field(default_factory=WallClock)
+    """The clock of limits, retries and slow readers."""
     thinking: ThinkingLevel = "off"
+    """The thinking level, unless `model` names one."""
     max_turns: int | None = 100
+    """The most turns of a run."""
     limits: Limits = field(default_factory=Limits)
+    """The further limits of a run."""
     app: Any = None
+    """The program's own object; tools get it as `ctx.app`."""
     cwd: Path = field(default_factory=Path.cwd)
+    """The working folder."""
 
 
 def assemble(plan: Blueprint, thread: str | None) -> Conversation:
-    """The conversation of a thread; without a store it begins empty.
+    """Build the conversation of a thread; without a store it starts empty.
 
     Raises:
         ConfigError: the model cannot be used, or a rule is wrong.
@@ -180,7 +196,7 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
     with ExitStack() as undo:
         conversation = _ProgramBuilder(plan, thread, undo).conversation(waiting)
         undo.pop_all()
-    waiting.look_at(conversation)
+    waiting.conversation = conversation
     return conversation
 
 
@@ -337,7 +353,7 @@ class _ProgramBuilder(ConversationBuilder):
 
 
 def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:
-    """Where threads are kept: a store, or one in this folder."""
+    """The store of threads: the given one, or one in this folder."""
     if journal is None or isinstance(journal, Store):
         return journal
     folder = Path(journal).absolute()
@@ -348,11 +364,10 @@ def distinct(tools: Sequence[Tool[Any] | LoopTool]) -> tuple[Tool[Any] | LoopToo
     """The same tools.
 
     Raises:
-        ConfigError: two of them have one name.
+        ConfigError: two of them have the same name.
     """
-    names = [tool.name for tool in tools]
-    for at, name in enumerate(names):
-        if name in names[:at]:
+    for name, count in Counter(tool.name for tool in tools).items():
+        if count > 1:
             raise ConfigError(f"Two tools are named `{name}`.", hint="Give one another name.")
     return tuple(tools)
 
@@ -360,7 +375,7 @@ def distinct(tools: Sequence[Tool[Any] | LoopTool]) -> tuple[Tool[Any] | LoopToo
 def bound(
     tools: Sequence[Tool[Any] | LoopTool], services: ToolServices, cwd: str
 ) -> Sequence[LoopTool]:
-    """The tools ready for the loop, in their order; the last of a name counts."""
+    """The tools bound for the loop, in their order; the last of a name counts."""
     named = {tool.name: tool for tool in tools}
     own = [tool for tool in named.values() if isinstance(tool, Tool)]
     ready = {tool.name: tool for tool in Toolbox(own, services, cwd).loop_tools}
@@ -379,9 +394,9 @@ async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:
 
 
 def bare_config(model: str) -> Config:
-    """Settings as if no file existed: defaults, the usual variables, and this model.
+    """The default settings with the usual environment variables and this model.
 
-    Calls have no time limit but a tool's own: how long the others may take is up to the program.
+    Calls have no time limit but a tool's own: others are up to the program.
     """
     config = Config()
     unlimited = config.timeouts.model_copy(update={"tool_s": 0})
@@ -392,12 +407,13 @@ def bare_config(model: str) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class ProgramModels:
-    """Models behind a stream function of the embedder's; implements `types.llm.Models`.
+    """The models behind a program's stream function; implements `types.llm.Models`.
 
-    Any name will do; those that the catalogue knows (`anthropic/…`) have a window and a price.
+    Any name is valid; those in the catalogue (`anthropic/…`) have a window and a price.
     """
 
     first: str
+    """The model that the program named."""
 
     def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
         name, _, last = spec.rpartition(":")
@@ -411,7 +427,7 @@ class ProgramModels:
         return ()
 
     async def listed(self, alias: str) -> Sequence[ModelOption]:
-        raise ConfigError(f"Whoever answers for {alias} has no list of models.")
+        raise ConfigError(f"The stream function behind {alias} has no list of models.")
 
     def window_tokens(self, model: str) -> int:
         return self._card(model).window_tokens or ASSUMED_WINDOW_TOKENS
@@ -420,7 +436,7 @@ class ProgramModels:
         return cost_usd(self._card(model), usage)
 
     def holds_schema(self, model: str) -> bool:
-        # What answers here is the embedder's: it takes a tool, and may know nothing of schemas.
+        # The program's function gets a tool for the answer; it may not know schemas.
         return False
 
     def sees_pictures(self, model: str) -> bool | None:

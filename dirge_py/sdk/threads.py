@@ -1,7 +1,4 @@
-"""Threads that wait for a decision: what is needed to take them up again, and whether it fits.
-
-The threads of an agent: conversations by name, opened when they are needed.
-"""
+"""The threads of an agent: conversations by name, opened when needed, and their continuations."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,39 +21,37 @@ from dirge_py.session.recovery import (
 )
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionError
-from dirge_py.types.messages import AssistantMessage, Message, Usage
+from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.types.outcomes import AwaitingConfirmation
 
 MAIN = "main"
-"""What a thread that was given no name is called in a continuation."""
+"""The name in a continuation of a thread without a name."""
 _MADE: WeakKeyDictionary[Conversation, Continuation] = WeakKeyDictionary()
-"""The newest continuation of each conversation that is kept in memory only."""
+"""The newest continuation of each conversation without a journal."""
 
 
 class ThreadState:
-    """Makes the continuations of a thread that is kept in memory only."""
+    """Makes the continuations of a thread without a journal."""
 
     def __init__(self, thread: str | None) -> None:
         self._thread = thread
-        self._conversation: Conversation | None = None
-
-    def look_at(self, conversation: Conversation) -> None:
-        """The conversation it is about, once that is there."""
-        self._conversation = conversation
+        self.conversation: Conversation | None = None
+        """The conversation of the thread, set once it is built."""
 
     def continuation(self, outcome: AwaitingConfirmation) -> Mapping[str, Any]:
-        assert self._conversation is not None, "a run has a conversation"
-        messages = self._conversation.messages
+        assert self.conversation is not None, "a run has a conversation"
+        messages = self.conversation.messages
+        used = (m.usage for m in messages if isinstance(m, AssistantMessage) and m.usage)
         made = continuation_at(
             messages,
             session_id=self._thread or MAIN,
             journal_seq=len(messages),
             turn=sum(map(is_turn, messages)),
-            usage=_usage(messages),
+            usage=sum(used, Usage()),
             description=outcome.description,
         )
         assert made is not None, "a run that waits has a call that waits"
-        _MADE[self._conversation] = made
+        _MADE[self.conversation] = made
         return made.as_json()
 
 
@@ -64,7 +59,7 @@ def read_resume(resume: Resume) -> Continuation:
     """The continuation of `resume`, about the call it decides.
 
     Raises:
-        SessionError: it is none that this dirge reads, or waits for another call.
+        SessionError: it is not valid, or waits for another call.
     """
     try:
         continuation = parse_continuation(resume.continuation)
@@ -80,7 +75,7 @@ def read_resume(resume: Resume) -> Continuation:
 def check_fits(
     continuation: Continuation, conversation: Conversation, thread: str | None, store: Store | None
 ) -> None:
-    """Raise SessionError unless the thread still stands where the continuation left it."""
+    """Raise SessionError unless the thread is still as the continuation left it."""
     name = conversation.session_id or thread or MAIN
     if continuation.session_id != name:
         raise SessionError(
@@ -105,76 +100,51 @@ def check_fits(
 
 
 def records_of(store: Store, session_id: str) -> Sequence[Record]:
-    """What the thread's journal holds now; nothing if it was not begun."""
+    """The records of the thread's journal; none if it does not exist."""
     path = store.folder / f"{session_id}.jsonl"
     return read_journal(path).records if path.exists() else ()
 
 
-def _usage(messages: Sequence[Message]) -> Usage:
-    said = (m.usage for m in messages if isinstance(m, AssistantMessage) and m.usage)
-    return sum(said, Usage())
-
-
-Open = Callable[[str | None], Conversation]
+OpenThread = Callable[[str | None], Conversation]
+"""Opens the thread of this name; None: a new one."""
 
 
 class Threads:
-    """Keeps conversations at hand; None names the one that belongs to this agent alone.
+    """The open conversations of an agent; None names the one that belongs to this agent alone.
 
-    With `are_shared` a named thread is held only while a run of it goes on, so that other processes
-    can take it up between two runs. What was queued in it meanwhile waits here.
+    With `are_shared` a named thread is open only during a run, so that other processes can open it
+    between two runs. Input that is queued in it is kept here meanwhile.
     """
 
-    def __init__(self, open_thread: Open, *, are_shared: bool) -> None:
+    def __init__(self, open_thread: OpenThread, *, are_shared: bool) -> None:
         self._open = open_thread
         self._are_shared = are_shared
         self._held: dict[str | None, Conversation] = {}
         self._queued: dict[str, Sequence[QueuedInput]] = {}
         self._releases: dict[str, asyncio.Task[None]] = {}
 
-    def take(self, name: str | None) -> Conversation:
-        """The conversation of the thread. Raises SessionError: somebody else holds it."""
+    def open(self, name: str | None) -> Conversation:
+        """Open the thread, if it is not. Raises SessionError: another process has it open."""
         if name not in self._held:
             self._held[name] = conversation = self._open(name)
             for item in self._queued.pop(name, ()) if name is not None else ():
-                put = conversation.steer if item.kind == "steering" else conversation.follow_up
-                put(item.message)
+                submit = conversation.steer if item.kind == "steering" else conversation.follow_up
+                submit(item.message)
         return self._held[name]
 
-    def holding(self, session_id: str) -> str | None:
-        """The name under which the thread of that id is taken: its own, or none."""
+    def name_of(self, session_id: str) -> str | None:
+        """The name that opens the thread of this id: None for the agent's own thread."""
         main = self._held.get(None)
         return None if main is not None and main.session_id == session_id else session_id
 
-    def holds(self, name: str) -> bool:
+    def is_open(self, name: str) -> bool:
         return name in self._held
 
-    def watch(self, name: str | None, run: Run) -> None:
-        """Let go of the thread when the run is over, if others are to have it."""
-        if name is not None and self._are_shared:
-            self._release(name, run)
-
-    def let_go(self, name: str | None) -> None:
-        """Let go of a thread in which nothing could be begun."""
-        if name is not None and self._are_shared and name in self._held:
-            self._release(name)
-
-    async def settle(self, name: str | None) -> None:
-        """Return when the thread is let go of, if it will be."""
-        release = self._releases.get(name) if name is not None else None
-        if release is not None:
-            await asyncio.shield(release)
-
-    async def close(self) -> None:
-        """Stop what runs and let go of everything."""
-        held, self._held = list(self._held.values()), {}
-        for conversation in held:
-            await conversation.close()
-        for release in list(self._releases.values()):
-            await release
-
-    def _release(self, name: str, run: Run | None = None) -> None:
-        self._releases[name] = release = asyncio.ensure_future(self._released(name, run))
+    def release(self, name: str | None, run: Run | None = None) -> None:
+        """Close the thread, after `run` if there is one, so that other processes can open it."""
+        if name is None or not self._are_shared or name not in self._held:
+            return
+        self._releases[name] = release = asyncio.ensure_future(self._release(name, run))
 
         def forget(_release: object) -> None:
             if self._releases.get(name) is release:
@@ -182,7 +152,21 @@ class Threads:
 
         release.add_done_callback(forget)
 
-    async def _released(self, name: str, run: Run | None) -> None:
+    async def wait_released(self, name: str | None) -> None:
+        """Return when the release of the thread is done, if one has begun."""
+        release = self._releases.get(name) if name is not None else None
+        if release is not None:
+            await asyncio.shield(release)
+
+    async def close(self) -> None:
+        """Stop all runs and close all threads."""
+        held, self._held = list(self._held.values()), {}
+        for conversation in held:
+            await conversation.close()
+        for release in list(self._releases.values()):
+            await release
+
+    async def _release(self, name: str, run: Run | None) -> None:
         if run is not None:
             await run
         conversation = self._held.get(name)
@@ -191,9 +175,9 @@ class Threads:
             or conversation.is_running
             or conversation.exclusive_owner is not None
         ):
-            return  # somebody was faster, and will see to it
+            return  # a newer run releases it
         del self._held[name]
-        left = conversation.take_back()
-        if left:
-            self._queued[name] = left
+        queued = conversation.take_back()
+        if queued:
+            self._queued[name] = queued
         await conversation.close()

@@ -298,7 +298,7 @@ async def test_a_journalled_thread_is_held_only_while_it_runs(
         with pytest.raises(SessionBusy):
             await other.run_turn(Continue(), thread="t")
         await run.outcome
-        await one._threads.settle("t")
+        await one._threads.wait_released("t")
 
         assert len(other.messages(thread="t")) == 4
 
@@ -316,7 +316,7 @@ async def test_what_was_queued_in_a_thread_waits_for_its_next_run(
                 run.interject()
                 run.steer("be quick")
         assert await run.outcome == Cancelled(reason="interject")
-        await agent._threads.settle("t")
+        await agent._threads.wait_released("t")
         await agent.run("again", thread="t")
 
     said = [m.text for m in model.seen[1].messages if m.role == "user"]
@@ -360,7 +360,7 @@ async def test_a_journalled_thread_can_be_taken_up_at_once(
             await agent.run(f"{number}", thread="t")
             model.will_say("ok")
             assert isinstance(await agent.start("go", thread="t").outcome, Done)
-            await agent._threads.settle("t")
+            await agent._threads.wait_released("t")
         assert len(one.messages(thread="t")) == 48
 
 
