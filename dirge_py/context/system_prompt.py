@@ -6,7 +6,6 @@ what differs nevertheless.
 """
 
 import datetime
-import os
 import platform
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -25,8 +24,8 @@ from dirge_py.context.instructions import (
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.prompts import PromptBook, prompt_section
 from dirge_py.context.tokens import estimate_text
-from dirge_py.files.safe_read import read_regular
 from dirge_py.files.workspace import Workspace
+from dirge_py.git.repository import read_head
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.extensions import Section
 from dirge_py.types.llm import (
@@ -115,7 +114,6 @@ def tool_guidance(tool_names: Sequence[str]) -> str:
     return "\n".join(["# Tools", "", *lines])
 
 
-_MAX_BYTES = 4096
 _BRANCH = re.compile(r"ref: refs/heads/([^\s\x00-\x20\x7f~^:?*\\\[]{1,200})\n?")
 _COMMIT = re.compile(r"([0-9a-f]{12})[0-9a-f]{28,52}\n?")
 
@@ -137,27 +135,15 @@ def git_state(folder: Path) -> str | None:
     Read from `.git/HEAD`: running git in a folder runs what the folder's configuration says, and
     nobody has trusted it yet.
     """
-    places = (parent / ".git" for parent in (folder, *folder.parents))
-    git = next(filter(os.path.lexists, places), None)
-    if git is None:
+    head = read_head(folder)
+    if head is None:
         return None
-    # In a worktree or submodule `.git` is a file that names the folder.
-    link = _small_text(git)
-    if link.startswith("gitdir: "):
-        git = git.parent / link.removeprefix("gitdir: ").strip()
-    head = _small_text(git / "HEAD")
     branch, commit = _BRANCH.fullmatch(head), _COMMIT.fullmatch(head)
     if branch and branch[1].isprintable():
         return f"branch {branch[1]}"
     return f"detached at {commit[1]}" if commit else "a repository"
 
 
-def _small_text(path: Path) -> str:
-    """The text of a small regular file, else ""."""
-    try:
-        return read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return ""
 
 
 class SystemPrompt:

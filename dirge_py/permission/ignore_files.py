@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import StampCache
+from dirge_py.git.repository import UnreadableRepository
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, upwards
-from dirge_py.permission.git.files import UnreadableRepository
 from dirge_py.permission.git.repository import git_dir_of
 from dirge_py.permission.patterns import regex_with_gaps
 from dirge_py.permission.protected import may_be_secret

@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from dirge_py.git.repository import work_tree_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.facts import ResolvedPath
-from dirge_py.permission.git.repository import work_tree_of
 from dirge_py.permission.launchers import PUTS_INTO
 from dirge_py.permission.patterns import GLOB
 from dirge_py.permission.program_options import paths_behind_colons

@@ -13,17 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
 from dirge_py.files.versions import fingerprint, short_digest, version_text
+from dirge_py.git.repository import UnreadableRepository, repository_setting, work_tree_of
 from dirge_py.lib.paths import is_below_any, upwards
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command
-from dirge_py.permission.git.files import UnreadableRepository
-from dirge_py.permission.git.repository import (
-    EVERY_HOOK,
-    git_dir_of,
-    repository_setting,
-    work_tree_of,
-)
+from dirge_py.permission.git.repository import EVERY_HOOK, git_dir_of
 from dirge_py.permission.launchers import SHELLS, WRAPPERS
 from dirge_py.permission.path_mentions import CWD_SIGN, folders_entered
 from dirge_py.permission.patterns import GLOB, GlobExpander

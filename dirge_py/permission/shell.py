@@ -16,6 +16,7 @@ from itertools import takewhile
 import tree_sitter
 import tree_sitter_bash
 
+from dirge_py.git.repository import work_tree_of
 from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
 from dirge_py.permission.blocklist import (
     CommandFolders,
@@ -46,7 +47,6 @@ from dirge_py.permission.facts import (
     UnresolvedParts,
 )
 from dirge_py.permission.git.commands import judge_git, shown_secrets
-from dirge_py.permission.git.repository import work_tree_of
 from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
 from dirge_py.permission.path_mentions import (
     MOVERS,

@@ -14,7 +14,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from dirge_py.lib.shell_lexer import word_set
 
@@ -152,16 +152,21 @@ def absolute_only(path: str) -> str:
     return os.pathsep.join(entries) or os.defpath
 
 
+def git_config_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Settings of git as the variables that beat every file of settings, since git 2.31."""
+    numbered = {_COUNT: str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        numbered |= {f"{_KEY}{number}": key, f"{_VALUE}{number}": value}
+    return numbered
+
+
 def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
     """`extra` on top of what every git gets. Settings of both hold; those of `extra` win."""
     count = extra.get(_COUNT, "")
     numbers = range(int(count)) if count.isdecimal() else ()
     own = [(extra[f"{_KEY}{number}"], extra[f"{_VALUE}{number}"]) for number in numbers]
-    # Numbered as git wants them. Of two values for one key it takes the later one.
-    settings = [*GIT_SETTINGS, *own]
-    numbered = {_COUNT: str(len(settings))}
-    for number, (key, value) in enumerate(settings):
-        numbered |= {f"{_KEY}{number}": key, f"{_VALUE}{number}": value}
+    # Of two values for one key git takes the later one.
+    numbered = git_config_variables((*GIT_SETTINGS, *own))
     others = {
         name: value
         for name, value in extra.items()

@@ -2,11 +2,10 @@
 
 import asyncio
 import os
-import re
 import threading
 from collections.abc import Callable, Sequence, Set
 from contextlib import AsyncExitStack, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +13,7 @@ from typing import TypeVar
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import TreeState
-from dirge_py.files.git import GitFolders, make_git_folder, make_index_folder
+from dirge_py.files.git import make_git_folder
 from dirge_py.files.resolve import is_beneath, reason_of
 from dirge_py.files.tree_hash import TreeDigest, TreeHash, sha256_of_files
 from dirge_py.files.walk import is_build_artifact, is_dependency_folder, list_unignored
@@ -26,15 +25,21 @@ from dirge_py.files.working_copy import (
     remove_abandoned_copies,
     remove_tree,
 )
+from dirge_py.git.ignore import OWN_FILE, ignore_options, personal_excludes
+from dirge_py.git.objects import read_names
+from dirge_py.git.repository import (
+    GitFolders,
+    UnreadableRepository,
+    git_folders,
+    repository_setting,
+    work_tree_of,
+)
+from dirge_py.git.repository_copy import make_index_folder
+from dirge_py.git.runner import Git, GitFailed, find_git, private_git
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.permission.git.files import UnreadableRepository
-from dirge_py.permission.git.repository import repository_setting
 from dirge_py.processes.programs import search_path
 from dirge_py.processes.sandbox.mount_plan import repository_of
-from dirge_py.session.ids import project_root
-from dirge_py.session.snapshots.capture import ignore_options, personal_excludes, project_git
-from dirge_py.session.snapshots.git import Git, GitFailed, find_git, private_git
 from dirge_py.types.errors import FileError
 
 MOST_FILES = 100_000
@@ -42,7 +47,6 @@ _LIST_S = 60.0
 _REFRESH_S = 20.0
 _MOST_NAMED = 5
 
-_OUR_FILES = re.compile(r"(.*/)?\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
 _LINK = "160000"
 _NO_NAMES = frozenset(("", ".", "..", ".git"))
 _PLAIN_SETTINGS = (
@@ -91,26 +95,19 @@ class Project:
 
         Nothing is run. A `.git` file is followed only to a folder that git made for this work tree.
         """
-        found, repository = project_git(self.root), repository_of(self.root)
-        if found.git_dir is None or found.exclude is None or repository is None:
+        found, repository = git_folders(self.root), repository_of(self.root)
+        if found is None or repository is None or repository.top != self.root:
             return None
-        common = found.exclude.parent.parent
-        real = [os.path.realpath(folder) for folder in (found.git_dir, common)]
-        if repository.top != self.root or not all(
-            is_beneath(folder, repository.places) for folder in real
-        ):
+        common = str(found.common)
+        if not all(is_beneath(folder, repository.places) for folder in (str(found.git_dir), common)):
             return None
         try:
-            if repository_setting(real[1], "extensions.refstorage"):
+            if repository_setting(common, "extensions.refstorage"):
                 return None
-            settings = {key: repository_setting(real[1], key) for key in _PLAIN_SETTINGS}
+            settings = {key: repository_setting(common, key) for key in _PLAIN_SETTINGS}
         except (OSError, UnreadableRepository, UnicodeError):
             return None
-        return GitFolders(
-            git_dir=Path(real[0]),
-            common=Path(real[1]),
-            settings={key: value for key, value in settings.items() if value},
-        )
+        return replace(found, settings={key: value for key, value in settings.items() if value})
 
     async def files(self, *, dependencies: bool = False) -> Listed:
         """The files that are not ignored, and on request the ignored folders of dependencies.
@@ -185,11 +182,8 @@ class Project:
         self, places: GitFolders, scratch: Path, dependencies: bool
     ) -> tuple[Path, Path, Path | None]:
         if not self._personal:
-            found = await personal_excludes(self.git, project_git(self.root), scratch / "personal")
-            self._personal.append(found)
-        rules = ignore_options(
-            own_folder="", files=(self._personal[0], places.common / "info/exclude")
-        )
+            self._personal.append(await personal_excludes(self.git, places, scratch / "personal"))
+        rules = ignore_options(own_folder="", files=(self._personal[0], places.exclude))
         held, others, ignored = (scratch / name for name in ("held", "others", "ignored"))
         commands = [
             self.git.command("ls-files", "-z", "--stage", stdout=held),
@@ -207,7 +201,8 @@ class Project:
     ) -> Listed:
         tracked, others, nested = self._split(answers[0], answers[1])
         files = dict.fromkeys((*tracked, *others))
-        folders = [name.rstrip("/") for name in _names(answers[2]) if self._is_installed(name)]
+        ignored = read_names(answers[2]) if answers[2] is not None else ()
+        folders = [name.rstrip("/") for name in ignored if self._is_installed(name)]
         closed: list[str] = []
         for name in nested:
             if os.path.islink(os.path.join(self.root, name)):
@@ -228,8 +223,8 @@ class Project:
 
     def _split(self, held: Path, others: Path) -> tuple[list[str], list[str], list[str]]:
         """The tracked files, the untracked ones, and nested repositories."""
-        entries = [entry.partition("\t") for entry in _names(held)]
-        more = _names(others)
+        entries = [entry.partition("\t") for entry in read_names(held)]
+        more = read_names(others)
         return (
             [name for about, _, name in entries if not about.startswith(_LINK)],
             [name for name in more if not name.endswith("/")],
@@ -246,14 +241,11 @@ class Project:
 
     def _belongs(self, path: str) -> bool:
         # An index made by hand may hold names that git itself never adds.
-        if _OUR_FILES.fullmatch(path) or not _NO_NAMES.isdisjoint(path.lower().split("/")):
+        if OWN_FILE.fullmatch(os.path.basename(path)):
+            return False
+        if not _NO_NAMES.isdisjoint(path.lower().split("/")):
             return False
         return not self.own or not is_beneath(os.path.join(self.root, path), self.own)
-
-
-def _names(listed: Path | None) -> list[str]:
-    content = listed.read_bytes() if listed is not None else b""
-    return [os.fsdecode(name) for name in content.split(b"\0") if name]
 
 
 def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
@@ -261,7 +253,8 @@ def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
 
     If the work tree is a whole home folder, the project is `cwd` alone.
     """
-    real, top = os.path.realpath(cwd), os.fspath(project_root(cwd))
+    real = os.path.realpath(cwd)
+    top = work_tree_of(real)
     home = os.path.realpath(os.path.expanduser("~"))
     root = real if top == "/" or is_beneath(home, [top]) else top
     environment = config.origin.environment

@@ -8,14 +8,10 @@ Others were ignored, too large, or in another repository; going back must not re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from dirge_py.git.objects import TreeChange
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.record import Record, text_member
-from dirge_py.session.snapshots.base import (
-    SNAPSHOT_RECORD,
-    RestoreResult,
-    Snapshot,
-    TreeChange,
-)
+from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, RestoreResult, Snapshot
 from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.tree import MOVE_RECORD, RewindPoint
 from dirge_py.types.errors import SessionError

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dirge_py.git.repository import work_tree_of
 from dirge_py.types.errors import SessionError
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -55,8 +56,7 @@ def check_session_id(session_id: str) -> str:
 
 def project_root(path: Path) -> Path:
     """The real path of the git work tree around `path`, or of `path` where there is none."""
-    real = Path(os.path.realpath(path))
-    return next((at for at in (real, *real.parents) if os.path.lexists(at / ".git")), real)
+    return Path(work_tree_of(os.path.realpath(path)))
 
 
 def project_id(path: Path) -> str:

@@ -10,6 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from dirge_py.git.objects import TreeChange
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.file_states import (
     FileState,
@@ -29,13 +30,7 @@ from dirge_py.session.file_states import (
 from dirge_py.session.history import replay
 from dirge_py.session.record import Record
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.snapshots.base import (
-    SNAPSHOT_RECORD,
-    RestoreResult,
-    Snapshot,
-    TreeChange,
-    paths_as_text,
-)
+from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, RestoreResult, Snapshot, paths_as_text
 from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.tree import (
     MOVE_RECORD,

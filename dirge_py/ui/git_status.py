@@ -8,7 +8,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from dirge_py.files.git import branch_of
+from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 from dirge_py.ui.programs import ScreenPrograms

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.cells import cell_len
 from rich.style import Style
 
-from dirge_py.files.git import branch_of
+from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count
 from dirge_py.types.events import PhaseName

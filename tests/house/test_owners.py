@@ -39,6 +39,7 @@ MODULE_OWNERS = {
 WRITERS = {
     "conversation/durable.py": "signals from another terminal",
     "files/": "the workspace, whole files for everybody, and the log",
+    "git/": "git folders and files of dirge's own that git reads",
     "session/": "journals",
     "extensions/memory/": "MEMORY.md and USER.md",
     "providers/recording.py": "what models were asked and answered, where a person wants it",

@@ -1,6 +1,4 @@
 import os
-import random
-import re
 import stat
 import subprocess
 from pathlib import Path
@@ -8,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.files import versions
-from dirge_py.permission.git.files import UnreadableRepository, acting_setting, parse_settings
+from dirge_py.permission.git.files import acting_setting
 from dirge_py.permission.git.repository import GIT_HARDENING, git_hazard
 
 from .conftest import QUIET_GIT, Project
@@ -145,75 +143,6 @@ def test_hardened_git_runs_no_program_of_the_repository(own_project: Project) ->
     assert not (own_project.home / "ran").exists()
 
 
-NASTY = [
-    '[core]\n\tfsmonitor = x\n[Diff "A.b"]\n  TextConv = y ; c\n[a]b=c\nd\n',
-    "[core] fsmonitor = x\n# comment\n; comment\n\n",
-    '[remote "or\\"igin"]\n\turl = a\\\nb\n',
-    "\ufeff[core]\r\n\tpager = x\r\n",
-    '[core]\n# x \\\n[diff "evil"]\n\ttextconv = x\n',
-    '[core]\nabbrev = 9 # x \\\n[diff "evil"]\n\ttextconv = x\n',
-    '[core]\nabbrev = 9 ; x \\\n[diff "evil"] textconv = x',
-    '[core] [diff "evil"] textconv = x # y\n',
-    "[a.B] c = d\n[A] e=f",
-    '[a]\nb = "x # y" z\nc = "a;\\\nd" # e\n d = a\\\n   b  \n',
-    "[a]\n b \n c\t= \td e \t f  \n g =\n",
-    "[a]\r\nb = c\\\r\nd\r\n# x \\\r\ne = f\r\n",
-    "[a]\nb = c\rd\n\re = f\n",
-    '[a "b\\c\\\\d"]\nx = "\\t\\n\\b\\"\\\\"\n',
-    "[a]\nb = \\\n\\\n  c\n",
-    '[a ""]\nb = ""c""\n[]\nd = e\n',
-    "[a]b = ' # x\nc = d '\n",
-    "# only \\\n",
-    "[a]\nb = c\\",
-    "[a]\nb = c\\\n",
-    "[a]\nb =   \\\n  # d = e\nf = g\n",
-]  # fmt: skip
-
-
-def told_by_git(file: Path) -> list[tuple[str, str]] | None:
-    """Git's own reading of a settings file; None = it refuses it."""
-    done = subprocess.run(
-        ["git", "config", "--file", str(file), "--list", "-z"],
-        env={**os.environ, **QUIET_GIT},
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        return None
-    entries = done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
-    # Versions of git differ in whether a tab within a value stays one.
-    return [
-        (name, re.sub(r"[\t\r]", " ", value))
-        for name, _, value in (one.partition("\n") for one in entries)
-    ]
-
-
-def told_by_us(text: str) -> list[tuple[str, str]] | None:
-    try:
-        return [(name, re.sub(r"[\t\r]", " ", value)) for name, value in parse_settings(text)]
-    except UnreadableRepository:
-        return None
-
-
-@pytest.mark.parametrize("text", NASTY)
-def test_the_reader_finds_what_git_finds(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "config"
-    file.write_bytes(text.encode())
-
-    assert told_by_us(text) == told_by_git(file)
-
-
-def test_the_reader_agrees_with_git_on_random_text(tmp_path: Path) -> None:
-    choice = random.Random(5)
-    pieces = ["[a]", '[b "c"]', "[D.e]", "k", "=", "v", " ", "\t", "\n", "\n", "\r\n", "\r"]
-    pieces += ["\\", "\\\n", '"', "#", ";", "'", "\\n", "-", "]", "[", "9"]
-    file = tmp_path / "config"
-    for _ in range(300):
-        text = "[s]\n" + "".join(choice.choices(pieces, k=choice.randint(1, 12)))
-        file.write_bytes(text.encode())
-        assert told_by_us(text) == told_by_git(file), text
-
-
 def test_a_section_behind_a_comment_with_a_backslash_asks(own_project: Project) -> None:
     config = own_project.root / ".git/config"
     config.write_text(config.read_text() + '# x \\\n[diff "evil"]\n\ttextconv = x\n')
@@ -241,12 +170,6 @@ def test_a_folder_with_a_head_and_a_commondir_counts_as_bare(own_project: Projec
     (own_project.root / "src/commondir").write_text("elsewhere\n")
 
     assert "bare" in own_project.run("cd src && git status").reason
-
-
-@pytest.mark.parametrize("text", ["x = y\n", "[core\nx = y", "[core]\n!x\n", "[a]\nb = \0\n"])
-def test_what_git_could_not_have_written_is_refused(text: str) -> None:
-    with pytest.raises(UnreadableRepository):
-        parse_settings(text)
 
 
 @pytest.mark.parametrize("name", ["index", "config"])

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.files import Index, UnreadableRepository, read_index
+from dirge_py.git.repository import UnreadableRepository
+from dirge_py.permission.git.files import Index, read_index
 
 from .conftest import QUIET_GIT, Project
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.files import git
 from dirge_py.files.tree_hash import RealFolders
+from dirge_py.git import repository_copy
 from dirge_py.sdk import project_files
 from dirge_py.sdk.project_files import Listed, Project, project_around
 from dirge_py.types.errors import FileError
@@ -301,7 +301,7 @@ def test_a_git_folder_of_ours_shows_what_the_other_does(repository: Path) -> Non
     copy = repository.parent / 'co"py'
     copy.mkdir()
 
-    git.make_git_folder(copy / ".git", places, ignored=["a b!"])
+    repository_copy.make_git_folder(copy / ".git", places, ignored=["a b!"])
     write(copy, "a", "sub/b", "a b!")
 
     assert run_git(copy, "log", "--format=%H %D") == run_git(repository, "log", "--format=%H %D")
@@ -328,7 +328,7 @@ def test_links_in_a_repository_bring_no_secrets_along(repository: Path) -> None:
     assert places is not None
     copy = repository.parent / "copy.git"
 
-    git.make_git_folder(copy, places)
+    repository_copy.make_git_folder(copy, places)
 
     copied = {path.name: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     assert copied["main"] == branch
@@ -338,7 +338,7 @@ def test_links_in_a_repository_bring_no_secrets_along(repository: Path) -> None:
     (repository / ".git/HEAD").unlink()
     (repository / ".git/HEAD").symlink_to(secret / "key")
     with pytest.raises(OSError, match="HEAD"):
-        git.make_git_folder(repository.parent / "other.git", places)
+        repository_copy.make_git_folder(repository.parent / "other.git", places)
 
 
 def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
@@ -346,7 +346,7 @@ def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
     assert places is not None
     copy = repository.parent / "copy"
     copy.mkdir()
-    git.make_git_folder(copy / ".git", places, ignored=["vendor\nnew", "x"])
+    repository_copy.make_git_folder(copy / ".git", places, ignored=["vendor\nnew", "x"])
     write(copy, "a", "sub/b", "new", "x")
 
     assert run_git(copy, "status", "--short") == "?? new\n"
@@ -361,6 +361,6 @@ def test_objects_are_found_behind_any_name(tmp_path: Path) -> None:
     places = project(folder).git_places()
     assert places is not None
 
-    git.make_git_folder(tmp_path / "copy.git", places)
+    repository_copy.make_git_folder(tmp_path / "copy.git", places)
 
     assert run_git(tmp_path, "--git-dir=copy.git", "show", "--format=", "HEAD:a") == "a\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.files import UnreadableRepository, read_index
+from dirge_py.git.repository import UnreadableRepository
+from dirge_py.permission.git.files import read_index
 from tests.permission.conftest import QUIET_GIT, Project
 from tests.permission.test_git_index import add_entries, random_names
 from tests.security.sizes import count, size

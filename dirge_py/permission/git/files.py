@@ -1,9 +1,8 @@
-"""Git's own files, read the way git reads them: its settings and the index of a repository.
+"""The settings of git that act, and the index of a repository, read the way git reads it.
 
-What git takes for a comment, a continued line or a section must be the same here: a difference
-would hide a setting from us that git obeys. The table of every setting that names a program or a
-file, with what holds it where git only looks, is from the documentation of git 2.39 and the release
-notes of later versions. A test compares it with the settings that the installed git knows.
+The table of every setting that names a program or a file, with what holds it where git only looks,
+is from the documentation of git 2.39 and the release notes of later versions. A test compares it
+with the settings that the installed git knows.
 
 The index tells of other repositories, of tracked files and of secrets among them. What git would
 take from it is found here, or the index counts as unreadable: whoever made the repository made its
@@ -12,166 +11,16 @@ index, too. Source: git's documentation "gitformat-index".
 
 import os
 import re
-import string
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Literal
 
-from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import Stamp, is_settled, stamp_of
+from dirge_py.git.repository import UnreadableRepository, read_bytes
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.protected import may_be_secret
-
-_SPACE = " \t\r\n"
-_KEY_LETTERS = frozenset(string.ascii_letters + string.digits + "-")
-_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
-
-
-class UnreadableRepository(Exception):
-    """The repository is not laid out as git lays one out; the message says where."""
-
-
-def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
-    """The `section.subsection.key` names and values of a git config file, in its order.
-
-    Section and key are in lower case; a key without `=` has the value "".
-
-    Raises:
-        Unreadable: git would refuse it, too.
-    """
-    if "\0" in text:
-        raise UnreadableRepository("a settings file with a NUL in it")
-    return tuple(_Reader(text.removeprefix("\ufeff").replace("\r\n", "\n")).settings())
-
-
-class _Reader:
-    """A place in the text. The end of the text reads as an end of line, as in git."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._position = 0
-
-    def settings(self) -> Iterator[tuple[str, str]]:
-        section: str | None = None
-        while self._position < len(self._text):
-            char = self._next()
-            if char in _SPACE:
-                continue
-            if char in "#;":
-                self._skip_line()
-            elif char == "[":
-                section = self._section()
-            elif section is None or char not in string.ascii_letters:
-                raise self._wrong()
-            else:
-                key, char = self._key(char)
-                yield f"{section}.{key}", self._value_after(char)
-
-    def _next(self) -> str:
-        char = self._text[self._position : self._position + 1]
-        self._position += 1
-        return char or "\n"
-
-    def _skip_line(self) -> None:
-        while self._next() != "\n":
-            pass
-
-    def _section(self) -> str:
-        name = ""
-        while True:
-            char = self._next()
-            if char == "]" and name:
-                return name
-            if char in _SPACE:
-                return f"{name}.{self._subsection(char)}"
-            if char not in _KEY_LETTERS and char != ".":
-                raise self._wrong()
-            name += char.lower()
-
-    def _subsection(self, char: str) -> str:
-        while char in _SPACE:
-            if char == "\n":
-                raise self._wrong()
-            char = self._next()
-        if char != '"':
-            raise self._wrong()
-        name = ""
-        while (char := self._next()) != '"':
-            if char == "\\":
-                char = self._next()
-            if char == "\n":
-                raise self._wrong()
-            name += char
-        if self._next() != "]":
-            raise self._wrong()
-        return name
-
-    def _key(self, first: str) -> tuple[str, str]:
-        """The key, and the first letter behind it and its blanks."""
-        key = first.lower()
-        while (char := self._next()) in _KEY_LETTERS:
-            key += char.lower()
-        while char in " \t":
-            char = self._next()
-        return key, char
-
-    def _value_after(self, char: str) -> str:
-        if char == "\n":
-            return ""
-        if char != "=":
-            raise self._wrong()
-        value, is_quoted, blanks = "", False, ""
-        while (char := self._next()) != "\n":
-            if not is_quoted and char in "#;":
-                self._skip_line()
-                return value
-            if not is_quoted and char in _SPACE:
-                blanks += char if value else ""
-                continue
-            if char == '"':
-                is_quoted = not is_quoted
-                value, blanks = value + blanks, ""
-                continue
-            if char == "\\":
-                char = self._escaped()
-            value, blanks = value + blanks + char, ""
-        if is_quoted:
-            raise self._wrong()
-        return value
-
-    def _escaped(self) -> str:
-        char = self._next()
-        if char == "\n":
-            return ""
-        if char not in _ESCAPES:
-            raise self._wrong()
-        return _ESCAPES[char]
-
-    def _wrong(self) -> UnreadableRepository:
-        line = self._text.count("\n", 0, self._position) + 1
-        return UnreadableRepository(f"line {line} of a settings file is not as git writes it")
-
-
-_MAX_FILE_BYTES = 64 * 1024
-
-
-def read_text(path: str, limit: int = _MAX_FILE_BYTES) -> str:
-    return read_bytes(path, limit).decode("utf-8", "surrogateescape")
-
-
-def read_bytes(path: str, limit: int) -> bytes:
-    """The content of a regular file.
-
-    Raises:
-        OSError, Unreadable: it is none, cannot be read, or is larger than `limit` bytes.
-    """
-    content = read_regular(Path(path), limit + 1)
-    if len(content) > limit:
-        raise UnreadableRepository(f"{path} is too large")
-    return content
-
+from dirge_py.processes.environment import git_config_variables
 
 Kind = Literal["program", "file", "helper", "switch"]
 """What the value is: a program, a file or folder, the helper of a remote, or a switch that makes
@@ -307,13 +156,9 @@ def hardening() -> Mapping[str, str]:
         *_MORE_SETTINGS,
         *((row.key, row.value) for row in ACTING_SETTINGS if row.answer == "overridden"),
     )
-    numbered = {"GIT_CONFIG_COUNT": str(len(pairs))}
-    for number, (key, value) in enumerate(pairs):
-        numbered[f"GIT_CONFIG_KEY_{number}"] = key
-        numbered[f"GIT_CONFIG_VALUE_{number}"] = value
     # Git before 2.31 does not count them. This is how `git -c` hands settings on in every version.
     parameters = " ".join(f"'{key}={value}'" for key, value in pairs)
-    return {**numbered, "GIT_CONFIG_PARAMETERS": parameters, **_VARIABLES}
+    return {**git_config_variables(pairs), "GIT_CONFIG_PARAMETERS": parameters, **_VARIABLES}
 
 
 @lru_cache(maxsize=1024)

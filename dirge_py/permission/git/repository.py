@@ -14,6 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from dirge_py.files.versions import StampCache
+from dirge_py.git.repository import (
+    MAX_CONFIG_BYTES,
+    UnreadableRepository,
+    common_dir,
+    git_dir_at,
+    parse_settings,
+    read_text,
+    repository_setting,
+)
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, upwards
 from dirge_py.permission.git.files import (
@@ -21,18 +30,14 @@ from dirge_py.permission.git.files import (
     ActingSetting,
     Index,
     Tracked,
-    UnreadableRepository,
     acting_setting,
     hardening,
-    parse_settings,
     read_index,
-    read_text,
 )
 from dirge_py.permission.protected import why_secret
 
 GIT_HARDENING: Mapping[str, str] = hardening()
 """Environment for git commands that nobody was asked about: it beats the repository's settings."""
-MAX_CONFIG_BYTES = 256 * 1024
 MAX_REPOSITORIES = 64
 _FALSE = ("false", "0", "no", "off")
 _NOT_ENTERED = ("all", "dirty")
@@ -76,10 +81,10 @@ def git_dir_of(folder: str) -> str | None:
     """The git folder that holds the hooks and settings for the physical `folder`, if there is one.
 
     Raises:
-        OSError, Unreadable: it cannot be told.
+        OSError, UnreadableRepository: it cannot be told.
     """
     found = next(_repositories_above(folder), None)
-    return None if found is None else _common_dir(found.git_dir)
+    return None if found is None else common_dir(found.git_dir)
 
 
 def git_dirs_of(folders: Sequence[str]) -> tuple[str, ...]:
@@ -89,21 +94,6 @@ def git_dirs_of(folders: Sequence[str]) -> tuple[str, ...]:
         with suppress(*UNREADABLE):
             found.append(git_dir_of(folder))
     return tuple(one for one in found if one is not None)
-
-
-def work_tree_of(folder: str) -> str:
-    """The top of the work tree around the physical `folder`, or `folder` if there is none."""
-    return next((at for at in upwards(folder) if os.path.lexists(f"{at}/.git")), folder)
-
-
-def repository_setting(git_dir: str, key: str) -> str:
-    """The last value of `key` (in lower case) in the repository's own settings, or "".
-
-    Raises:
-        OSError, Unreadable: they cannot be read.
-    """
-    every = parse_settings(read_text(f"{git_dir}/config", MAX_CONFIG_BYTES))
-    return next((value for name, value in reversed(every) if name.lower() == key), "")
 
 
 def _hazards(repositories: Iterable[_Repository], roots: Sequence[str]) -> Iterator[str]:
@@ -120,7 +110,7 @@ def _hazards(repositories: Iterable[_Repository], roots: Sequence[str]) -> Itera
         if one.work_tree is None:
             yield f"{one.git_dir} looks like a bare repository"
             return
-        common = _common_dir(one.git_dir)
+        common = common_dir(one.git_dir)
         values = _values(one.git_dir, common)
         for file, key, value in values:
             row = acting_setting(key)
@@ -193,7 +183,7 @@ def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
     """
     for one in _repositories_above(folder):
         if one.work_tree is not None:
-            values = _values(one.git_dir, _common_dir(one.git_dir))
+            values = _values(one.git_dir, common_dir(one.git_dir))
             yield one.work_tree, _read_index(one, values, wants_files=True)
 
 
@@ -245,7 +235,7 @@ def _submodules(work_tree: str, paths: Iterable[str]) -> Iterator[_Repository]:
         if not path or ".." in path.split("/") or os.path.isabs(path):
             continue
         if os.path.lexists(f"{inner}/.git"):
-            git_dir = _git_dir_at(inner)
+            git_dir = git_dir_at(inner)
             place = os.path.realpath(inner)
             yield _Repository(git_dir=git_dir, work_tree=place, is_entered=True)
 
@@ -279,26 +269,9 @@ def _repositories_above(folder: str) -> Iterator[_Repository]:
     """
     for at in upwards(folder):
         if os.path.lexists(f"{at}/.git"):
-            yield _Repository(git_dir=_git_dir_at(at), work_tree=at)
+            yield _Repository(git_dir=git_dir_at(at), work_tree=at)
         if is_bare_repository(at):
             yield _Repository(git_dir=at, work_tree=None)
-
-
-def _git_dir_at(work_tree: str) -> str:
-    entry = f"{work_tree}/.git"
-    if os.path.isdir(entry):
-        return os.path.realpath(entry)
-    text = read_text(entry).strip()
-    if not text.startswith("gitdir:"):
-        raise UnreadableRepository(entry)
-    return os.path.realpath(os.path.join(work_tree, text.removeprefix("gitdir:").strip()))
-
-
-def _common_dir(git_dir: str) -> str:
-    pointer = f"{git_dir}/commondir"
-    if not os.path.lexists(pointer):
-        return git_dir
-    return os.path.realpath(os.path.join(git_dir, read_text(pointer).strip()))
 
 
 def _misplaced(git_dir: str, common: str, work_tree: str, roots: Sequence[str]) -> Iterator[str]:
@@ -400,7 +373,7 @@ def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str
     a file of the same name, is how several work trees share a repository.
 
     Raises:
-        OSError, Unreadable: it cannot be told.
+        OSError, UnreadableRepository: it cannot be told.
     """
     look = _FolderWalk(git_dir, own)
     yield from look.links_in(git_dir)

@@ -32,18 +32,6 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreeChange:
-    """One path that differs from one tree to another."""
-
-    path: str
-    """The path, relative to the project."""
-    kind: Literal["added", "changed", "removed"]
-    """What happened to it."""
-    lines: tuple[int, int] | None = None
-    """How many lines were added and removed; None for files that are no text."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
     """What happened to the files that were restored."""
 

@@ -6,169 +6,42 @@ follows the project's own rules, the person's, and ours.
 """
 
 import asyncio
-import hashlib
 import json
 import os
-import re
 import shlex
 import stat
-import struct
 import time
-import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
-from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
+from dirge_py.git.ignore import OWN_FILE, ignore_options
+from dirge_py.git.objects import (
+    PackTimeout,
+    count_index_entries,
+    read_names,
+    write_names,
+    write_pack,
+)
+from dirge_py.git.repository import GitFolders
+from dirge_py.git.runner import Git, GitFailed
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
-from dirge_py.session.snapshots.git import Git, GitFailed, TreeEntry, blob_id, git_settings
 from dirge_py.session.snapshots.store import StoreLease
 from dirge_py.types.errors import SessionError
-
-_READ_S = 10.0
-_OUR_FILES = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
-_MAX_POINTER_BYTES = 4096
 
 
 def is_never_held(path: str) -> bool:
     """Whether a path belongs to git or dirge: `.git`, `.dirge`, unfinished files."""
     parts = path.split("/")
     return any(part.lower() in (".git", ".dirge") for part in parts) or bool(
-        _OUR_FILES.fullmatch(parts[-1])
+        OWN_FILE.fullmatch(parts[-1])
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectGit:
-    """What the project's own repository says; nothing is ever written there.
-
-    `exclude` and `index` are files that need not be there, None outside of a repository.
-    """
-
-    git_dir: Path | None = None
-    exclude: Path | None = None
-    index: Path | None = None
-
-
-def project_git(root: str) -> ProjectGit:
-    """The repository whose work tree is the folder `root`, found without running git."""
-    entry = Path(root, ".git")
-    try:
-        if entry.is_dir():
-            git_dir = entry
-        else:
-            pointer = _line(entry)
-            if not pointer.startswith("gitdir:"):
-                return ProjectGit()
-            git_dir = Path(root, pointer.removeprefix("gitdir:").strip())
-        common = git_dir
-        if (git_dir / "commondir").is_file():
-            common = git_dir / _line(git_dir / "commondir")
-    except (OSError, ValueError):
-        return ProjectGit()
-    return ProjectGit(git_dir=git_dir, exclude=common / "info" / "exclude", index=git_dir / "index")
-
-
-async def personal_excludes(git: Git, project: ProjectGit, scratch: Path) -> Path | None:
-    """The person's file of what git ignores everywhere, as far as git knows of one.
-
-    `git config` reads settings and runs nothing, so here it may see those of the person.
-    """
-    home = os.environ.get("HOME", "")
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    asked = git.command(
-        "config", "--includes", "--type=path", "--get", "core.excludesFile", stdout=scratch
-    )
-    own = {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_COUNT": "0", "XDG_CONFIG_HOME": base}
-    # An empty value would name no file at all instead of the usual ones.
-    line = f"unset GIT_CONFIG_GLOBAL; {asked}"
-    try:
-        await git.run(line, store=project.git_dir, timeout_s=_READ_S, extra=own)
-        named = os.fsdecode(scratch.read_bytes()).strip("\n")
-    except (GitFailed, OSError):
-        named = ""
-    path = named or os.path.join(base, "git", "ignore")
-    return Path(git.root, path)
-
-
-def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str]:
-    """The options of `git ls-files` for all rules. Of `files`, the later ones win.
-
-    `own_folder` is our state folder below the project, "" where it lies elsewhere.
-    """
-    options = ["--exclude-per-directory=.gitignore"]
-    options += [f"--exclude-from={file}" for file in files if file is not None and _is_file(file)]
-    options.append("--exclude=.dirge")
-    if own_folder:
-        quoted = re.sub(r"([\\*?\[\]! ])", r"\\\1", own_folder)
-        options.append(f"--exclude=/{quoted}")
-    return options
-
-
-def rules_in(entries: Mapping[str, TreeEntry]) -> dict[str, TreeEntry]:
-    """The files of rules among those of a tree. Git follows no link to one."""
-    return {
-        path: entry
-        for path, entry in entries.items()
-        if path.rpartition("/")[2] == ".gitignore" and not entry.is_link
-    }
-
-
-async def ignored_by(
-    git: Git,
-    paths: Sequence[str],
-    *,
-    rules: Mapping[str, bytes],
-    files: Sequence[Path | None],
-    store: Path,
-    scratch: Path,
-) -> frozenset[str]:
-    """Those of the paths that are ignored where a work tree has these files of rules.
-
-    `files` are as for `ignore_options`; `scratch` is an empty folder. Raises GitFailed, OSError.
-    """
-    tree, asked, found = scratch / "tree", scratch / "asked", scratch / "found"
-    for path, text in rules.items():
-        file = tree / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text)
-    tree.mkdir(exist_ok=True)
-    outside = scratch / "rules"
-    outside.write_bytes(
-        b"\n".join(file.read_bytes() for file in files if file is not None and _is_file(file))
-    )
-    # This command takes no literal names, and without the dot one with a colon would be none.
-    asked.write_bytes(b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths))
-    words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
-    # It says 1 where none is ignored.
-    line = f"{{ {git.command(*words, stdin=asked, stdout=found)} || [ $? = 1 ]; }}"
-    extra = {"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"}
-    extra |= git_settings(("core.excludesFile", str(outside)))
-    await git.run(line, store=store, timeout_s=_READ_S, extra=extra)
-    named = found.read_bytes().split(b"\0")
-    return frozenset(os.fsdecode(path.removeprefix(b"./")) for path in named if path)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.stat().st_mode) and os.access(path, os.R_OK)
-    except (OSError, ValueError):
-        return False
-
-
-def _line(path: Path) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is no regular file")
-        return os.fsdecode(stream.read(_MAX_POINTER_BYTES)).strip()
 
 
 FileStamp: TypeAlias = tuple[int, int, int]
 """Size, time of the last change in ns, inode: another one means another content."""
-_LENGTH_BITS = 0xFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,45 +122,8 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def read_names(file: Path) -> list[str]:
-    """The paths in a list of git's, each ended by a NUL."""
-    return [os.fsdecode(name) for name in file.read_bytes().split(b"\0") if name]
-
-
-def write_names(file: Path, names: Iterable[str], before: bytes = b"") -> None:
-    """Write a list as git reads it, each path behind the bytes `before`."""
-    file.write_bytes(b"".join(before + os.fsencode(name) + b"\0" for name in names))
-
-
 _TAKE_OUT = b"0 " + b"0" * 40 + b"\t"
 """In front of a path it makes `git update-index --index-info` take that out."""
-
-
-def is_in_index(index: Path, path: str) -> bool:
-    """Whether an index holds this path; False for none, or one that is none."""
-    name = os.fsencode(path)
-    try:
-        content = index.read_bytes()
-    except OSError:
-        return False
-    # Each name ends with a NUL and has its length in front; longer paths may end alike.
-    at = content.find(name + b"\0")
-    while at >= 0:
-        length = int.from_bytes(content[max(0, at - 2) : at], "big") & _LENGTH_BITS
-        if length == min(len(name), _LENGTH_BITS):
-            return content.startswith(b"DIRC")
-        at = content.find(name + b"\0", at + 1)
-    return False
-
-
-def count_index_entries(index: Path) -> int:
-    """How many files an index holds; 0 for none, or one that is none."""
-    try:
-        with open(index, "rb") as stream:
-            signature, _version, count = struct.unpack(">4sII", stream.read(12))
-    except (OSError, struct.error):
-        return 0
-    return int(count) if signature == b"DIRC" else 0
 
 
 PACK_FROM_FILES = 200
@@ -321,7 +157,7 @@ class SnapshotCapture:
         git: Git,
         lease: StoreLease,
         *,
-        project: ProjectGit,
+        project: GitFolders | None,
         personal: Path | None,
         own_folder: str,
         ref: str,
@@ -330,7 +166,8 @@ class SnapshotCapture:
         self._git = git
         self._lease = lease
         self._scratch = lease.folder
-        self._project = project
+        self._exclude = project.exclude if project is not None else None
+        self._project_index = project.index if project is not None else None
         self._personal = personal
         self._own_folder = own_folder
         self._ref = ref
@@ -391,7 +228,7 @@ class SnapshotCapture:
 
     def _listing(self, *options: str, stdout: Path) -> str:
         """The command that lists files by the rules of what is ignored."""
-        files = (self._personal, self._project.exclude)
+        files = (self._personal, self._exclude)
         ignores = ignore_options(own_folder=self._own_folder, files=files)
         return self._git.command("ls-files", "-z", *options, *ignores, stdout=stdout)
 
@@ -400,7 +237,7 @@ class SnapshotCapture:
         (self._scratch / "index.lock").unlink(missing_ok=True)
         changed, others = self._scratch / "changed", self._scratch / "others"
         differing = ("diff-files", "-z", "--name-only", "--no-renames")
-        now = _stamps("", [str(self._project.index)]) if self._project.index is not None else None
+        now = _stamps("", [str(self._project_index)]) if self._project_index is not None else None
         # All in one: beside starting a command, what it does costs little.
         await self._run(
             self._git.command(*differing, stdout=changed),
@@ -431,7 +268,7 @@ class SnapshotCapture:
         listed = self._scratch / "tracked"
         ask = self._listing("--cached", "--ignored", stdout=listed)
         # An index of a kind that cannot be read alone names nothing.
-        index, quoted = shlex.quote(str(self._project.index)), shlex.quote(str(listed))
+        index, quoted = shlex.quote(str(self._project_index)), shlex.quote(str(listed))
         return f"{{ GIT_INDEX_FILE={index} {ask} || : >{quoted}; }}"
 
     def _asked_for(self, also: frozenset[str]) -> list[str]:
@@ -521,72 +358,3 @@ class SnapshotCapture:
 def _is_behind_link(root: str, path: str) -> bool:
     folder = os.path.dirname(f"{root}/{path}")
     return os.path.realpath(folder) != folder
-
-
-_BLOB_TYPE = 3
-_CHUNK_BYTES = 1 << 20
-
-
-class PackTimeout(Exception):
-    """Writing the pack took longer than it may."""
-
-
-def write_pack(
-    root: str, paths: Iterable[str], target: Path, *, deadline: Callable[[], float]
-) -> int:
-    """Put the content of these regular files below `root` into the pack `target`; returns how many.
-
-    Files that are gone, or cannot be read, are passed over.
-
-    Raises:
-        PackTimeout: the `deadline` (by `time.monotonic`) is over.
-        OSError: the pack cannot be written.
-    """
-    seen: set[bytes] = set()
-    anchor = open_folder_handle(root)
-    try:
-        with open(target, "w+b") as pack:
-            pack.write(_pack_header(0))
-            for path in paths:
-                if time.monotonic() > deadline():
-                    raise PackTimeout
-                content = _read_for_pack(anchor, path)
-                if content is None:
-                    continue
-                name = bytes.fromhex(blob_id(content))
-                if name not in seen:
-                    seen.add(name)
-                    pack.write(_pack_entry_header(len(content)) + zlib.compress(content, 1))
-            pack.seek(0)
-            pack.write(_pack_header(len(seen)))
-            pack.seek(0)
-            digest = hashlib.sha1(usedforsecurity=False)
-            while chunk := pack.read(_CHUNK_BYTES):
-                digest.update(chunk)
-            pack.write(digest.digest())
-    finally:
-        os.close(anchor)
-    return len(seen)
-
-
-def _pack_header(count: int) -> bytes:
-    return b"PACK" + struct.pack(">II", 2, count)
-
-
-def _pack_entry_header(size: int) -> bytes:
-    """Type and size: four bits of it, then seven in each further byte."""
-    byte, size = _BLOB_TYPE << 4 | size & 15, size >> 4
-    head = bytearray()
-    while size:
-        head.append(byte | 128)
-        byte, size = size & 127, size >> 7
-    head.append(byte)
-    return bytes(head)
-
-
-def _read_for_pack(anchor: int, path: str) -> bytes | None:
-    try:
-        with open(open_beneath(anchor, path, FILE), "rb") as stream:
-            return stream.read() if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
-    except OSError:
-        return None

@@ -10,54 +10,22 @@ import os
 import re
 import shutil
 import time
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from dirge_py.git.ignore import ignored_by, personal_excludes
+from dirge_py.git.objects import BlobReader, TREE_ID, TreeChange, TreeEntry, is_in_index, parse_changes, parse_tree
+from dirge_py.git.repository import git_folders
+from dirge_py.git.runner import Git, GitFailed, find_git, private_git
+from dirge_py.session.ids import project_id, project_root
+from dirge_py.session.snapshots.base import RestoreResult, Snapshot
+from dirge_py.session.snapshots.capture import ProjectTooLarge, SnapshotCapture, SnapshotLimits, is_never_held
+from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
+from dirge_py.session.snapshots.store import SnapshotRetention, StoreFolder, StoreLease, StorePruner, acquire_lease, sessions_in_use
+from dirge_py.types.errors import SessionError
+from dirge_py.types.extensions import Extension
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dirge_py.session.ids import project_id, project_root
-from dirge_py.session.snapshots.base import RestoreResult, Snapshot, TreeChange
-from dirge_py.session.snapshots.capture import (
-    ProjectTooLarge,
-    SnapshotCapture,
-    SnapshotLimits,
-    ignored_by,
-    is_in_index,
-    is_never_held,
-    personal_excludes,
-    project_git,
-    rules_in,
-)
-from dirge_py.session.snapshots.git import (
-    TREE_ID,
-    BlobReader,
-    Git,
-    GitFailed,
-    TreeEntry,
-    find_git,
-    parse_changes,
-    parse_tree,
-    private_git,
-)
-from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
-from dirge_py.session.snapshots.store import (
-    SnapshotRetention,
-    StoreFolder,
-    StoreLease,
-    StorePruner,
-    acquire_lease,
-    sessions_in_use,
-)
-from dirge_py.types.errors import SessionError
-from dirge_py.types.extensions import Extension
 
 _READ_S = 60.0
 _DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")
@@ -452,7 +420,7 @@ class SnapshotRepository:
             if not self._folder.is_there:
                 await self._folder.make(self._git)
             self._lease = await asyncio.to_thread(acquire_lease, self._folder.path, self._session)
-        project = project_git(self._root)
+        project = git_folders(self._root)
         self._personal = await personal_excludes(
             self._git, project, self._lease.folder / "personal"
         )
@@ -524,10 +492,17 @@ class SnapshotRepository:
 
     async def _ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         reader = self._reader()
-        rules = rules_in(await reader.entries(tree))
+        entries = await reader.entries(tree)
+        # Git follows no link to a file of rules.
+        rules = {
+            path: entry
+            for path, entry in entries.items()
+            if os.path.basename(path) == ".gitignore" and not entry.is_link
+        }
         async with reader.contents(entry.oid for entry in rules.values()) as contents:
             texts = {path: contents.read(entry.oid) or b"" for path, entry in rules.items()}
-        files = (self._personal, project_git(self._root).exclude)
+        project = git_folders(self._root)
+        files = (self._personal, project.exclude if project is not None else None)
         return await reader.ignored(paths, rules=texts, files=files)
 
     async def _restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:

@@ -29,10 +29,10 @@ from dirge_py.files.resolve import (
     open_folder_handle,
     reason_of,
 )
+from dirge_py.git.objects import BlobReader, TreeEntry, blob_id
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
 from dirge_py.session.snapshots.capture import FileStamp, is_never_held, stamp_of
-from dirge_py.session.snapshots.git import BlobReader, TreeEntry, blob_id
 from dirge_py.types.errors import FileError
 
 DAMAGED = "its content of then is damaged"

@@ -1,7 +1,6 @@
-"""Git folders read and copied without git: the branch that is checked out, and a folder of our own.
+"""Copies of a git folder, made without git: commits by reference, the index as a copy.
 
-That one shows what another holds: its commits by reference, its index as a copy. Nothing that acts
-is taken along: no hooks, no settings that name programs.
+Nothing that acts is taken along: no hooks, no settings that name programs.
 """
 
 import errno
@@ -13,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.files.safe_read import read_regular
-from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.git.ignore import escape_rule
+from dirge_py.git.repository import GitFolders
 
 _SMALL_BYTES = 64 * 1024
 _LARGE_BYTES = 256 * 1024 * 1024
@@ -25,18 +25,6 @@ _HEAD = re.compile(rb"(?:ref: ?refs/[^\0\n]{1,4096}|[0-9a-f]{40}|[0-9a-f]{64})\s
 _HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _PACKED_REF = re.compile(rb"# pack-refs with:[a-z -]*|\^?[0-9a-f]{40,64}|[0-9a-f]{40,64} refs/\S+")
 _INDEX = b"DIRC"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitFolders:
-    """The folders that a git folder of our own refers to."""
-
-    git_dir: Path
-    """The git folder of the work tree."""
-    common: Path
-    """What the work trees of the repository share; may be the same."""
-    settings: Mapping[str, str]
-    """The settings to go by (`core.eol`), each value of one line."""
 
 
 def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] = ()) -> None:
@@ -53,7 +41,7 @@ def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] 
     _copy_lines(places.common / "shallow", target / "shallow", _HASH)
     _copy_refs(places.common / "refs", target / "refs")
     with open(target / "info/exclude", "ab") as stream:
-        named = (os.fsencode(_escaped(path)) for path in ignored if "\n" not in path)
+        named = (os.fsencode(escape_rule(path)) for path in ignored if "\n" not in path)
         stream.writelines(b"\n/" + path for path in named)
 
 
@@ -149,11 +137,6 @@ def _names(folder: Path, prefix: str) -> list[str]:
     return [name for name in os.listdir(folder) if name.startswith(prefix)]
 
 
-def _escaped(path: str) -> str:
-    """A path as a line of rules that means just that."""
-    return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
-
-
 def _as_line(path: Path) -> bytes:
     """An absolute path as a line of `alternates`.
 
@@ -164,27 +147,3 @@ def _as_line(path: Path) -> bytes:
     if b"\n" in line:
         raise OSError(errno.EINVAL, "its path has a line break")
     return line
-
-
-_MOST_BYTES = 4096
-
-
-def branch_of(folder: Path) -> str:
-    """The branch of the repository around `folder`, or the start of a commit; "" without one."""
-    for above in (folder, *folder.parents):
-        place = above / ".git"
-        if not place.exists():
-            continue
-        try:
-            if not place.is_dir():
-                place = above / _first_line(place).removeprefix("gitdir:").strip()
-            head = _first_line(place / "HEAD")
-        except (OSError, ValueError):
-            return ""
-        return head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
-    return ""
-
-
-def _first_line(file: Path) -> str:
-    """Whoever made the repository may have put anything there, a pipe as well."""
-    return read_regular(file, _MOST_BYTES).decode().strip().partition("\n")[0]

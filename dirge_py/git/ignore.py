@@ -1,0 +1,97 @@
+"""Ignore rules: the project's own, the person's and ours, and which paths they leave out."""
+
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dirge_py.git.objects import read_names, write_names
+from dirge_py.git.repository import GitFolders
+from dirge_py.git.runner import Git, GitFailed
+
+_READ_S = 10.0
+OWN_FILE = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
+"""The name of a file that dirge has not finished writing."""
+
+
+async def personal_excludes(git: Git, folders: GitFolders | None, scratch: Path) -> Path | None:
+    """The person's file of what git ignores everywhere, as far as git knows of one.
+
+    `git config` reads settings and runs nothing, so here it may see those of the person.
+    """
+    home = os.environ.get("HOME", "")
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    asked = git.command(
+        "config", "--includes", "--type=path", "--get", "core.excludesFile", stdout=scratch
+    )
+    own = {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_COUNT": "0", "XDG_CONFIG_HOME": base}
+    # An empty value would name no file at all instead of the usual ones.
+    line = f"unset GIT_CONFIG_GLOBAL; {asked}"
+    store = folders.git_dir if folders is not None else None
+    try:
+        await git.run(line, store=store, timeout_s=_READ_S, extra=own)
+        named = os.fsdecode(scratch.read_bytes()).strip("\n")
+    except (GitFailed, OSError):
+        named = ""
+    path = named or os.path.join(base, "git", "ignore")
+    return Path(git.root, path)
+
+
+def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str]:
+    """The options of `git ls-files` for all rules. Of `files`, the later ones win.
+
+    `own_folder` is our state folder below the project, "" where it lies elsewhere.
+    """
+    options = ["--exclude-per-directory=.gitignore"]
+    options += [f"--exclude-from={file}" for file in files if file is not None and _is_file(file)]
+    options.append("--exclude=.dirge")
+    if own_folder:
+        options.append(f"--exclude=/{escape_rule(own_folder)}")
+    return options
+
+
+def escape_rule(path: str) -> str:
+    """A path as a line of ignore rules that means just that path."""
+    return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
+
+
+async def ignored_by(
+    git: Git,
+    paths: Sequence[str],
+    *,
+    rules: Mapping[str, bytes],
+    files: Sequence[Path | None],
+    store: Path,
+    scratch: Path,
+) -> frozenset[str]:
+    """Those of the paths that are ignored where a work tree has these files of rules.
+
+    `files` are as for `ignore_options`; `scratch` is an empty folder. Raises GitFailed, OSError.
+    """
+    tree, asked, found = scratch / "tree", scratch / "asked", scratch / "found"
+    for path, text in rules.items():
+        file = tree / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text)
+    tree.mkdir(exist_ok=True)
+    outside = scratch / "rules"
+    outside.write_bytes(
+        b"\n".join(file.read_bytes() for file in files if file is not None and _is_file(file))
+    )
+    # This command takes no literal names, and without the dot one with a colon would be none.
+    write_names(asked, paths, b"./")
+    words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
+    # It says 1 where none is ignored.
+    line = f"{{ {git.command(*words, stdin=asked, stdout=found)} || [ $? = 1 ]; }}"
+    extra = {"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"}
+    settings = [("core.excludesFile", str(outside))]
+    await git.run(line, store=store, timeout_s=_READ_S, extra=extra, settings=settings)
+    return frozenset(path.removeprefix("./") for path in read_names(found))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode) and os.access(path, os.R_OK)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,256 @@
+"""A repository found and read without running git: its folders, its HEAD, its settings.
+
+Whoever made the repository wrote all of that. Settings are parsed the way git parses them: what git
+takes for a comment, a continued line or a section must be the same here, as a difference would hide
+a setting that git obeys.
+"""
+
+import os
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+
+from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import upwards
+
+MAX_CONFIG_BYTES = 256 * 1024
+_MAX_FILE_BYTES = 64 * 1024
+_SPACE = " \t\r\n"
+_KEY_LETTERS = frozenset(string.ascii_letters + string.digits + "-")
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
+
+
+class UnreadableRepository(Exception):
+    """The repository is not laid out as git lays one out; the message says where."""
+
+
+_UNREADABLE = (OSError, UnreadableRepository, ValueError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitFolders:
+    """The git folders of one work tree; the files in them need not exist."""
+
+    git_dir: Path
+    """The git folder of the work tree."""
+    common: Path
+    """What the work trees of the repository share; may be the same."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The settings that a copy goes by (`core.eol`), each value of one line."""
+
+    @property
+    def index(self) -> Path:
+        return self.git_dir / "index"
+
+    @property
+    def exclude(self) -> Path:
+        """The file of ignore rules that are not part of the project."""
+        return self.common / "info" / "exclude"
+
+
+def work_tree_of(folder: str) -> str:
+    """The top of the work tree around the physical `folder`, or `folder` if there is none."""
+    return next((at for at in upwards(folder) if os.path.lexists(f"{at}/.git")), folder)
+
+
+def git_dir_at(work_tree: str) -> str:
+    """The physical git folder of the work tree, which a `.git` file may name.
+
+    Raises:
+        OSError, UnreadableRepository, ValueError: there is none, or it cannot be told.
+    """
+    entry = f"{work_tree}/.git"
+    if os.path.isdir(entry):
+        return os.path.realpath(entry)
+    text = read_text(entry).strip()
+    if not text.startswith("gitdir:"):
+        raise UnreadableRepository(entry)
+    return os.path.realpath(os.path.join(work_tree, text.removeprefix("gitdir:").strip()))
+
+
+def common_dir(git_dir: str) -> str:
+    """The folder of what all work trees of the repository share.
+
+    Raises:
+        OSError, UnreadableRepository, ValueError: it cannot be told.
+    """
+    pointer = f"{git_dir}/commondir"
+    if not os.path.lexists(pointer):
+        return git_dir
+    return os.path.realpath(os.path.join(git_dir, read_text(pointer).strip()))
+
+
+def git_folders(root: str) -> GitFolders | None:
+    """The git folders of the work tree `root`; None if it is not one, or cannot be read."""
+    try:
+        git_dir = git_dir_at(root)
+        return GitFolders(git_dir=Path(git_dir), common=Path(common_dir(git_dir)))
+    except _UNREADABLE:
+        return None
+
+
+def read_head(folder: Path) -> str | None:
+    """The HEAD of the repository around `folder`; "" if unreadable, None if there is none."""
+    top = work_tree_of(os.path.abspath(folder))
+    if not os.path.lexists(f"{top}/.git"):
+        return None
+    try:
+        return read_bytes(f"{git_dir_at(top)}/HEAD", _MAX_FILE_BYTES).decode()
+    except _UNREADABLE:
+        return ""
+
+
+def branch_of(folder: Path) -> str:
+    """The branch of the repository around `folder`, or the start of a commit; "" without one."""
+    head = (read_head(folder) or "").strip().partition("\n")[0]
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
+
+
+def repository_setting(git_dir: str, key: str) -> str:
+    """The last value of `key` (in lower case) in the repository's own settings, or "".
+
+    Raises:
+        OSError, UnreadableRepository: they cannot be read.
+    """
+    every = parse_settings(read_text(f"{git_dir}/config", MAX_CONFIG_BYTES))
+    return next((value for name, value in reversed(every) if name.lower() == key), "")
+
+
+def read_text(path: str, limit: int = _MAX_FILE_BYTES) -> str:
+    """The content of a regular file as text. Raises as `read_bytes`."""
+    return read_bytes(path, limit).decode("utf-8", "surrogateescape")
+
+
+def read_bytes(path: str, limit: int) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        OSError, UnreadableRepository: it is none, cannot be read, or is larger than `limit` bytes.
+    """
+    content = read_regular(Path(path), limit + 1)
+    if len(content) > limit:
+        raise UnreadableRepository(f"{path} is too large")
+    return content
+
+
+def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
+    """The `section.subsection.key` names and values of a git config file, in its order.
+
+    Section and key are in lower case; a key without `=` has the value "".
+
+    Raises:
+        UnreadableRepository: git would refuse it, too.
+    """
+    if "\0" in text:
+        raise UnreadableRepository("a settings file with a NUL in it")
+    return tuple(_Reader(text.removeprefix("\ufeff").replace("\r\n", "\n")).settings())
+
+
+class _Reader:
+    """A place in the text. The end of the text reads as an end of line, as in git."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+
+    def settings(self) -> Iterator[tuple[str, str]]:
+        section: str | None = None
+        while self._position < len(self._text):
+            char = self._next()
+            if char in _SPACE:
+                continue
+            if char in "#;":
+                self._skip_line()
+            elif char == "[":
+                section = self._section()
+            elif section is None or char not in string.ascii_letters:
+                raise self._wrong()
+            else:
+                key, char = self._key(char)
+                yield f"{section}.{key}", self._value_after(char)
+
+    def _next(self) -> str:
+        char = self._text[self._position : self._position + 1]
+        self._position += 1
+        return char or "\n"
+
+    def _skip_line(self) -> None:
+        while self._next() != "\n":
+            pass
+
+    def _section(self) -> str:
+        name = ""
+        while True:
+            char = self._next()
+            if char == "]" and name:
+                return name
+            if char in _SPACE:
+                return f"{name}.{self._subsection(char)}"
+            if char not in _KEY_LETTERS and char != ".":
+                raise self._wrong()
+            name += char.lower()
+
+    def _subsection(self, char: str) -> str:
+        while char in _SPACE:
+            if char == "\n":
+                raise self._wrong()
+            char = self._next()
+        if char != '"':
+            raise self._wrong()
+        name = ""
+        while (char := self._next()) != '"':
+            if char == "\\":
+                char = self._next()
+            if char == "\n":
+                raise self._wrong()
+            name += char
+        if self._next() != "]":
+            raise self._wrong()
+        return name
+
+    def _key(self, first: str) -> tuple[str, str]:
+        """The key, and the first letter behind it and its blanks."""
+        key = first.lower()
+        while (char := self._next()) in _KEY_LETTERS:
+            key += char.lower()
+        while char in " \t":
+            char = self._next()
+        return key, char
+
+    def _value_after(self, char: str) -> str:
+        if char == "\n":
+            return ""
+        if char != "=":
+            raise self._wrong()
+        value, is_quoted, blanks = "", False, ""
+        while (char := self._next()) != "\n":
+            if not is_quoted and char in "#;":
+                self._skip_line()
+                return value
+            if not is_quoted and char in _SPACE:
+                blanks += char if value else ""
+                continue
+            if char == '"':
+                is_quoted = not is_quoted
+                value, blanks = value + blanks, ""
+                continue
+            if char == "\\":
+                char = self._escaped()
+            value, blanks = value + blanks + char, ""
+        if is_quoted:
+            raise self._wrong()
+        return value
+
+    def _escaped(self) -> str:
+        char = self._next()
+        if char == "\n":
+            return ""
+        if char not in _ESCAPES:
+            raise self._wrong()
+        return _ESCAPES[char]
+
+    def _wrong(self) -> UnreadableRepository:
+        line = self._text.count("\n", 0, self._position) + 1
+        return UnreadableRepository(f"line {line} of a settings file is not as git writes it")
