@@ -1,4 +1,4 @@
-"""Ignore rules: the project's own, the person's and ours, and which paths they leave out."""
+"""Ignore rules: the project's, the user's and dirge's, and which paths they exclude."""
 
 import os
 import re
@@ -16,9 +16,9 @@ OWN_FILE = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
 
 
 async def personal_excludes(git: Git, folders: GitFolders | None, scratch: Path) -> Path | None:
-    """The person's file of what git ignores everywhere, as far as git knows of one.
+    """The user's file of rules for all repositories: `core.excludesFile`, or git's default.
 
-    `git config` reads settings and runs nothing, so here it may see those of the person.
+    `git config` runs no program that settings name, so it may read those of the user.
     """
     home = os.environ.get("HOME", "")
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
@@ -26,7 +26,7 @@ async def personal_excludes(git: Git, folders: GitFolders | None, scratch: Path)
         "config", "--includes", "--type=path", "--get", "core.excludesFile", stdout=scratch
     )
     own = {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_COUNT": "0", "XDG_CONFIG_HOME": base}
-    # An empty value would name no file at all instead of the usual ones.
+    # An empty value would name no file at all, instead of the default ones.
     line = f"unset GIT_CONFIG_GLOBAL; {asked}"
     store = folders.git_dir if folders is not None else None
     try:
@@ -39,9 +39,9 @@ async def personal_excludes(git: Git, folders: GitFolders | None, scratch: Path)
 
 
 def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str]:
-    """The options of `git ls-files` for all rules. Of `files`, the later ones win.
+    """The options of `git ls-files` for all rules. Later `files` override earlier ones.
 
-    `own_folder` is our state folder below the project, "" where it lies elsewhere.
+    `own_folder` is dirge's state folder relative to the project, "" if it is elsewhere.
     """
     options = ["--exclude-per-directory=.gitignore"]
     options += [f"--exclude-from={file}" for file in files if file is not None and _is_file(file)]
@@ -65,7 +65,7 @@ async def ignored_by(
     store: Path,
     scratch: Path,
 ) -> frozenset[str]:
-    """Those of the paths that are ignored where a work tree has these files of rules.
+    """The paths that are ignored in a work tree with the `.gitignore` files `rules`.
 
     `files` are as for `ignore_options`; `scratch` is an empty folder. Raises GitFailed, OSError.
     """
@@ -79,10 +79,10 @@ async def ignored_by(
     outside.write_bytes(
         b"\n".join(file.read_bytes() for file in files if file is not None and _is_file(file))
     )
-    # This command takes no literal names, and without the dot one with a colon would be none.
+    # This command takes no literal paths: without the dot, a leading colon would have a meaning.
     write_names(asked, paths, b"./")
     words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
-    # It says 1 where none is ignored.
+    # Its exit code is 1 if no path is ignored.
     line = f"{{ {git.command(*words, stdin=asked, stdout=found)} || [ $? = 1 ]; }}"
     extra = {"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"}
     settings = [("core.excludesFile", str(outside))]

@@ -25,33 +25,35 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_names(file: Path) -> list[str]:
-    """The paths in a list of git's, each ended by a NUL."""
+    """The paths in a list that git wrote, each ended by a NUL."""
     return [os.fsdecode(name) for name in file.read_bytes().split(b"\0") if name]
 
 
 def write_names(file: Path, names: Iterable[str], before: bytes = b"") -> None:
-    """Write a list as git reads it, each path behind the bytes `before`."""
+    """Write a list of paths that git reads, each after the bytes `before`."""
     file.write_bytes(b"".join(before + os.fsencode(name) + b"\0" for name in names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeChange:
-    """One path that differs from one tree to another."""
+    """One path that differs between two trees."""
 
     path: str
     """The path, relative to the project."""
     kind: Literal["added", "changed", "removed"]
     """What happened to it."""
     lines: tuple[int, int] | None = None
-    """How many lines were added and removed; None for files that are no text."""
+    """How many lines were added and removed; None for binary files."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A file in a tree: its git mode, and the name of its content."""
+    """A file in a tree."""
 
     mode: str
+    """Its mode in git."""
     oid: str
+    """The object id of its content."""
 
     @property
     def is_link(self) -> bool:
@@ -99,7 +101,7 @@ def parse_changes(listing: bytes) -> Sequence[TreeChange]:
 
 
 class BlobReader:
-    """The contents in files that `git cat-file --batch` wrote, by their names."""
+    """The contents in files that `git cat-file --batch` wrote, by object id."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[Path, int, int]] = {}
@@ -112,7 +114,7 @@ class BlobReader:
         return oid in self._places
 
     def read(self, oid: str) -> bytes | None:
-        """The content, None if it is not there or not what its name says."""
+        """The content; None if it is missing, or damaged: its hash is not `oid`."""
         place = self._places.get(oid)
         if place is None:
             return None
@@ -143,19 +145,19 @@ def _read_blobs(stream: BinaryIO) -> Iterator[tuple[str, int, int]]:
 
 
 def blob_id(content: bytes) -> str:
-    """The name that git gives to this content."""
+    """The object id that git gives to this content."""
     head = b"blob %d\0" % len(content)
     return hashlib.sha1(head + content, usedforsecurity=False).hexdigest()
 
 
 def is_in_index(index: Path, path: str) -> bool:
-    """Whether an index holds this path; False for none, or one that is none."""
+    """Whether an index holds this path; False if there is no valid index."""
     name = os.fsencode(path)
     try:
         content = index.read_bytes()
     except OSError:
         return False
-    # Each name ends with a NUL and has its length in front; longer paths may end alike.
+    # Each name ends with a NUL and follows its length; longer paths may have the same end.
     at = content.find(name + b"\0")
     while at >= 0:
         length = int.from_bytes(content[max(0, at - 2) : at], "big") & _LENGTH_BITS
@@ -166,7 +168,7 @@ def is_in_index(index: Path, path: str) -> bool:
 
 
 def count_index_entries(index: Path) -> int:
-    """How many files an index holds; 0 for none, or one that is none."""
+    """How many files an index holds; 0 if there is no valid index."""
     try:
         with open(index, "rb") as stream:
             signature, _version, count = struct.unpack(">4sII", stream.read(12))
@@ -182,9 +184,9 @@ class PackTimeout(Exception):
 def write_pack(
     root: str, paths: Iterable[str], target: Path, *, deadline: Callable[[], float]
 ) -> int:
-    """Put the content of these regular files below `root` into the pack `target`; returns how many.
+    """Write the contents of regular files below `root` into the pack `target`; returns how many.
 
-    Files that are gone, or cannot be read, are passed over.
+    Files that are gone, or cannot be read, are left out.
 
     Raises:
         PackTimeout: the `deadline` (by `time.monotonic`) is over.

@@ -1,6 +1,6 @@
 """Copies of a git folder, made without git: commits by reference, the index as a copy.
 
-Nothing that acts is taken along: no hooks, no settings that name programs.
+Hooks and settings that name programs are not copied.
 """
 
 import errno
@@ -19,8 +19,8 @@ _SMALL_BYTES = 64 * 1024
 _LARGE_BYTES = 256 * 1024 * 1024
 _MOST_REFS = 50_000
 
-# A repository that somebody packed up may hold links to files of the person. So what is copied out
-# of it is taken for what it should be only where it looks like that.
+# A downloaded repository may hold links to files of the user. So a file is only copied if it has
+# the format that git gives it.
 _HEAD = re.compile(rb"(?:ref: ?refs/[^\0\n]{1,4096}|[0-9a-f]{40}|[0-9a-f]{64})\s*")
 _HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _PACKED_REF = re.compile(rb"# pack-refs with:[a-z -]*|\^?[0-9a-f]{40,64}|[0-9a-f]{40,64} refs/\S+")
@@ -28,13 +28,13 @@ _INDEX = b"DIRC"
 
 
 def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] = ()) -> None:
-    """Make `target`, which must not exist, for a work tree that is a copy of another.
+    """Make the git folder `target`, which must not exist, for a copy of the work tree.
 
-    Objects stay where they are, and are only ever read there. `ignored` are paths that are ignored
-    besides. Blocks.
+    Objects are not copied: they are read where they are. `ignored` are further paths to ignore.
+    Blocks.
 
     Raises:
-        OSError: it cannot be made, or the other cannot be read.
+        OSError: it cannot be made, or the original cannot be read.
     """
     make_index_folder(target, places)
     _copy_lines(places.common / "packed-refs", target / "packed-refs", _PACKED_REF)
@@ -46,10 +46,10 @@ def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] 
 
 
 def make_index_folder(target: Path, places: GitFolders) -> None:
-    """As `make_git_folder`, without refs: for looking at the index and at the files.
+    """Make a git folder without refs, which is enough to list and compare files.
 
     Raises:
-        OSError: it cannot be made, or the other cannot be read.
+        OSError: it cannot be made, or the original cannot be read.
     """
     git_dir, common = places.git_dir, places.common
     for folder in ("objects/info", "objects/pack", "refs", "info"):
@@ -87,7 +87,8 @@ def _config(settings: Mapping[str, str]) -> str:
 def _copy(source: Path, target: Path, *, begins: bytes = b"") -> None:
     """Copy a regular file, if there is one.
 
-    A link is only followed to what `begins` like this: it may lead to anything of the person's.
+    A link is followed only to a file that `begins` with these bytes: it may lead to any file of the
+    user.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if begins else os.O_NOFOLLOW)
     try:
@@ -108,7 +109,7 @@ def _copy(source: Path, target: Path, *, begins: bytes = b"") -> None:
 
 
 def _copy_lines(source: Path, target: Path, wanted: re.Pattern[bytes]) -> None:
-    """Copy those lines of a file, if there is one, that are of its kind."""
+    """Copy the lines of a file, if there is one, that have its format."""
     try:
         lines = read_regular(source, _LARGE_BYTES).split(b"\n")
     except FileNotFoundError:

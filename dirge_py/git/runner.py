@@ -1,8 +1,8 @@
 """Git as dirge itself runs it, on a repository of its own.
 
-Nothing of the project or the person acts in it: it reads no settings but those given here and the
-repository's own. Repository, work tree and index are always named, so that none is searched for.
-Results go to files: what a command prints besides is for errors.
+No settings, hooks or attributes of the project or of the user apply: git reads the settings given
+here and those of dirge's own repository. Repository, work tree and index are always named, so git
+searches for none. Results are written to files; the rest of the output is for error messages.
 """
 
 import os
@@ -17,7 +17,9 @@ from dirge_py.processes.runner import Runner
 from dirge_py.types.errors import ProcessError
 
 ATTRIBUTES = "* -text -eol -crlf -filter -ident -working-tree-encoding !diff -merge !export-subst\n"
-"""For `info/attributes`, which beats the project's `.gitattributes`: bytes stay as they are."""
+"""The content of `info/attributes`, which overrides `.gitattributes`: no content is converted."""
+DURABLE = (("core.fsync", "loose-object,reference"),)
+"""Settings for `Git.run` with which written objects and refs survive a power failure."""
 _SETTINGS = (
     ("core.fileMode", "true"),
     ("core.symlinks", "true"),
@@ -58,7 +60,7 @@ _VARIABLES: Mapping[str, str] = {
         for what, value in (("NAME", "dirge"), ("EMAIL", "dirge@localhost"))
     },
 }
-_NO_ROOM = (
+_DISK_FULL = (
     "No space left on device",
     "Disk quota exceeded",
     "Read-only file system",
@@ -69,35 +71,40 @@ _NO_ROOM = (
 
 
 class GitFailed(Exception):
-    """A command did not do its work; the text is what it said."""
+    """A git command failed, or took too long; the text is its output."""
 
     def __init__(self, text: str, *, timed_out: bool = False) -> None:
         super().__init__(text)
         self.timed_out = timed_out
 
     @property
-    def has_no_room(self) -> bool:
-        return any(words in str(self) for words in _NO_ROOM)
+    def is_disk_full(self) -> bool:
+        """Whether the command could not write."""
+        return any(words in str(self) for words in _DISK_FULL)
 
     @property
-    def tells_nothing(self) -> bool:
-        """Whether it says nothing about what it was asked: it could not finish the answer."""
-        return self.timed_out or self.has_no_room
+    def is_inconclusive(self) -> bool:
+        """Whether the failure says nothing about the repository: git could not finish."""
+        return self.timed_out or self.is_disk_full
 
 
 def find_git(path: str, root: str) -> str:
-    """The git of the search path `path`, "" if there is none outside of the folder `root`."""
+    """The git program on the search path `path`; "" if there is none outside of `root`."""
     return find_program("git", path=path, outside=[root]) or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
-    """Git for one project. `path` is the search path that it is given."""
+    """Runs git for one project."""
 
     program: str
+    """The path of the git program; "" if there is none."""
     path: str
+    """The search path that git gets."""
     root: str
+    """The work tree."""
     runner: Runner
+    """Starts the commands."""
 
     def command(
         self,
@@ -105,7 +112,7 @@ class Git:
         stdin: Path | None = None,
         stdout: Path | None = None,
     ) -> str:
-        """One git command for a script, its input and output being files."""
+        """The shell words of one git command that reads from and writes to files."""
         words = [self.program, *map(str, arguments)]
         line = " ".join(shlex.quote(word) for word in words)
         if stdin is not None:
@@ -121,21 +128,18 @@ class Git:
         timeout_s: float,
         index: Path | None = None,
         alternates: Sequence[Path] = (),
-        is_durable: bool = False,
         settings: Sequence[tuple[str, str]] = (),
         extra: Mapping[str, str] | None = None,
     ) -> None:
-        """Run the commands one after the other on `store`, until one fails.
+        """Run commands one after the other on the repository `store`, until one fails.
 
-        With an `index` they see the work tree, without one they do not. `alternates` are further
-        repositories whose objects count as there. `is_durable`: what is written outlives a power
-        cut, each object for itself. `settings` and the variables `extra` beat those of every run.
+        They have a work tree only with an `index`. `alternates` are further repositories that
+        objects are read from. `settings` and the variables `extra` override those of every run.
 
         Raises:
-            GitFailed: one failed, or they took longer than that.
+            GitFailed: a command failed, or together they took longer than `timeout_s`.
         """
-        more = [("core.fsync", "loose-object,reference")] if is_durable else []
-        numbered = git_config_variables((*_SETTINGS, *more, *settings))
+        numbered = git_config_variables((*_SETTINGS, *settings))
         variables = {**_VARIABLES, **numbered, "PATH": self.path, **(extra or {})}
         if store is not None:
             variables["GIT_DIR"] = str(store)
@@ -157,11 +161,11 @@ class Git:
         except ProcessError as error:
             raise GitFailed(error.message) from error
         if finished.exit_code != 0:
-            said = finished.output.head.decode(errors="replace").strip()
+            output = finished.output.head.decode(errors="replace").strip()
             how = "was ended after a time" if finished.timed_out else "failed"
-            raise GitFailed(said or f"git {how}.", timed_out=finished.timed_out)
+            raise GitFailed(output or f"git {how}.", timed_out=finished.timed_out)
 
 
 def private_git(program: str, path: str, root: str) -> Git:
-    """Git outside of every sandbox: it reads the project and writes only its own repository."""
+    """Git without a sandbox: it reads the project and writes only dirge's own repository."""
     return Git(program=program, path=path, root=root, runner=Runner(EnvironmentPolicy()))

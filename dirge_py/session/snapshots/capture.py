@@ -25,7 +25,7 @@ from dirge_py.git.objects import (
     write_pack,
 )
 from dirge_py.git.repository import GitFolders
-from dirge_py.git.runner import Git, GitFailed
+from dirge_py.git.runner import DURABLE, Git, GitFailed
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
 from dirge_py.session.snapshots.store import StoreLease
@@ -211,7 +211,7 @@ class SnapshotCapture:
             *commands,
             store=self._scratch.parent.parent,
             index=self._lease.index,
-            is_durable=is_durable,
+            settings=DURABLE if is_durable else (),
             timeout_s=self._deadline - time.monotonic(),
         )
 

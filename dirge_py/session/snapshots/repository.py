@@ -80,7 +80,7 @@ class SnapshotReader:
                 ["cat-file", "--batch-check", "--buffer"],
             )
         except GitFailed as error:
-            if error.tells_nothing:
+            if error.is_inconclusive:
                 raise
             return False
         return b" missing\n" not in objects
@@ -92,7 +92,7 @@ class SnapshotReader:
         try:
             refs = await self._output(["for-each-ref", "--format=%(refname)", "refs/dirge"])
         except GitFailed as error:
-            if error.tells_nothing:
+            if error.is_inconclusive:
                 raise
             return True
         return f"/{tree}\n".encode() in refs
@@ -105,7 +105,7 @@ class SnapshotReader:
         try:
             await self._git.run(check, store=self._folder.path, timeout_s=_READ_S)
         except GitFailed as error:
-            return not error.tells_nothing
+            return not error.is_inconclusive
         return False
 
     async def entries(self, tree: str) -> dict[str, TreeEntry]:
@@ -166,7 +166,7 @@ class SnapshotReader:
                 try:
                     await self._git.run(command, store=store, alternates=others, timeout_s=_READ_S)
                 except GitFailed as error:
-                    if error.tells_nothing:
+                    if error.is_inconclusive:
                         raise _unreadable(error) from error
                     is_whole = False
                 contents.add(file)
@@ -178,7 +178,7 @@ class SnapshotReader:
 
 
 def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
-    if error is not None and error.tells_nothing:
+    if error is not None and error.is_inconclusive:
         return _unreadable(error)
     return SessionError(
         "The files of then are no longer kept.",
@@ -397,7 +397,7 @@ class SnapshotRepository:
             try:
                 return await (await self._ready()).take_snapshot(date, also)
             except GitFailed as error:
-                if attempt == _MOST_ATTEMPTS or error.has_no_room or self._is_closed:
+                if attempt == _MOST_ATTEMPTS or error.is_disk_full or self._is_closed:
                     raise
             # A file that changed while it was read makes git stop: the next try finds it settled.
             if attempt == 2:

@@ -309,7 +309,7 @@ class StorePruner:
             try:
                 await self._prune()
             except GitFailed as error:
-                return error.timed_out or error.has_no_room
+                return error.is_inconclusive
             os.pwrite(stamp, b"pruned\n", 0)
             os.utime(stamp, (self._clock(), self._clock()))
         return True
