@@ -144,8 +144,6 @@ def git_state(folder: Path) -> str | None:
     return f"detached at {commit[1]}" if commit else "a repository"
 
 
-
-
 class SystemPrompt:
     """The system prompt of a conversation, built anew for every run."""
 

@@ -19,7 +19,7 @@ from dirge_py.permission.rules import Mode
 from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, PlanApprover, Reject
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
-from dirge_py.plan.state import PlanTerms, terms_of
+from dirge_py.plan.state import terms_of
 from dirge_py.sdk.agent_inputs import (
     AgentInput,
     Asking,

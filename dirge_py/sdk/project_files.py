@@ -13,7 +13,6 @@ from typing import TypeVar
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import TreeState
-from dirge_py.files.git import make_git_folder
 from dirge_py.files.resolve import is_beneath, reason_of
 from dirge_py.files.tree_hash import TreeDigest, TreeHash, sha256_of_files
 from dirge_py.files.walk import is_build_artifact, is_dependency_folder, list_unignored
@@ -34,7 +33,7 @@ from dirge_py.git.repository import (
     repository_setting,
     work_tree_of,
 )
-from dirge_py.git.repository_copy import make_index_folder
+from dirge_py.git.repository_copy import make_git_folder, make_index_folder
 from dirge_py.git.runner import Git, GitFailed, find_git, private_git
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
@@ -99,7 +98,9 @@ class Project:
         if found is None or repository is None or repository.top != self.root:
             return None
         common = str(found.common)
-        if not all(is_beneath(folder, repository.places) for folder in (str(found.git_dir), common)):
+        if not all(
+            is_beneath(folder, repository.places) for folder in (str(found.git_dir), common)
+        ):
             return None
         try:
             if repository_setting(common, "extensions.refstorage"):

@@ -5,21 +5,20 @@ Each shows what would change, asks you to confirm, and reports what changed.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.text import one_line, plural, visible
 from dirge_py.slash.base import Choice, FrontEnd, ask_option
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
-from functools import partial
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.git.objects import TreeChange
     from dirge_py.session.rewind import RewindPreview, RewindResult, RewindScope, RewindTarget
     from dirge_py.session.tree import RewindPoint, SessionTree
-
-
 
 
 _HERE = "here"

@@ -3,6 +3,9 @@
 import asyncio
 import platform
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lazy import late
@@ -11,9 +14,6 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, HasSettings, Unsupported, pick_name, settings_of
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.extensions import Command
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init

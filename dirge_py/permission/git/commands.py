@@ -17,6 +17,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase, translate
+from glob import escape
+from itertools import takewhile
+
 from dirge_py.git.repository import UnreadableRepository, read_bytes, work_tree_of
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Word
@@ -25,10 +29,6 @@ from dirge_py.permission.git.files import Tracked
 from dirge_py.permission.git.repository import tracked_secrets
 from dirge_py.permission.program_options import NotReadOnly, Program, files_read, parse_options
 from dirge_py.permission.protected import SECRET_NAMES, why_secret
-from fnmatch import fnmatchcase, translate
-from glob import escape
-from itertools import takewhile
-
 
 _MOST_PATTERNS = 16
 _DIFF_LONG = (

@@ -10,22 +10,50 @@ import os
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
 from dirge_py.git.ignore import ignored_by, personal_excludes
-from dirge_py.git.objects import BlobReader, TREE_ID, TreeChange, TreeEntry, is_in_index, parse_changes, parse_tree
+from dirge_py.git.objects import (
+    TREE_ID,
+    BlobReader,
+    TreeChange,
+    TreeEntry,
+    is_in_index,
+    parse_changes,
+    parse_tree,
+)
 from dirge_py.git.repository import git_folders
 from dirge_py.git.runner import Git, GitFailed, find_git, private_git
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot
-from dirge_py.session.snapshots.capture import ProjectTooLarge, SnapshotCapture, SnapshotLimits, is_never_held
+from dirge_py.session.snapshots.capture import (
+    ProjectTooLarge,
+    SnapshotCapture,
+    SnapshotLimits,
+    is_never_held,
+)
 from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
-from dirge_py.session.snapshots.store import SnapshotRetention, StoreFolder, StoreLease, StorePruner, acquire_lease, sessions_in_use
+from dirge_py.session.snapshots.store import (
+    SnapshotRetention,
+    StoreFolder,
+    StoreLease,
+    StorePruner,
+    acquire_lease,
+    sessions_in_use,
+)
 from dirge_py.types.errors import SessionError
 from dirge_py.types.extensions import Extension
-from pathlib import Path
-from typing import Any, TypeVar
-
 
 _READ_S = 60.0
 _DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")

@@ -15,12 +15,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+
 from dirge_py.git.runner import ATTRIBUTES, Git, GitFailed
 from dirge_py.lib.file_lock import hold_lock, try_lock, wait_for_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import SessionError
-from pathlib import Path
-
 
 SCRATCH_PREFIX = "read"
 NEW_PREFIX = "new"
