@@ -261,7 +261,6 @@ def palette_choices(app: DirgeApp) -> list[Choice]:
 
 
 def _call(do: Callable[[DirgeApp], object]) -> Action:
-    """Return an action that only calls a method of the app or of one of its parts."""
 
     async def action(app: DirgeApp) -> None:
         do(app)

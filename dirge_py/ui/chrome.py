@@ -27,7 +27,16 @@ from dirge_py.ui.panels.side_panels import (
 )
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.screen_app import ScreenApp
-from dirge_py.ui.status import LimitsShown, StatusModel, folder_and_branch, plan_words, status_of
+from dirge_py.ui.status import (
+    ContextGauge,
+    LimitsShown,
+    StatusModel,
+    folder_and_branch,
+    plan_words,
+    prompt_in_use,
+    running_shells,
+    spending_of,
+)
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.terminal.notifications import Notifier
 
@@ -219,14 +228,31 @@ class ChromePresenter:
 
     @property
     def status(self) -> StatusModel:
-        shown = face(self._mood, 0 if self._app.ui_settings.reduced_motion else self.beat)
-        return status_of(
-            self._app.controller,
-            self.place,
-            limits=self.limits,
-            run=self._run,
-            face=shown if self._app.ui_settings.has_avatar else "",
+        controller, settings, limits = self._app.controller, self._app.ui_settings, self.limits
+        beat = 0 if settings.reduced_motion else self.beat
+        shown = face(self._mood, beat) if settings.has_avatar else ""
+        conversation = controller.conversation
+        if conversation is None:
+            return StatusModel(place="", model="", mode="", state=controller.state, face=shown)
+        return StatusModel(
+            place=self.place,
+            model=conversation.settings.model,
+            mode=conversation.settings.mode,
+            state=controller.state,
             phase=self._phase(),
+            face=shown,
+            thinking=conversation.settings.thinking,
+            prompt=prompt_in_use(conversation),
+            is_sandboxed=bool(conversation.environment.sandbox),
+            gauge=ContextGauge(
+                used=conversation.context_tokens,
+                window=min(conversation.settings.window_tokens, limits.target_tokens),
+                fold_at=limits.fold_at,
+            ),
+            spending=spending_of(conversation, limits, self._run),
+            queued=len(controller.waiting),
+            shells=running_shells(conversation),
+            asides=conversation.side_questions,
         )
 
     @property
@@ -271,7 +297,6 @@ class ChromePresenter:
         return f"{what}, {waited_s:.0f} s"
 
     def _fill(self) -> None:
-        """Update the panels that are shown."""
         conversation = self._app.controller.conversation
         if conversation is None:
             return

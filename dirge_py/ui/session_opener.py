@@ -3,10 +3,6 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py import slash
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
 from dirge_py.frontend.setup_wizard import set_up
@@ -23,12 +19,17 @@ from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
+
+
 
 
 class TuiSessionOpener:
@@ -165,7 +166,6 @@ class TuiSessionOpener:
         return self.start.prepare(), registry
 
     def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
-        """Apply the settings; returns what is wrong with them."""
         app = self._app
         app.ui_settings = settings
         # GNU screen holds an Esc back for as long as the mouse is reported.
@@ -247,7 +247,6 @@ def _read_gate(project: "Callable[[], TrustGate]") -> "TrustGate":
 
 
 def _folder(cwd: Path) -> str:
-    """The folder as people write it, and its branch."""
     home = Path.home()
     shown = f"~/{cwd.relative_to(home)}" if home in cwd.parents else str(cwd)
     branch = branch_of(cwd)

@@ -4,12 +4,6 @@
 spent, `LimitsShown` how far a run may go.
 """
 
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-from rich.cells import cell_len
-from rich.style import Style
-
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count
@@ -17,11 +11,17 @@ from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from pathlib import Path
+from rich.cells import cell_len
+from rich.style import Style
+from typing import NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
-    from dirge_py.frontend.controller import ChatController
+
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,45 +134,10 @@ class StatusModel:
     """Questions on the side that are being answered."""
 
 
-def status_of(
-    controller: "ChatController",
-    place: str,
-    *,
-    limits: LimitsShown | None = None,
-    run: "Run | None" = None,
-    face: str = "",
-    phase: str = "",
-) -> StatusModel:
-    """The status of a conversation. `run` is the running one, or the last."""
-    conversation = controller.conversation
-    if conversation is None:
-        return StatusModel(place="", model="", mode="", state=controller.state, face=face)
-    limits = limits or LimitsShown()
-    return StatusModel(
-        place=place,
-        model=conversation.settings.model,
-        mode=conversation.settings.mode,
-        state=controller.state,
-        phase=phase,
-        face=face,
-        thinking=conversation.settings.thinking,
-        prompt=prompt_in_use(conversation),
-        is_sandboxed=bool(conversation.environment.sandbox),
-        gauge=ContextGauge(
-            used=conversation.context_tokens,
-            window=min(conversation.settings.window_tokens, limits.target_tokens),
-            fold_at=limits.fold_at,
-        ),
-        spending=_spending(conversation, limits, run),
-        queued=len(controller.waiting),
-        shells=running_shells(conversation),
-        asides=conversation.side_questions,
-    )
-
-
-def _spending(
+def spending_of(
     conversation: "Conversation", limits: LimitsShown, run: "Run | None"
 ) -> SpendingStatus:
+    """What was spent. `run` is the running one, or the last."""
     is_capped = limits.cost_usd is not None
     used = run.usage if run is not None else Usage()
     pairs = [

@@ -175,7 +175,6 @@ def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> 
 
 
 def _rows(change: Change, number: int) -> list[DiffRow]:
-    """The lines of one hunk and around it."""
     hunk = change.hunks[number]
     # Carriage returns are shown unless every line of both sides ends with one.
     ends = [line for line in (*change.before, *change.after) if line.endswith("\n")]

@@ -162,7 +162,6 @@ class FindBar(Horizontal):
         self._show()
 
     def _show(self, more: str = "") -> None:
-        """Show the chosen match, and its number."""
         view, search = self._transcript, self._transcript.search
         hit = search.hit
         if hit is not None:

@@ -201,7 +201,6 @@ class HunkView(Vertical, can_focus=False):
             self._sheet.show(*self._rows[min(selection.at, len(self._rows) - 1)])
 
     async def _edit(self) -> None:
-        """Let the person write the file at the cursor as they want it."""
         if self._selection.place is None:
             return
         file = self._selection.files[self._selection.place[0]]

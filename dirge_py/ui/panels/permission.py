@@ -355,7 +355,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return strips
 
     def _paint_others(self, width: int) -> Sequence[Strip]:
-        """The questions that are not shown, a line each."""
         styles, rows = self._styles, max(1, self._others.size.height)
         marks = {"allow": ("✓", styles.good), "deny": ("⊘", styles.warning)}
         others = [number for number in range(len(self._all)) if number != self._at]
@@ -370,7 +369,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return strips
 
     def _usual_hints(self) -> Sequence[KeyHint]:
-        """The keys of the question in its present state."""
         asked, name = self._asked, self._keymap.name_of
         enter, comment = name("dialog", "choose"), name("dialog", "comment")
         words = f"{enter}: answer" if asked.chosen else f"select, then {enter}"
@@ -592,7 +590,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.settle([asked.answer for asked in self._all if asked.answer is not None])
 
     def _deny_all(self, comment: str = "") -> None:
-        """Deny everything that is still open, and interrupt the run."""
         self.wants_stop = True
         self._asked.answer = PermissionAnswer(effect="deny", comment=comment)
         denied = PermissionAnswer(effect="deny")

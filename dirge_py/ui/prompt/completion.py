@@ -236,7 +236,6 @@ class Completer:
         return False
 
     async def _work(self, matching: FileMatcher, before: str) -> None:
-        """Match the rest in slices, and handle keys in between."""
         while True:
             if matching.work(_SLICE_S):
                 break

@@ -429,7 +429,6 @@ class _Painter:
 
 
 def _marks(rows: Sequence[DiffRow]) -> dict[int, Spans]:
-    """The marked words of each row that has some."""
     if len(rows) > LONGEST_STRETCH:
         return {}
     marks: dict[int, Spans] = {}

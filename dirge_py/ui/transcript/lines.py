@@ -374,7 +374,6 @@ def _joint_of(strip: Strip) -> str | None:
 
 
 def _parts_of(strip: Strip) -> tuple[int, str | None, str]:
-    """Margin, joint and text of a drawn line."""
     if not isinstance(strip, PaintedLine):
         return 0, None, strip.text
     margin = min(strip.margin, strip.size)

@@ -206,7 +206,6 @@ class ReadingCursor:
             self._view.selection.set(here, behind_there)
 
     def _go_to_landmark(self, step: int) -> None:
-        """Go to the next landmark, or with -1 to the one before."""
         place = self.cursor
         row: BlockRow | None = place.row if place else None
         line = place.line - place.row.gap if place else 0

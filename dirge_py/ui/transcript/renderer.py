@@ -322,7 +322,6 @@ class TranscriptRenderer:
         return [f"{name or 'image'} · {about[name]}" if name in about else name for name in names]
 
     def _show_pictures(self, block: ToolBlock, content: Sequence[Any]) -> None:
-        """Name the pictures and documents in a result."""
         if found := attachments_in(content):
             about = [(name, describe_attachment(item, self._assets)) for name, item in found]
             block.show_pictures([" · ".join(filter(None, parts)) for parts in about])

@@ -194,7 +194,6 @@ class TranscriptSearch:
         return layout.is_hidden(block) or (block.can_expand and not layout.is_open(block))
 
     def _spans(self, row: BlockRow) -> Sequence[tuple[int, int]]:
-        """The matches in what is drawn of a row."""
         assert self._pattern is not None
         return self._layout.drawn(row).logical.matches(self._pattern)
 
@@ -216,7 +215,6 @@ class TranscriptSearch:
         return found
 
     def _text_of(self, row: BlockRow) -> str:
-        """The text of a row when it is open."""
         version = row.block.version
         kept = self._texts.get(row)
         if kept is not None and kept[0] == version:

@@ -49,6 +49,20 @@ CallState = Literal[
 NOT_OUTPUT: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
 """The text below the call is a sentence of dirge then, not output whose columns count."""
 UNRUN: frozenset[CallState] = frozenset({"repeated", "unrun"})
+_LOOKS: Mapping[CallState, tuple[str, str, str]] = {
+    "running": ("●", "accent", ""),
+    "asking": ("?", "warning", "waits for your answer"),
+    "waiting": ("○", "dim", ""),
+    "ok": ("●", "good", ""),
+    "failed": ("●", "error", ""),
+    "denied": ("⊘", "warning", "denied"),
+    "aborted": ("◌", "dim", "interrupted"),
+    "again": ("↻", "warning", "asks for another try"),
+    "withheld": ("⊘", "warning", "ran, its result withheld"),
+    "repeated": ("≡", "dim", "not run"),
+    "unrun": ("◌", "dim", "not run"),
+}
+"""The mark of each state, its style, and its words."""
 _STATE_BY_OUTCOME: dict[str, CallState] = {
     "ok": "ok",
     "denied": "denied",
@@ -209,7 +223,6 @@ class ToolBlock(TranscriptBlock):
         return self._paint_part(lines, width, styles, of_end=of_end)
 
     def _paint_todo(self, width: int, styles: Styles) -> list[Strip]:
-        """The list; of a long one, not what is done at its beginning."""
         first, rest = [(_BODY, styles.text)], [(_BODY * 2, styles.text)]
         strips: list[Strip] = []
         done = 0
@@ -239,7 +252,6 @@ class ToolBlock(TranscriptBlock):
     def _paint_part(
         self, lines: Sequence[str], width: int, styles: Styles, *, of_end: bool
     ) -> list[Strip]:
-        """The first lines of the output, or the last ones, and how many more there are."""
         most, hidden = LINES_COLLAPSED, len(lines) - LINES_COLLAPSED
         shown = self._paint_output(lines[-most:] if of_end else lines[:most], width, styles)
         if len(shown) > most * 2:
@@ -259,20 +271,12 @@ class ToolBlock(TranscriptBlock):
         return 1 + min(LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
 
     def _paint_header(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        mark, style = {
-            "running": ("●", styles.accent),
-            "asking": ("?", styles.warning),
-            "waiting": ("○", styles.dim),
-            "ok": ("●", styles.good),
-            "failed": ("●", styles.error),
-            "denied": ("⊘", styles.warning),
-            "aborted": ("◌", styles.dim),
-            "again": ("↻", styles.warning),
-            "withheld": ("⊘", styles.warning),
-            "repeated": ("≡", styles.dim),
-            "unrun": ("◌", styles.dim),
-        }[self.state]
-        head: list[Span] = [(f"{mark} ", style), (self._name, styles.tool), (" ", styles.text)]
+        mark, style, _ = _LOOKS[self.state]
+        head: list[Span] = [
+            (f"{mark} ", getattr(styles, style)),
+            (self._name, styles.tool),
+            (" ", styles.text),
+        ]
         subject = clean(main_argument(self._args))
         if len(self._answers) == 1:
             subject = self._answers[0][0]
@@ -292,20 +296,11 @@ class ToolBlock(TranscriptBlock):
         return wrap(head, width)
 
     def _tail_words(self) -> str:
-        words = {
-            "asking": "waits for your answer",
-            "denied": "denied",
-            "aborted": "interrupted",
-            "again": "asks for another try",
-            "withheld": "ran, its result withheld",
-            "repeated": "not run",
-            "unrun": "not run",
-        }
         folder = self._folder
         if folder is None and isinstance(self._args, Mapping) and "command" in self._args:
             asked = self._args.get("workdir")
             folder = asked if isinstance(asked, str) and asked not in (".", "./") else ""
-        parts = [clean(f"in {folder}") if folder else "", words.get(self.state, ""), self._note]
+        parts = [clean(f"in {folder}") if folder else "", _LOOKS[self.state][2], self._note]
         if self.state == "running":
             parts.append(self._progress.words)
         if self._diff:

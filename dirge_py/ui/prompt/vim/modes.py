@@ -331,7 +331,6 @@ class Vim:
         return self._outcome(TextAndCursor(text, at))
 
     def _again(self, place: TextAndCursor, count: int | None) -> VimResult:
-        """Do the last change once more."""
         self._repeats = True
         keys, inserted = self._done, self._inserted
         if count is not None:
@@ -406,7 +405,6 @@ class Vim:
     def _operate(
         self, operator: str, place: TextAndCursor, start: int, target: MotionTarget
     ) -> TextAndCursor:
-        """Delete, change or copy from `start` to the target."""
         text = place.text
         if target.reach == "lines":
             return self._operate_lines(operator, place, *lines_around(text, start, target.at))
