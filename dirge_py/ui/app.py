@@ -283,9 +283,9 @@ class DirgeApp(ScreenApp):
 
     async def on_key(self, event: events.Key) -> None:
         """Handle a key that no widget has handled, unless a line of text is being written."""
-        found = self.keymap.action(event.key, "screen")
-        if found and (found[1] == "suspend" or not isinstance(self.focused, Input)):
-            await self.run_screen_action(found[1])
+        binding = self.keymap.action(event.key, "screen")
+        if binding and (binding[1] == "suspend" or not isinstance(self.focused, Input)):
+            await self.run_screen_action(binding[1])
 
     def on_resize(self, event: events.Resize) -> None:
         self.dialogs.fit(event.size.height)
@@ -428,11 +428,11 @@ class KeyChords:
         self.cancel()
         if key in _CANCELS:
             return True
-        found = app.keymap.action(f"{first} {key}", *TOGETHER)
-        if found is None:
+        binding = app.keymap.action(f"{first} {key}", *TOGETHER)
+        if binding is None:
             app.hint(f"{spell(first)} {spell(key)} does nothing; /keybindings lists what does.")
         else:
-            app.composer.act(*found)
+            app.composer.act(*binding)
         return True
 
     def cancel(self) -> None:

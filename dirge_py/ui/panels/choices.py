@@ -136,15 +136,15 @@ class Picker(ChoiceList, can_focus=True):
     async def _on_key(self, event: events.Key) -> None:
         if self._answer is None or self._answer.done():
             return  # The list is about to go: this key is not for it.
-        found = self._keymap.action(event.key, "list", "screen")
-        if found == ("screen", "suspend"):
+        binding = self._keymap.action(event.key, "list", "screen")
+        if binding == ("screen", "suspend"):
             return
         event.stop()
         event.prevent_default()
         now = event.time if self._clock is time.monotonic else self._clock()
         is_meant = now >= self._opens_at and now - self._last_key_at >= self._pause_s * FASTEST
         self._last_key_at = now
-        match found[1] if found and found[0] == "list" else "":
+        match binding[1] if binding and binding[0] == "list" else "":
             case "previous" | "next" as way:
                 self.move(1 if way == "next" else -1)
                 self._preview()
@@ -196,17 +196,17 @@ class LineQuestion(Vertical):
         self._styles = styles
         self._keymap = keymap
         self._title = ""
-        self._sheet = ScrollingLines(self._paint, styles)
+        self._title_line = ScrollingLines(self._paint, styles)
         self._input = Input(select_on_focus=False)
         self._input.cursor_blink = False
         self._answer: asyncio.Future[str | None] | None = None
 
     def use_styles(self, styles: Styles) -> None:
         self._styles = styles
-        self._sheet.use_styles(styles)
+        self._title_line.use_styles(styles)
 
     def compose(self) -> ComposeResult:
-        yield self._sheet
+        yield self._title_line
         yield self._input
 
     def _paint(self, width: int) -> list[Strip]:
@@ -220,7 +220,7 @@ class LineQuestion(Vertical):
         self._input.cursor_position = len(value)
         self._answer = asyncio.get_running_loop().create_future()
         self.display = True
-        self._sheet.repaint()
+        self._title_line.repaint()
         self._input.focus()
         try:
             return await self._answer
@@ -229,10 +229,10 @@ class LineQuestion(Vertical):
             self.display = False
 
     async def _on_key(self, event: events.Key) -> None:
-        found = self._keymap.action(event.key, "list")
-        if found is None or found[1] not in ("choose", "close"):
+        binding = self._keymap.action(event.key, "list")
+        if binding is None or binding[1] not in ("choose", "close"):
             return
         event.stop()
         event.prevent_default()
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result(self._input.value if found[1] == "choose" else None)
+            self._answer.set_result(self._input.value if binding[1] == "choose" else None)

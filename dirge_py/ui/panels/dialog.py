@@ -161,7 +161,7 @@ def _packed(parts: Sequence[str], width: int) -> list[str]:
 Answer = TypeVar("Answer")
 _OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
 """Keys that never answer: the app handles them even while a question is open."""
-_LOOKING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
+_SCROLLING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
 """Keys that scroll the transcript: what the question is about may be shown there."""
 _OF_TEXT: dict[Role, Role] = {"act": "use", "confirm": "text", "none": "text"}
 """The role of a printable key instead: it may be part of a sentence."""
@@ -327,8 +327,8 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     def use_styles(self, styles: Styles) -> None:
         """Apply another theme."""
         self._styles = styles
-        for sheet in self.query(ScrollingLines):
-            sheet.use_styles(styles)
+        for lines in self.query(ScrollingLines):
+            lines.use_styles(styles)
 
     def repaint_menu(self) -> None:
         """Paint the menu again: keys count from now on, or their meaning has changed."""
@@ -407,11 +407,11 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             self.deselect()
             self._give(held + event.text)
             return True
-        found = self._keymap.action(event.key, self.scope, "screen")
-        if found is not None and found in _OF_THE_PROGRAM:
+        binding = self._keymap.action(event.key, self.scope, "screen")
+        if binding is not None and binding in _OF_THE_PROGRAM:
             return False
-        if found is not None and found in _LOOKING:
-            self.post_message(self.KeyPassedThrough(found[1]))
+        if binding is not None and binding in _SCROLLING:
+            self.post_message(self.KeyPassedThrough(binding[1]))
             return True
         text = event.character if event.is_printable and event.character else ""
         if self.answer.done():
@@ -419,7 +419,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             if text:
                 self._give(text)
             return True
-        self._press(event, found[1] if found else "", text)
+        self._press(event, binding[1] if binding else "", text)
         return True
 
     def _press(self, event: events.Key, action: str, text: str) -> None:

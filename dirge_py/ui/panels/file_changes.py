@@ -129,7 +129,7 @@ class ChangeSelection:
 
     def outcome(self) -> tuple[FileChange, ...] | None:
         """The files that the person changed; None if all was accepted as it was shown."""
-        return tuple(found for file in self.files if (found := file.outcome())) or None
+        return tuple(change for file in self.files if (change := file.outcome())) or None
 
 
 _CONTEXT = 3

@@ -59,7 +59,7 @@ class FindBar(Horizontal):
         self._keymap = keymap
         self._transcript = transcript
         self._input = _Query(self._on_query_key)
-        self._found = Static("", id="found", markup=False)
+        self._count = Static("", id="found", markup=False)
         self._back: Widget | None = None
         self._before: LinePosition | None = None
         self._is_chosen = self._letters_move = False
@@ -69,7 +69,7 @@ class FindBar(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static("/ ", markup=False)
         yield self._input
-        yield self._found
+        yield self._count
 
     @property
     def is_open(self) -> bool:
@@ -88,7 +88,7 @@ class FindBar(Horizontal):
         self._opened, self._steps = [], []
         self.display = True
         self._input.value = query
-        self._found.update("")
+        self._count.update("")
         self._transcript.hold()
         self._input.focus()
 
@@ -123,13 +123,13 @@ class FindBar(Horizontal):
 
     def _on_query_key(self, key: str) -> bool:
         """Do what a key means here; False if it is text."""
-        found = self._keymap.action(key, "find")
+        binding = self._keymap.action(key, "find")
         letter = self._keymap.action(key, "reading") if self._letters_move else None
-        if found is not None and found[1] == "close":
+        if binding is not None and binding[1] == "close":
             self.close()
-        elif found is not None:
+        elif binding is not None:
             self._is_chosen = self._letters_move = bool(self._input.value)
-            self.step(1 if found[1] == "next" else -1)
+            self.step(1 if binding[1] == "next" else -1)
         elif letter is not None and letter[1] in ("find_next", "find_previous"):
             self.step(1 if letter[1] == "find_next" else -1)
         else:
@@ -142,7 +142,7 @@ class FindBar(Horizontal):
         view, search = self._transcript, self._transcript.search
         if self.is_open:
             search.set_query(self._input.value)
-        self._found.update("…" if search.query and search.hit is None else "")
+        self._count.update("…" if search.query and search.hit is None else "")
         start = max(0, view.layout_of_blocks.height - view.lines_in_view)
         if self._before is not None and not self._before.row.is_gone:
             # Typing more of a query searches from where the bar was opened.
@@ -170,5 +170,5 @@ class FindBar(Horizontal):
             view.show(search.spot(hit), around=_AROUND)
             view.reading.follow(search.spot(hit))
         words = f"{search.position()} of {search.total}{more}" if hit else "not found"
-        self._found.update(words if search.query else "")
+        self._count.update(words if search.query else "")
         view.refresh()

@@ -56,12 +56,12 @@ class HunkView(Vertical, can_focus=False):
         self._instead: Sequence[KeyHint] = ()
         self._rows: list[tuple[int, int]] = []
         self._painted: dict[tuple[int, int, bool, int], list[Strip]] = {}
-        self._sheet = ScrollingLines(self._paint, styles, on_end=self._repaint_menu)
+        self._body = ScrollingLines(self._paint, styles, on_end=self._repaint_menu)
         self._menu = ScrollingLines(self._paint_menu, styles)
         self._menu.add_class("hunk-keys")
 
     def compose(self) -> ComposeResult:
-        yield self._sheet
+        yield self._body
         yield self._menu
 
     def use_styles(self, styles: Styles) -> None:
@@ -71,14 +71,14 @@ class HunkView(Vertical, can_focus=False):
     def fit(self, rows: int) -> int:
         """How many of `rows` it needs."""
         width = self.app.size.width - 3
-        if self._sheet.is_mounted:
+        if self._body.is_mounted:
             self._repaint()
         return min(len(self._paint(width)) + len(self._paint_menu(width)), rows)
 
     @property
     def may_take(self) -> bool:
         """Whether everything was in view, here or in the question."""
-        return self._was_read or self._sheet.seen_end
+        return self._was_read or self._body.seen_end
 
     # -- what it shows
 
@@ -147,7 +147,7 @@ class HunkView(Vertical, can_focus=False):
         self._menu.repaint()
 
     def _repaint(self) -> None:
-        self._sheet.repaint()
+        self._body.repaint()
         self._repaint_menu()
 
     # -- keys
@@ -194,11 +194,11 @@ class HunkView(Vertical, can_focus=False):
                 selection.mark(accepted=action == "accept")
                 selection.move(1)
             case "page_up" | "page_down" | "end":
-                self._sheet.scroll_page(action)
+                self._body.scroll_page(action)
                 return
         self._repaint()
         if self._rows:
-            self._sheet.show(*self._rows[min(selection.at, len(self._rows) - 1)])
+            self._body.show(*self._rows[min(selection.at, len(self._rows) - 1)])
 
     async def _edit(self) -> None:
         if self._selection.place is None:

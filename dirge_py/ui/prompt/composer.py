@@ -136,8 +136,8 @@ class Composer(TextEditor, inherit_bindings=False):
 
     def press_enter(self) -> None:
         """Do what Enter does in the active keymap."""
-        found = self._keymap.action("enter", "composer")
-        self.act(*(found or ("composer", "submit")))
+        binding = self._keymap.action("enter", "composer")
+        self.act(*(binding or ("composer", "submit")))
 
     # -- keys
 
@@ -146,15 +146,15 @@ class Composer(TextEditor, inherit_bindings=False):
             event.stop()
             event.prevent_default()
             return
-        found = self._keymap.action(event.key, "composer", "screen")
-        if found is None:
+        binding = self._keymap.action(event.key, "composer", "screen")
+        if binding is None:
             self.did("")
             self._has_mark = False
             await super()._on_key(event)
             return
         event.stop()
         event.prevent_default()
-        self.act(*found)
+        self.act(*binding)
 
     def act(self, scope: Scope, action: str) -> None:
         """Do an action of the composer; any other one is posted to the app.
@@ -179,9 +179,9 @@ class Composer(TextEditor, inherit_bindings=False):
         """Pass a key to a search, an open list or Vim; returns whether it was handled."""
         if self._searching is not None and self._search(event):
             return True
-        found = self._keymap.action(event.key, "list") if self.has_proposals else None
-        if found is not None and found[1] != "erase":
-            self.post_message(self.CompletionKey(found[1]))
+        binding = self._keymap.action(event.key, "list") if self.has_proposals else None
+        if binding is not None and binding[1] != "erase":
+            self.post_message(self.CompletionKey(binding[1]))
             if self._vim is None or event.key != "escape":
                 return True
         return self._vim is not None and self._press_vim(event)
@@ -211,16 +211,16 @@ class Composer(TextEditor, inherit_bindings=False):
     def _search(self, event: events.Key) -> bool:
         """Whether the key belongs to the search; any other one accepts the match first."""
         assert self._searching is not None
-        found = self._keymap.action(event.key, "search")
-        if found is None and not event.is_printable:
+        binding = self._keymap.action(event.key, "search")
+        if binding is None and not event.is_printable:
             self._leave_search(accept=True)
             return False
-        if found is None:
+        if binding is None:
             self._searching.type(event.character or "")
-        elif found[1] in ("take", "leave"):
-            self._leave_search(accept=found[1] == "take")
+        elif binding[1] in ("take", "leave"):
+            self._leave_search(accept=binding[1] == "take")
         else:
-            self._searching.act(found[1])
+            self._searching.act(binding[1])
         self.post_message(self.Restated())
         return True
 
@@ -391,13 +391,13 @@ class VimInput:
             return
         start = common_start(before, after)
         most = min(len(before), len(after)) - start
-        kept = common_start(before[::-1][:most], after[::-1][:most])
+        common_end = common_start(before[::-1][:most], after[::-1][:most])
         field = self._field
         field.history.checkpoint()
         field.replace(
-            field.pastes.from_signs(after[start : len(after) - kept]),
+            field.pastes.from_signs(after[start : len(after) - common_end]),
             self._location(before, start),
-            self._location(before, len(before) - kept),
+            self._location(before, len(before) - common_end),
         )
         field.history.checkpoint()
 

@@ -161,7 +161,7 @@ class FileTree:
     def listed(self) -> Sequence[ListedFile]:
         """All files and folders (with a `/`), near ones first."""
         near_first = sorted(self._folders, key=lambda folder: folder.count("/"))
-        return [found for folder in near_first for found in self._folders[folder]]
+        return [file for folder in near_first for file in self._folders[folder]]
 
     def reread(self, changed: Iterable[str]) -> bool:
         """Read the folders of these absolute paths again; returns whether folders came or went.
@@ -190,7 +190,7 @@ class FileTree:
             self._specs[folder] = own
             self._folders[folder] = listed = list(self._read(folder, own))
             self._count += len(listed)
-            waiting += [(found.path, own) for found in listed if found.path.endswith("/")]
+            waiting += [(file.path, own) for file in listed if file.path.endswith("/")]
             # Other threads, such as the screen's, go first.
             time.sleep(0)
 
@@ -212,17 +212,17 @@ class FileTree:
             yield ListedFile(shown, shown.lower(), modified, is_hidden)
 
     def _read_again(self, folder: str) -> None:
-        known = {found.path for found in self._folders[folder]}
+        known = {file.path for file in self._folders[folder]}
         now = list(self._read(folder, self._specs[folder]))
         self._count += len(now) - len(known)
         self._folders[folder] = now
-        there = {found.path for found in now}
-        for gone in known - there:
-            if gone.endswith("/"):
-                self._forget(gone)
-        for new in sorted(there - known):
-            if new.endswith("/"):
-                self._walk(new, self._specs[folder])
+        current = {file.path for file in now}
+        for removed in known - current:
+            if removed.endswith("/"):
+                self._forget(removed)
+        for added in sorted(current - known):
+            if added.endswith("/"):
+                self._walk(added, self._specs[folder])
 
     def _forget(self, top: str) -> None:
         for folder in [folder for folder in self._folders if folder.startswith(top)]:

@@ -66,13 +66,13 @@ class FileMatcher:
         """Match files for `limit_s`, None: to the end; returns whether all are done."""
         until = time.monotonic() + limit_s if limit_s is not None else None
         while not self.is_done:
-            for found in self._candidates[self._at : self._at + _SLICE]:
-                if found.is_hidden and not self._shows_hidden:
+            for file in self._candidates[self._at : self._at + _SLICE]:
+                if file.is_hidden and not self._shows_hidden:
                     continue
-                score = _score(self._wanted, found.folded)
-                if score is not None and found.path != self.query:
-                    self._fitting.append(found)
-                    self._ranks.append(self._rank(score, found))
+                score = _score(self._wanted, file.folded)
+                if score is not None and file.path != self.query:
+                    self._fitting.append(file)
+                    self._ranks.append(self._rank(score, file))
             self._at += _SLICE
             if until is not None and time.monotonic() > until:
                 break
@@ -84,13 +84,13 @@ class FileMatcher:
         del self._ranks[SHOWN:]
         return [rank[-1] for rank in self._ranks]
 
-    def _rank(self, score: int, found: "ListedFile") -> Rank:
+    def _rank(self, score: int, file: "ListedFile") -> Rank:
         kind = 0 if not self._wanted or score < 100 else 1 if score < 1000 else 2
         if self._wanted.endswith("/") and kind < 2:
             # A folder was opened: what lies in it comes before what lies deeper.
-            kind = min(1, found.folded.count("/", 0, len(found.path) - 1) - self.query.count("/"))
-        is_old = found.modified < self._since
-        return (kind, found.path not in self._touched, is_old, score, len(found.path), found.path)
+            kind = min(1, file.folded.count("/", 0, len(file.path) - 1) - self.query.count("/"))
+        is_old = file.modified < self._since
+        return (kind, file.path not in self._touched, is_old, score, len(file.path), file.path)
 
 
 def _score(wanted: str, path: str) -> int | None:
@@ -104,11 +104,11 @@ def _score(wanted: str, path: str) -> int | None:
         return 100 + min(at, 899)
     at, gaps = -1, 0
     for letter in wanted:
-        found = path.find(letter, at + 1)
-        if found < 0:
+        place = path.find(letter, at + 1)
+        if place < 0:
             return None
-        gaps += found - at - 1
-        at = found
+        gaps += place - at - 1
+        at = place
     return 1000 + gaps
 
 

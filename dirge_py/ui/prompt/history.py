@@ -82,7 +82,7 @@ class ReverseSearch:
 
     @property
     def match(self) -> str | None:
-        """The prompt that was found; None before anything was."""
+        """The prompt that matches the search; None before one did."""
         return self._prompts[self._at] if self._at >= 0 else None
 
     @property
@@ -118,9 +118,9 @@ class ReverseSearch:
         if step:
             query = self._query.casefold()
             places = range(start, len(self._prompts) if step > 0 else -1, step)
-            found = next((at for at in places if query in self._prompts[at].casefold()), None)
-            self._has_failed = found is None
-            self._at = self._at if found is None else found
+            index = next((at for at in places if query in self._prompts[at].casefold()), None)
+            self._has_failed = index is None
+            self._at = self._at if index is None else index
         self._write(self.draft if self.match is None else self.match)
 
     def _write(self, text: str) -> None:

@@ -100,7 +100,7 @@ class Pastes:
         if self._pattern is None:
             return text
         numbers = {name: number for number, name in enumerate(self._texts)}
-        return self._pattern.sub(lambda found: chr(_FIRST_SIGN + numbers[found[0]]), text)
+        return self._pattern.sub(lambda match: chr(_FIRST_SIGN + numbers[match[0]]), text)
 
     def from_signs(self, text: str) -> str:
         """The placeholders again, for what `as_signs` gave or a part of it."""

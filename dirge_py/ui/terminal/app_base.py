@@ -135,7 +135,7 @@ def watch_for_hangup(descriptor: int, gone: Callable[[], object], exit_code: int
     threading.Thread(target=wait, name="hangup", daemon=True).start()
 
 
-_TURNS_TO_HEAR = 3
+_TURNS_FOR_SIGNALS = 3
 """One until the loop looks for signals, one until it reads which, one until it calls us."""
 
 
@@ -212,7 +212,7 @@ class TerminalApp(App[int], inherit_bindings=False):
         The loop handles a signal some turns after it came: a Ctrl+C pressed before that was still
         meant for the other program.
         """
-        for _ in range(_TURNS_TO_HEAR):
+        for _ in range(_TURNS_FOR_SIGNALS):
             await asyncio.sleep(0)
         self.is_handed_over = False
 
@@ -227,8 +227,8 @@ class TerminalApp(App[int], inherit_bindings=False):
         self.leave(1)
 
     def get_driver_class(self) -> type[Driver]:
-        found = super().get_driver_class()
-        return TerminalDriver if found is LinuxDriver else found
+        driver = super().get_driver_class()
+        return TerminalDriver if driver is LinuxDriver else driver
 
     def _handle_exception(self, error: Exception) -> None:
         cause = error.error if isinstance(error, WorkerFailed) else error

@@ -76,14 +76,14 @@ class Clipboard:
         """
         if not text:
             return "There is nothing to copy."
-        kept = self._keep(text) if keeps else "It is kept in no file, as this conversation is not."
+        note = self._keep(text) if keeps else "It is kept in no file, as this conversation is not."
         results: list[str] = []
         for attempt in self._attempts():
             done, words = attempt(text)
             results.append(words)
             if done == "copied":
                 return " ".join(results)
-        return " ".join([*results, kept])
+        return " ".join([*results, note])
 
     def _attempts(self) -> Sequence[Callable[[str], CopyResult]]:
         """What to try, in order, until one of them is known to have worked."""

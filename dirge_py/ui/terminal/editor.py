@@ -67,8 +67,8 @@ async def _edit(app: TerminalApp, text: bytes, *, suffix: str) -> bytes:
     if code == 0 or edited == text:
         draft.unlink(missing_ok=True)
     if code != 0:
-        kept = "Nothing was changed." if edited == text else f"What it wrote is in {draft}."
-        raise ProcessError(f"{editor} ended with exit code {code}.", hint=kept)
+        hint = "Nothing was changed." if edited == text else f"What it wrote is in {draft}."
+        raise ProcessError(f"{editor} ended with exit code {code}.", hint=hint)
     return edited
 
 

@@ -154,23 +154,23 @@ class TerminalInput:
 
     def _extended(self, sequence: str) -> list[events.Key] | None:
         """The keys of the kitty keyboard protocol and of older sequences like it; None: not one."""
-        found = _EXTENDED.fullmatch(sequence)
-        if found is None:
+        match = _EXTENDED.fullmatch(sequence)
+        if match is None:
             return None
-        code, modifiers = int(found[1] or 1), int(found[2] or 0)
-        name = FUNCTIONAL_KEYS.get(f"{code}{found[5]}", "")
-        if not name and found[5] != "u":
+        code, modifiers = int(match[1] or 1), int(match[2] or 0)
+        name = FUNCTIONAL_KEYS.get(f"{code}{match[5]}", "")
+        if not name and match[5] != "u":
             return None
-        if found[3] == "3" or name in MODIFIER_FUNCTIONAL_KEYS or not _is_character(code):
+        if match[3] == "3" or name in MODIFIER_FUNCTIONAL_KEYS or not _is_character(code):
             return []  # A key let go, a modifier by itself, no key at all.
         held = max(0, modifiers - 1)
-        text = "".join(map(chr, filter(_is_character, map(_number, (found[4] or "").split(":")))))
+        text = "".join(map(chr, filter(_is_character, map(_number, (match[4] or "").split(":")))))
         if not text and not name and not held & ~_SHIFT_AND_LOCKS:
             text = chr(code).upper() if held & 1 else chr(code)
         if text.isprintable() and text:
             # Text has its modifiers in it already: AltGr is Ctrl+Alt to some terminals.
             return [events.Key(_name_of(character), character) for character in text]
-        plain = f"{_ESC}[{code};{modifiers}{found[5]}" if modifiers else f"{_ESC}[{code}{found[5]}"
+        plain = f"{_ESC}[{code};{modifiers}{match[5]}" if modifiers else f"{_ESC}[{code}{match[5]}"
         return [key.copy() for key in self._textual._parse_extended_key(plain) or ()]
 
 

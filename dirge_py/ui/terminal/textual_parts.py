@@ -96,5 +96,5 @@ def missing_parts() -> Iterator[str]:
 def _sets(owner: object, name: str) -> bool:
     """Whether instances of the class get this attribute when they are made."""
     classes = owner.__mro__ if isinstance(owner, type) else ()
-    starts = (vars(one)["__init__"] for one in classes if "__init__" in vars(one))
+    starts = (vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls))
     return any(name in start.__code__.co_names for start in starts if hasattr(start, "__code__"))

@@ -82,16 +82,16 @@ def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, in
     if len(removed) + len(added) > LONGEST_STRETCH:
         return []
     words = [_words(line) for line in added]
-    found: list[tuple[int, int]] = []
+    matches: list[tuple[int, int]] = []
     free = 0
     for at, line in enumerate(removed):
         mine = _words(line)
         near = range(free, min(free + _LOOKED_AHEAD, len(added)))
         best = max(near, key=lambda other: _share(mine, words[other]), default=None)
         if best is not None and _share(mine, words[best]) >= _ALIKE:
-            found.append((at, best))
+            matches.append((at, best))
             free = best + 1
-    return found
+    return matches
 
 
 def _words(line: str) -> "Counter[str]":
@@ -105,9 +105,9 @@ def _is_word(token: str) -> bool:
     return token[0].isalnum() or token[0] == "_"
 
 
-def _share(one: "Counter[str]", other: "Counter[str]") -> float:
-    whole = one.total() + other.total()
-    return 2 * (one & other).total() / whole if whole else 0.0
+def _share(mine: "Counter[str]", other: "Counter[str]") -> float:
+    whole = mine.total() + other.total()
+    return 2 * (mine & other).total() / whole if whole else 0.0
 
 
 def _tokens(line: str) -> list[str]:

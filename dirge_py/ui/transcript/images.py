@@ -81,15 +81,15 @@ _KINDS = {
 
 def attachments_in(content: Sequence[Any]) -> list[tuple[str, ImageBlock | DocumentBlock]]:
     """The pictures and documents of a message, with the names that they were attached by."""
-    found: list[tuple[str, ImageBlock | DocumentBlock]] = []
+    attachments: list[tuple[str, ImageBlock | DocumentBlock]] = []
     before = ""
     for block in content:
         if isinstance(block, ImageBlock | DocumentBlock):
             own = block.name if isinstance(block, DocumentBlock) else ""
-            found.append((before or own, block))
+            attachments.append((before or own, block))
         introduced = _INTRODUCED.match(block.text) if isinstance(block, TextBlock) else None
         before = introduced[1] if introduced else ""
-    return found
+    return attachments
 
 
 def describe_attachment(block: ImageBlock | DocumentBlock, assets: Path | None) -> str:

@@ -332,25 +332,25 @@ class TranscriptLayout:
         """
         if anchor is None or abs(anchor - top) > height:
             anchor = top
-        moved, found_new = 0, True
-        while found_new:
-            step, found_new = self._settle_once(top + moved, height, anchor + moved)
+        moved, has_measured = 0, True
+        while has_measured:
+            step, has_measured = self._settle_once(top + moved, height, anchor + moved)
             moved += step
         return moved
 
     def _settle_once(self, top: int, height: int, anchor: int) -> tuple[int, bool]:
-        moved, found_new = 0, False
-        found = self.rows.at(max(0, top))
-        row, begin = found or (None, 0)
+        moved, has_measured = 0, False
+        row_and_top = self.rows.at(max(0, top))
+        row, begin = row_and_top or (None, 0)
         while row is not None and begin < top + moved + height:
             if row.settled != self._state:
                 grew = self._measure(row)
-                found_new = True
+                has_measured = True
                 if begin < anchor + moved:
                     moved += grew
             begin += row.height
             row = row.below
-        return moved, found_new
+        return moved, has_measured
 
     def settle_at(self, place: LinePosition, height: int) -> int:
         """Draw what a window shows whose first line is `place`; returns the height of that line.
@@ -391,8 +391,8 @@ class TranscriptLayout:
 
     def find(self, y: int) -> LinePosition | None:
         """The line at height `y`; None beyond the end."""
-        found = self._find(max(0, y))
-        return LinePosition(found[0], max(0, y) - found[1]) if found else None
+        row_and_top = self._find(max(0, y))
+        return LinePosition(row_and_top[0], max(0, y) - row_and_top[1]) if row_and_top else None
 
     def top(self, row: BlockRow) -> int:
         """Height at which a row begins; that of the end if it is gone."""

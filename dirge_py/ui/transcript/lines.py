@@ -294,8 +294,8 @@ class LogicalText:
         at = 0
         for line, strip in enumerate(strips):
             margin, joint, text = _parts_of(strip)
-            goes_on = line + 1 < len(strips) and _joint_of(strips[line + 1]) is not None
-            text = text if goes_on else text.rstrip()
+            continues = line + 1 < len(strips) and _joint_of(strips[line + 1]) is not None
+            text = text if continues else text.rstrip()
             before = "\n" if joint is None and line else joint or ""
             self._margins.append(margin)
             self._starts.append(at + len(before))
@@ -356,16 +356,15 @@ class LogicalText:
     def word_around(self, offset: int) -> tuple[int, int]:
         """Begin and end of the word at `offset`; of one character between words."""
         begin, end = self.line_around(offset)
-        for found in _WORD_OF_TEXT.finditer(self.text, begin, end):
-            if found.start() <= offset < found.end():
-                return found.start(), found.end()
+        for word in _WORD_OF_TEXT.finditer(self.text, begin, end):
+            if word.start() <= offset < word.end():
+                return word.start(), word.end()
         return offset, min(offset + 1, end)
 
     def matches(self, pattern: re.Pattern[str]) -> Sequence[tuple[int, int]]:
         """Begin and end of everything that matches; remembered for the last pattern."""
         if self._matches[0] is not pattern:
-            found = [match.span() for match in pattern.finditer(self.text)]
-            self._matches = (pattern, found)
+            self._matches = (pattern, [match.span() for match in pattern.finditer(self.text)])
         return self._matches[1]
 
 

@@ -316,14 +316,14 @@ class TranscriptRenderer:
 
     def _attached(self, message: UserMessage) -> Sequence[str]:
         """The names of what was attached; of pictures and documents, what they are."""
-        found = attachments_in(message.content)
-        about = {name: describe_attachment(item, self._assets) for name, item in found}
+        attachments = attachments_in(message.content)
+        about = {name: describe_attachment(item, self._assets) for name, item in attachments}
         names = [*message.attached, *(name for name in about if name not in message.attached)]
         return [f"{name or 'image'} · {about[name]}" if name in about else name for name in names]
 
     def _show_pictures(self, block: ToolBlock, content: Sequence[Any]) -> None:
-        if found := attachments_in(content):
-            about = [(name, describe_attachment(item, self._assets)) for name, item in found]
+        if attachments := attachments_in(content):
+            about = [(name, describe_attachment(item, self._assets)) for name, item in attachments]
             block.show_pictures([" · ".join(filter(None, parts)) for parts in about])
 
     # -- tools

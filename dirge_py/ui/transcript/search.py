@@ -15,7 +15,7 @@ _SLICE_S = 0.02
 
 _WORD = re.compile(r"\w+")
 
-_MOST_KEPT = 8_000_000
+_MOST_CACHED = 8_000_000
 """Characters of text kept between one query and the next; beyond, blocks are painted again."""
 
 
@@ -37,7 +37,7 @@ class TranscriptSearch:
         self._word: re.Pattern[str] | None = None
         self._counts: dict[BlockRow, tuple[int, int]] = {}
         self._texts: dict[BlockRow, tuple[int, str]] = {}
-        self._kept = 0
+        self._cached_size = 0
         self._hit: TranscriptMatch | None = None
 
     @property
@@ -64,7 +64,7 @@ class TranscriptSearch:
 
     def forget_texts(self) -> None:
         self._texts = {}
-        self._kept = 0
+        self._cached_size = 0
 
     async def scan(self, y: int = 0, on_slice: Callable[[], None] = lambda: None) -> None:
         """Count the matches of every row that has changed since it was counted.
@@ -82,10 +82,10 @@ class TranscriptSearch:
         at = 0
         while at < len(waiting) and pattern is self._pattern:
             # Painting is another thread's: one huge block would take longer than a slice.
-            found = await asyncio.to_thread(self._read, waiting, at, pattern)
+            counted = await asyncio.to_thread(self._read, waiting, at, pattern)
             if pattern is self._pattern:
-                self._counts.update(found)
-            at += len(found)
+                self._counts.update(counted)
+            at += len(counted)
             on_slice()
 
     @property
@@ -163,14 +163,14 @@ class TranscriptSearch:
         spans = self._spans(row)
         chosen = self.hit.number if self.hit and self.hit.row is row else -1
         chosen = min(chosen, len(spans) - 1)
-        found: list[tuple[int, int]] = []
+        matching: list[tuple[int, int]] = []
         marked: list[tuple[int, int]] = []
         for number in range(max(0, bisect_left(spans, (begin, 0)) - 1), len(spans)):
             if spans[number][0] >= end:
                 break
             if spans[number][1] > begin and (cells := logical.cells_of(line, *spans[number])):
-                (marked if number == chosen else found).append(cells)
-        return found, marked
+                (marked if number == chosen else matching).append(cells)
+        return matching, marked
 
     # -- inside
 
@@ -202,25 +202,25 @@ class TranscriptSearch:
     ) -> dict[BlockRow, tuple[int, int]]:
         """Count in `rows` from `at` on, as far as one slice goes."""
         until = time.monotonic() + _SLICE_S
-        found: dict[BlockRow, tuple[int, int]] = {}
+        counts: dict[BlockRow, tuple[int, int]] = {}
         for row in rows[at:]:
             version = row.block.version
             own = row.block.text
             # Painting takes time: only a row whose own text has a word of the query is painted.
             may_match = self._word is None or not own or self._word.search(own) is not None
             count = len(pattern.findall(self._text_of(row))) if may_match else 0
-            found[row] = (version, count)
+            counts[row] = (version, count)
             if time.monotonic() > until:
                 break
-        return found
+        return counts
 
     def _text_of(self, row: BlockRow) -> str:
         version = row.block.version
-        kept = self._texts.get(row)
-        if kept is not None and kept[0] == version:
-            return kept[1]
+        cached = self._texts.get(row)
+        if cached is not None and cached[0] == version:
+            return cached[1]
         text = self._layout.painted(row, WIDTH, expanded=True).text
-        if self._kept + len(text) <= _MOST_KEPT:
+        if self._cached_size + len(text) <= _MOST_CACHED:
             self._texts[row] = (version, text)
-            self._kept += len(text)
+            self._cached_size += len(text)
         return text

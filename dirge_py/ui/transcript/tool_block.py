@@ -357,12 +357,12 @@ def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     items = details.get("items")
     if not isinstance(items, Sequence) or isinstance(items, str):
         return ()
-    found = [
+    entries = [
         (str(item.get("status")), " ".join(clean(str(item.get("text", ""))).split()))
         for item in items
         if isinstance(item, Mapping)
     ]
-    return found if all(status in _MARKS for status, _ in found) else ()
+    return entries if all(status in _MARKS for status, _ in entries) else ()
 
 
 def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:
@@ -374,19 +374,19 @@ def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:
     if not isinstance(asked, Sequence) or isinstance(asked, str) or not asked:
         return ()
     questions = [_question_text(item) for item in asked]
-    found: list[tuple[str, str]] = []
+    answers: list[tuple[str, str]] = []
     end = 0
     for question in questions:
         begin = text.find(question, end) if question else -1
         if begin < 0:
             return ()
-        if found:
+        if answers:
             # Before a question is its number, on the same line.
             answer = text[end:begin].rpartition("\n")[0]
-            found[-1] = (found[-1][0], clean(" ".join(answer.split())))
+            answers[-1] = (answers[-1][0], clean(" ".join(answer.split())))
         end = begin + len(question)
-        found.append((clean(question), clean(" ".join(text[end:].split()))))
-    return found
+        answers.append((clean(question), clean(" ".join(text[end:].split()))))
+    return answers
 
 
 def _question_text(question: Any) -> str:

@@ -1,6 +1,6 @@
 """The widget of the transcript: one, however long the conversation is.
 
-What is selected, found or at the cursor is drawn over its lines, and so is the note that counts
+What is selected, binding or at the cursor is drawn over its lines, and so is the note that counts
 what has come below the view since the end was left.
 """
 
@@ -165,20 +165,20 @@ class TranscriptWidget(TranscriptView):
             self.let_go()
 
     async def _on_key(self, event: events.Key) -> None:
-        found = self._keymap.action(event.key, "reading", "screen")
+        binding = self._keymap.action(event.key, "reading", "screen")
         typed = event.character if event.is_printable else None
-        if found is None and not typed:
+        if binding is None and not typed:
             return
         event.stop()
         event.prevent_default()
-        if found is None:
+        if binding is None:
             self.post_message(self.ReadingEnded(typed or ""))
             return
-        scope, action = found
+        scope, action = binding
         own = getattr(self.reading, action, None) if scope == "reading" else None
         if own is not None:
             own()
-        elif found == ("reading", "close"):
+        elif binding == ("reading", "close"):
             self.post_message(self.ReadingEnded())
         else:
             self.post_message(self.ActionForScreen(action))
@@ -397,7 +397,7 @@ class NewContentBadge:
 
 
 CHOSEN = Style(reverse=True)
-"""Where one is among what was found; seen without colours, too."""
+"""Where one is among what was binding; seen without colours, too."""
 
 
 def restyled(strip: Strip, begin: int, end: int, style: Style) -> Strip:

@@ -50,8 +50,8 @@ def without_lines(text: str, start: int, end: int) -> TextAndCursor:
     """The text without these whole lines, the cursor on the one that took their place."""
     if end < len(text):
         return TextAndCursor(text[:start] + text[end + 1 :], start)
-    kept = text[: max(0, start - 1)]
-    return TextAndCursor(kept, line_start(kept, len(kept)))
+    left = text[: max(0, start - 1)]
+    return TextAndCursor(left, line_start(left, len(left)))
 
 
 def put(place: TextAndCursor, register: Register, *, is_after: bool, times: int) -> TextAndCursor:
@@ -253,7 +253,7 @@ class Vim:
         self.register = Register()
         self.pending = ""
         """The keys of a command that is not complete."""
-        self._found: CharacterSearch | None = None
+        self._last_search: CharacterSearch | None = None
         self._column: int | None = None
         self._anchor = 0
         self._cut = ""
@@ -358,10 +358,10 @@ class Vim:
             last = below.at if below else len(text)
             return self._operate(phrase.operator, place, at, MotionTarget(last, "lines"))
         if phrase.kind == "object":
-            found = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
-            if found is None:
+            ends = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
+            if ends is None:
                 return place
-            return self._operate(phrase.operator, place, found[0], MotionTarget(found[1]))
+            return self._operate(phrase.operator, place, ends[0], MotionTarget(ends[1]))
         target = self._target(phrase, place)
         if target is None:
             if phrase.what in ("j", "k") and not phrase.operator and phrase.count is None:
@@ -375,13 +375,13 @@ class Vim:
     def _target(self, phrase: VimCommand, place: TextAndCursor) -> MotionTarget | None:
         text, at = place.text, place.at
         if phrase.kind == "find":
-            self._found = CharacterSearch(phrase.what, phrase.char)
-            return find(text, at, self._found, times=phrase.count or 1)
+            self._last_search = CharacterSearch(phrase.what, phrase.char)
+            return find(text, at, self._last_search, times=phrase.count or 1)
         if phrase.what in (";", ","):
-            if self._found is None:
+            if self._last_search is None:
                 return None
-            found = self._found if phrase.what == ";" else opposite(self._found)
-            return find(text, at, found, times=phrase.count or 1, is_again=True)
+            search = self._last_search if phrase.what == ";" else opposite(self._last_search)
+            return find(text, at, search, times=phrase.count or 1, is_again=True)
         if phrase.what in ("j", "k"):
             if self._column is None:
                 self._column = at - line_start(text, at)
@@ -468,11 +468,11 @@ class Vim:
         if phrase.kind == "command":
             return self._visual_command(phrase, place)
         if phrase.kind == "object":
-            found = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
-            if found is None or found[0] == found[1]:
+            ends = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
+            if ends is None or ends[0] == ends[1]:
                 return place
-            self._anchor = found[0]
-            return TextAndCursor(text, found[1] - 1)
+            self._anchor = ends[0]
+            return TextAndCursor(text, ends[1] - 1)
         target = self._target(phrase, place)
         return TextAndCursor(text, min(target.at, max(0, len(text) - 1))) if target else place
 

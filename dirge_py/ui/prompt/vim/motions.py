@@ -47,27 +47,27 @@ def move(
 
 
 def find(
-    text: str, at: int, found: CharacterSearch, *, times: int, is_again: bool = False
+    text: str, at: int, search: CharacterSearch, *, times: int, is_again: bool = False
 ) -> MotionTarget | None:
     """The target of `f`, `F`, `t` or `T`, on this line only."""
-    step = _AWAY[found.motion]
+    step = _AWAY[search.motion]
     start, end = line_start(text, at), line_end(text, at)
     place = at
-    if is_again and found.motion in "tT":
+    if is_again and search.motion in "tT":
         place += step
     for _ in range(times):
         place += step
-        while start <= place < end and text[place] != found.char:
+        while start <= place < end and text[place] != search.char:
             place += step
         if not start <= place < end:
             return None
-    if found.motion in "tT":
+    if search.motion in "tT":
         place -= step
     return MotionTarget(place, "inclusive" if step > 0 else "exclusive")
 
 
-def opposite(found: CharacterSearch) -> CharacterSearch:
-    return CharacterSearch(_OPPOSITE[found.motion], found.char)
+def opposite(search: CharacterSearch) -> CharacterSearch:
+    return CharacterSearch(_OPPOSITE[search.motion], search.char)
 
 
 def _on_line(text: str, at: int, motion: str, times: int) -> MotionTarget | None:
@@ -146,8 +146,8 @@ def line_start(text: str, at: int) -> int:
 
 def line_end(text: str, at: int) -> int:
     """The place of the line's newline, or the end of the text."""
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found
+    newline = text.find("\n", at)
+    return len(text) if newline < 0 else newline
 
 
 def last_on_line(text: str, at: int) -> int:
@@ -204,8 +204,8 @@ def word_before(text: str, at: int, *, is_big: bool) -> int:
     return max(0, at)
 
 
-def _same(text: str, one: int, other: int, *, is_big: bool) -> bool:
-    kind = kind_of(text[one], is_big=is_big)
+def _same(text: str, at: int, other: int, *, is_big: bool) -> bool:
+    kind = kind_of(text[at], is_big=is_big)
     return kind != 0 and kind == kind_of(text[other], is_big=is_big)
 
 
@@ -228,10 +228,10 @@ def find_object(text: str, at: int, name: str, *, is_around: bool) -> tuple[int,
         return _word(text, at, is_big=name == "W", is_around=is_around)
     if name == "p":
         return _paragraph(text, at, is_around=is_around)
-    found = _quoted(text, at, name) if name in _QUOTES else _enclosed(text, at, _PAIRS[name])
-    if found is None:
+    pair = _quoted(text, at, name) if name in _QUOTES else _enclosed(text, at, _PAIRS[name])
+    if pair is None:
         return None
-    start, end = found
+    start, end = pair
     return (start, end + 1) if is_around else (start + 1, end)
 
 
