@@ -64,7 +64,9 @@ async def stop(app: DirgeApp) -> None:
     Before there is a conversation the first press quits: there is nothing to lose yet.
     """
     if selected := app.selected_text:
-        app.drop_selection()
+        app.transcript.drop_selection()
+        app.screen.clear_selection()
+        app.composer.move_cursor(app.composer.cursor_location)
         app.hint(app.copy_text(selected))
         return
     was_pressed = _is_second_press(app, "stop", within_s=QUIT_WITHIN_S)

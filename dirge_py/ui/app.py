@@ -306,17 +306,11 @@ class DirgeApp(ScreenApp):
         elif name in self._actions:
             await self._actions[name](self)
 
-    # -- what is selected: in the input, in the transcript, or elsewhere on the screen
-
     @property
     def selected_text(self) -> str:
+        """What is selected in the input, in the transcript, or elsewhere on the screen."""
         own = self.composer.selected_text or self.transcript.selection.text
         return own or self.screen.get_selected_text() or ""
-
-    def drop_selection(self) -> None:
-        self.transcript.drop_selection()
-        self.screen.clear_selection()
-        self.composer.move_cursor(self.composer.cursor_location)
 
     def copy_text(self, text: str) -> str:
         """Copy `text` to the clipboard; returns what is known of the result."""

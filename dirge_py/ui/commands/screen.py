@@ -8,7 +8,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.ui.actions import show_thinking
 from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
-from dirge_py.ui.theme.styles import theme_names, user_theme_names
+from dirge_py.ui.theme.styles import theme_names, user_themes
 from dirge_py.ui.transcript.positions import whole_text
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ async def reasoning(args: str, conversation: "Conversation", front: FrontEnd) ->
 async def theme(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     name: str | None = args
     if not name:
-        own = set(user_theme_names())
+        own = user_themes()
         choices = [
             Choice(id=known, label=known, detail="yours" if known in own else "")
             for known in theme_names()

@@ -93,11 +93,13 @@ class QueuePanel(LinesWidget):
 
 def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> str:
     """What the keys would do now and the state of the input; empty if there is nothing to say."""
-    parts = [
-        clean(composer.words),
-        *_run_hints(composer, controller, keymap),
-        _stash_hint(composer, keymap),
-    ]
+    parts = [clean(composer.words), *_run_hints(composer, controller, keymap)]
+    if count := len(composer.stashed):
+        drafts = "1 draft stashed" if count == 1 else f"{count} drafts stashed"
+        key = keymap.name_of("composer", "stash")
+        if key and not composer.text.strip():
+            drafts += f", {key} takes {'it' if count == 1 else 'the last'} back"
+        parts.append(drafts)
     return " · ".join(part for part in parts if part)
 
 
@@ -118,14 +120,3 @@ def _run_hints(composer: Composer, controller: ChatController, keymap: Keymap) -
         verbs["screen", "drop_queue"] = "drops it"
     named = [(name(scope, action), verb) for (scope, action), verb in verbs.items()]
     return [f"{key} {verb}" for key, verb in named if key]
-
-
-def _stash_hint(composer: Composer, keymap: Keymap) -> str:
-    count = len(composer.stashed)
-    if not count:
-        return ""
-    drafts = "1 draft stashed" if count == 1 else f"{count} drafts stashed"
-    key = keymap.name_of("composer", "stash")
-    if not key or composer.text.strip():
-        return drafts
-    return f"{drafts}, {key} takes {'it' if count == 1 else 'the last'} back"

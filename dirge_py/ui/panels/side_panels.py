@@ -130,19 +130,15 @@ def _git(git: "GitStatus | None", width: int, styles: Styles) -> list[Line]:
 def _files(files: Iterable[str], width: int, most: int, styles: Styles) -> list[Line]:
     newest = [*files][::-1]
     shown = newest if len(newest) <= most else newest[: most - 1]
-    lines: list[Line] = [[(_end_of(clean(path), width), styles.text)] for path in shown]
+    lines: list[Line] = []
+    for path in shown:
+        name = clean(path).partition("\n")[0]
+        if cell_len(name) > width:  # Of a long path its end matters most.
+            name = f"…/{name.rpartition('/')[2]}"
+        lines.append([(clip(name, width), styles.text)])
     if len(newest) > len(shown):
         lines.append([(clip(f"+{len(newest) - len(shown)} older", width), styles.dim)])
     return lines
-
-
-def _end_of(path: str, width: int) -> str:
-    """A long path without its beginning: its name matters most."""
-    path = path.partition("\n")[0]
-    if cell_len(path) <= width:
-        return path
-    name = path.rpartition("/")[2]
-    return clip(f"…/{name}", width)
 
 
 def _plugin(report: PluginReport, width: int, styles: Styles) -> Line:

@@ -45,7 +45,14 @@ class FileMatcher:
         self._ranks: list[Rank] = []
         self._fitting: list[ListedFile] = []
         self._candidates = files
-        if before is not None and before.is_done and before.narrows_to(query, files):
+        if (
+            before is not None
+            and before.is_done
+            and before.files is files
+            and before._shows_hidden == self._shows_hidden
+            and query.startswith(before.query)
+        ):
+            # All that fits is among what fitted the shorter query.
             self._candidates = before._fitting
 
     @property
@@ -56,11 +63,6 @@ class FileMatcher:
     def left(self) -> int:
         """How many files are still to be matched."""
         return len(self._candidates) - self._at
-
-    def narrows_to(self, query: str, files: "Sequence[ListedFile]") -> bool:
-        """Whether all that fits `query` is among what fits this one."""
-        same_sort = self._shows_hidden == (query.startswith(".") or "/." in query)
-        return files is self.files and same_sort and query.startswith(self.query)
 
     def work(self, limit_s: float | None = None) -> bool:
         """Match files for `limit_s`, None: to the end; returns whether all are done."""

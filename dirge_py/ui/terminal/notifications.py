@@ -71,17 +71,13 @@ class Notifier:
         if not sequence:
             return ""
         if self._passthrough is None:
-            self._passthrough = await self._read_passthrough()
+            words = ["-S", environment["TMUX"].partition(",")[0], "show-options", "-Apqv"]
+            if pane := environment.get("TMUX_PANE"):
+                words += ["-t", pane]
+            answer = await self._programs.ask("tmux", *words, "allow-passthrough", cwd=Path.cwd())
+            known: dict[str, Passthrough] = {"on": "on", "all": "all"}
+            self._passthrough = known.get((answer or "").strip(), "off")
         return "" if self._passthrough == "off" else passed_through(sequence)
-
-    async def _read_passthrough(self) -> Passthrough:
-        socket = self._environment["TMUX"].partition(",")[0]
-        words = ["-S", socket, "show-options", "-Apqv"]
-        if pane := self._environment.get("TMUX_PANE"):
-            words += ["-t", pane]
-        answer = await self._programs.ask("tmux", *words, "allow-passthrough", cwd=Path.cwd())
-        known: dict[str, Passthrough] = {"on": "on", "all": "all"}
-        return known.get((answer or "").strip(), "off")
 
 
 def _plain(text: str) -> str:

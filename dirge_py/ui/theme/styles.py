@@ -33,7 +33,7 @@ def use_extension_themes(themes: Iterable[Theme]) -> None:
 def theme_names() -> Sequence[str]:
     """The names of all themes in order: those of dirge, of extensions, and the user's own."""
     bundled = {path.stem for path in _FOLDER.glob("*.toml")}
-    return sorted({*bundled, *_extension_themes, *user_theme_names()})
+    return sorted({*bundled, *_extension_themes, *user_themes()})
 
 
 def load_theme(name: str) -> Theme:
@@ -206,7 +206,7 @@ _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _LARGEST = 64 * 1024
 
 
-def _user_themes() -> Mapping[str, Path]:
+def user_themes() -> Mapping[str, Path]:
     """The files of the person's own themes by name; none where there is no folder of settings."""
     try:
         folder = paths.config_dir() / "themes"
@@ -217,13 +217,8 @@ def _user_themes() -> Mapping[str, Path]:
 
 def user_theme_file(name: str) -> Path | None:
     """The person's own theme of this name, if there is one."""
-    file = _user_themes().get(name)
+    file = user_themes().get(name)
     return file if file is not None and file.is_file() else None
-
-
-def user_theme_names() -> Sequence[str]:
-    """The names of the person's own themes."""
-    return list(_user_themes())
 
 
 def read_theme(file: Path, roles: Sequence[str]) -> Theme:

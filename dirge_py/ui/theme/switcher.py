@@ -88,17 +88,15 @@ class ThemeSwitcher:
         places = {file.parent, file.resolve().parent}
         names = {file.name, file.resolve().name}
         async for changes in awatch(*places, recursive=False):
-            if names & {Path(path).name for _, path in changes} and file.exists():
-                self._read_again()
-
-    def _read_again(self) -> None:
-        try:
-            theme = load_theme(self.name)
-        except ConfigError as error:
-            self._app.notify_user(f"{error.message} {error.hint}".strip(), tone="warning")
-        else:
-            self.problem = ""
-            self.show(theme)
+            if not names & {Path(path).name for _, path in changes} or not file.exists():
+                continue
+            try:
+                theme = load_theme(self.name)
+            except ConfigError as error:
+                self._app.notify_user(f"{error.message} {error.hint}".strip(), tone="warning")
+            else:
+                self.problem = ""
+                self.show(theme)
 
 
 def textual_theme(theme: Theme, serial: int = 0) -> TextualTheme:

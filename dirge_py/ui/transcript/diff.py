@@ -184,7 +184,12 @@ def read_diff(diff: str) -> list[DiffRow]:
     File headers are left out; where there are several files, or one moves, each has a heading.
     """
     lines = diff.split("\n")
-    headers = {at for at in range(len(lines) - 2) if _is_header(lines[at : at + 3])}
+    # Inside a hunk `--- x` is a line that is removed: no `@@` follows the one after it, for what
+    # ends a hunk without context ends its file.
+    begins = ("--- ", "+++ ", "@@ ")
+    headers = {
+        at for at in range(len(lines) - 2) if all(map(str.startswith, lines[at : at + 3], begins))
+    }
     rows: list[DiffRow] = []
     old = new = 0
     in_hunk = opens = False
@@ -228,14 +233,6 @@ def count_changes(diff: str) -> tuple[int, int]:
     added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
     return added, removed
-
-
-def _is_header(lines: Sequence[str]) -> bool:
-    """Whether a file begins here. Inside a hunk `--- x` is a line that is removed: no `@@` follows
-    the one after it, for what ends a hunk without context ends its file.
-    """
-    starts = ("--- ", "+++ ", "@@ ")
-    return all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
 
 
 def _read_header(old: str, new: str) -> tuple[str, bool]:

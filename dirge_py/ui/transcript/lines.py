@@ -293,7 +293,10 @@ class LogicalText:
         parts: list[str] = []
         at = 0
         for line, strip in enumerate(strips):
-            margin, joint, text = _parts_of(strip)
+            margin, joint, text = 0, None, strip.text
+            if isinstance(strip, PaintedLine):
+                margin, joint = min(strip.margin, strip.size), strip.joint
+                text = strip.text[margin : strip.size]
             continues = line + 1 < len(strips) and _joint_of(strips[line + 1]) is not None
             text = text if continues else text.rstrip()
             before = "\n" if joint is None and line else joint or ""
@@ -370,10 +373,3 @@ class LogicalText:
 
 def _joint_of(strip: Strip) -> str | None:
     return strip.joint if isinstance(strip, PaintedLine) else None
-
-
-def _parts_of(strip: Strip) -> tuple[int, str | None, str]:
-    if not isinstance(strip, PaintedLine):
-        return 0, None, strip.text
-    margin = min(strip.margin, strip.size)
-    return margin, strip.joint, strip.text[margin : strip.size]

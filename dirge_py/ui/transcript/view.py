@@ -397,7 +397,7 @@ class NewContentBadge:
 
 
 CHOSEN = Style(reverse=True)
-"""Where one is among what was binding; seen without colours, too."""
+"""The style of the match that is shown, and of the cursor; visible without colours, too."""
 
 
 def restyled(strip: Strip, begin: int, end: int, style: Style) -> Strip:

@@ -129,14 +129,6 @@ def restyled(text: str, what: str, char: str) -> str:
     return text.lower() if what == "u" else text.upper()
 
 
-def typed_between(before: TextAndCursor, text: str) -> str:
-    """What was written at the place where writing began."""
-    head, tail = before.text[: before.at], before.text[before.at :]
-    if text.startswith(head) and text.endswith(tail) and len(text) >= len(head) + len(tail):
-        return text[len(head) : len(text) - len(tail)]
-    return ""
-
-
 CommandKind = Literal["motion", "find", "object", "line", "command"]
 OPERATORS = frozenset("dcy")
 _COMMANDS = frozenset("iaIAoODCpPuvVJ~./")
@@ -325,7 +317,10 @@ class Vim:
         if self.mode == "normal" and not self.pending:
             return None
         if self.mode == "insert":
-            self._inserted = typed_between(self._before, text)
+            before, place = self._before.text, self._before.at
+            head, tail = before[:place], before[place:]
+            is_longer = text.startswith(head) and text.endswith(tail) and len(text) >= len(before)
+            self._inserted = text[place : len(text) - len(tail)] if is_longer else ""
             at = max(line_start(text, at), at - 1)
         self.mode, self.pending = "normal", ""
         return self._outcome(TextAndCursor(text, at))

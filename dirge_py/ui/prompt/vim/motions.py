@@ -36,13 +36,18 @@ def move(
     """The target of a motion of `SIMPLE`, or of `gg`, made `count` times."""
     times = count or 1
     if motion in "wbeWBE":
-        return _by_words(text, at, motion, times)
+        step = {"w": next_word, "b": word_before, "e": word_end}[motion.lower()]
+        for _ in range(min(times, len(text))):
+            at = step(text, at, is_big=motion.isupper())
+        return MotionTarget(at, "inclusive" if motion in "eE" else "exclusive")
     if motion in "jk":
         return _by_lines(text, at, times if motion == "j" else -times, column)
     if motion in "{}":
         return MotionTarget(_by_paragraphs(text, at, 1 if motion == "}" else -1, times))
     if motion in ("gg", "G"):
-        return _to_line(text, count if motion == "G" or count else 1)
+        starts = [0, *(place + 1 for place, char in enumerate(text) if char == "\n")]
+        line = len(starts) if motion == "G" and not count else min(times, len(starts))
+        return MotionTarget(first_word_on_line(text, starts[line - 1]), "lines")
     return _on_line(text, at, motion, times)
 
 
@@ -84,13 +89,6 @@ def _on_line(text: str, at: int, motion: str, times: int) -> MotionTarget | None
     return MotionTarget(last_on_line(text, below.at), "inclusive") if below else None
 
 
-def _by_words(text: str, at: int, motion: str, times: int) -> MotionTarget:
-    step = {"w": next_word, "b": word_before, "e": word_end}[motion.lower()]
-    for _ in range(min(times, len(text))):
-        at = step(text, at, is_big=motion.isupper())
-    return MotionTarget(at, "inclusive" if motion in "eE" else "exclusive")
-
-
 def _by_lines(text: str, at: int, lines: int, column: int | None) -> MotionTarget | None:
     start = line_start(text, at)
     wanted = at - start if column is None else column
@@ -120,12 +118,6 @@ def _by_paragraphs(text: str, at: int, step: int, times: int) -> int:
     if line < 0:
         return 0
     return len(text) if line >= len(lines) else sum(len(above) + 1 for above in lines[:line])
-
-
-def _to_line(text: str, number: int | None) -> MotionTarget:
-    starts = [0, *(place + 1 for place, char in enumerate(text) if char == "\n")]
-    line = len(starts) if number is None else min(number, len(starts))
-    return MotionTarget(first_word_on_line(text, starts[line - 1]), "lines")
 
 
 CharacterKind = Literal[0, 1, 2]
