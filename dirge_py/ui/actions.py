@@ -170,7 +170,7 @@ async def cycle_mode(app: DirgeApp) -> None:
     app.refresh_status()
 
 
-# -- the screen: scrolling, folding, reading, finding, drawing anew
+# -- the screen: scrolling, folding, reading, finding, redrawing
 
 
 async def read(app: DirgeApp) -> None:

@@ -64,22 +64,22 @@ class ScreenApp(TerminalApp):
         return self._renderer
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        """Write a line of our own into the transcript, behind what has happened before it."""
+        """Add a notice to the transcript, after all events that have arrived."""
         self.flush_events()
         self.renderer.notice(text, tone=tone)
         self.transcript.redraw()
 
     def flush_events(self) -> None:
-        """Draw the events that have come."""
+        """Draw the events that have arrived."""
 
     def refresh_status(self) -> None:
-        """Show the state of things in the status line and above the input."""
+        """Update the status line, the panels, and the lines above the input."""
 
     def hint(self, text: str) -> None:
         """Show `text` above the input until the next key."""
 
     def focus_input(self) -> None:
-        """Give the keys to the command that runs, if one is to be seen, else to the input."""
+        """Focus the box of a running command, if one is shown, else the input."""
 
     def adopt(self, conversation: "Conversation") -> None:
         """Switch to this conversation, with an empty transcript."""
@@ -92,4 +92,4 @@ class ScreenApp(TerminalApp):
         """Switch to a theme."""
 
     def draw_with(self, theme: Theme, *, before: str) -> None:
-        """Draw Textual's widgets with this theme in the place of `before`, ours with its styles."""
+        """Replace the Textual theme `before` by this one, and restyle all widgets."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsShown:
     """`[limits]` of each run, None being no limit, and how much of a window is used."""
@@ -91,7 +92,7 @@ class SpendingStatus:
     cost_usd: float | None = 0.0
     """None while a price is unknown."""
     least_usd: float = 0.0
-    """What is known of the cost all the same."""
+    """The part of the cost that is known."""
     most_cost_usd: float | None = None
     """What a run may cost at most; None: there is no limit."""
     tokens: int = 0

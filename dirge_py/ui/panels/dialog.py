@@ -502,7 +502,7 @@ class ScrollingLines(ScrollView, can_focus=False):
 
     def repaint(self) -> None:
         """Ask `paint` again."""
-        # One column is kept for the scrollbar, so that its coming and going wraps nothing anew.
+        # One column is left for the scrollbar, so that no text wraps again when it appears.
         width = max(1, self.size.width - 1)
         self._strips = self._paint(width)
         self.virtual_size = Size(width, len(self._strips))

@@ -19,7 +19,7 @@ from dirge_py.ui.transcript.lines import wrap
 class FileSelection:
     """One file: the hunks of its change, and which of them are accepted; at first all are.
 
-    That a file comes to be, goes, or only moves is one hunk. `origin` is what stood at the path it
+    A file that is created, removed or only moved is one hunk. `origin` is what stood at the path it
     moves from; to refuse all of it leaves it there.
     """
 

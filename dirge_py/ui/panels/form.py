@@ -201,7 +201,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             self._choose()
 
     def write(self, outcome: GuardedKey) -> None:
-        # What comes too soon was meant for the input, before anybody had read the question.
+        # Text that comes too soon was meant for the input: the question was not read yet.
         if outcome.was_open and self._now.is_open:
             self._now.text += outcome.text
             self._write()

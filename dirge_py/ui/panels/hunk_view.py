@@ -210,7 +210,7 @@ class HunkView(Vertical, can_focus=False):
             try:
                 edited = await self._edit_file(file.text, file.path)
             except DirgeError as error:
-                self._problem = visible(f"{error.message} {error.hint}".strip())
+                self._problem = visible(error.in_one_line())
             else:
                 if edited is not None:
                     file.edit(edited)

@@ -75,7 +75,7 @@ class FileIndex:
                 else:
                     return
         except Exception:
-            # A system may allow few watches; the list is made anew now and then instead.
+            # A system may allow few watches; the list is made again now and then instead.
             _logger.warning("files are not watched", exc_info=True)
         finally:
             self.is_watching = False

@@ -50,7 +50,7 @@ class TerminalDriver(LinuxDriver):
 
     Textual's reader needs a tenth of a second to recognise a lone Esc, ends at a byte that is
     not UTF-8, and types what it does not know. Its writer ends at the first error, and the program
-    then waits for ever for it to take more.
+    then waits forever for it to accept more.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -72,7 +72,7 @@ class TerminalDriver(LinuxDriver):
     def disable_input(self) -> None:
         super().disable_input()
         # Textual's reader turns these on when the terminal says that it can, which may have been
-        # while the others were turned off. Nobody turns anything on any more now.
+        # while the others were turned off. Nothing turns anything on from here on.
         if self._writer_thread is not None:
             self.write("\x1b[?1016l\x1b[?2048l")
 
@@ -95,7 +95,7 @@ class TerminalDriver(LinuxDriver):
             if ready.poll(patience_s * 1000):
                 typed = self._read()
                 if not typed:
-                    return  # The terminal is gone, which `watch_for_hangup` sees to.
+                    return  # The terminal is gone, which `watch_for_hangup` handles.
             silent_s = 0.0 if typed else silent_s + patience_s
             for event in arrived.feed(decode(typed)) if typed else arrived.idle(silent_s):
                 self.process_message(event)
@@ -184,8 +184,8 @@ class TerminalApp(App[int], inherit_bindings=False):
             self._driver.use_mouse(is_ours=is_ours)
 
     def _watch_app_focus(self, focus: bool) -> None:
-        # Textual would style every widget anew, and draw all of the screen. No style of ours
-        # depends on it; the widget that loses the focus or gets it back sees to itself.
+        # Textual would style every widget again, and draw all of the screen. No style of ours
+        # depends on it; the widget that loses the focus or gets it back redraws itself.
         screen = self.screen
         if isinstance(screen, _Screen):
             screen.is_styled = True

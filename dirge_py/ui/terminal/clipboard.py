@@ -1,6 +1,6 @@
 """The clipboard: copying by whatever way there is here, and reading a picture or text from it.
 
-What `copy` returns says truthfully whether the copy is known to have arrived.
+What `copy` returns says "Copied" only of text that was read back from the clipboard.
 """
 
 import base64

@@ -180,7 +180,7 @@ class EditorFollower:
                 words = editor_command(self.command, path, line)
                 self._start(words, cwd=cwd, ended=self._ended)
             except ProcessError as error:
-                self._give_up(f"{error.message} {error.hint}".strip())
+                self._give_up(error.in_one_line())
             else:
                 self._running += 1
 

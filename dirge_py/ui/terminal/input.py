@@ -162,7 +162,7 @@ class TerminalInput:
         if not name and match[5] != "u":
             return None
         if match[3] == "3" or name in MODIFIER_FUNCTIONAL_KEYS or not _is_character(code):
-            return []  # A key let go, a modifier by itself, no key at all.
+            return []  # A released key, a modifier by itself, or no key at all.
         held = max(0, modifiers - 1)
         text = "".join(map(chr, filter(_is_character, map(_number, (match[4] or "").split(":")))))
         if not text and not name and not held & ~_SHIFT_AND_LOCKS:

@@ -40,7 +40,7 @@ def passed_through(sequence: str) -> str:
 
 
 class Notifier:
-    """Writes bells and notifications to the terminal with `write`, whoever has the focus."""
+    """Writes bells and notifications to the terminal with `write`. The caller checks the focus."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ def theme_or_default(name: str) -> tuple[Theme, str]:
         known = ", ".join(theme_names())
         return _bundled(DEFAULT_THEME), f"[ui]: there is no theme {name!r}, only {known}."
     except ConfigError as error:
-        why = f"{error.message} {error.hint}".strip()
+        why = error.in_one_line()
         return _bundled(DEFAULT_THEME), f"{why} {DEFAULT_THEME} is shown in its place."
 
 

@@ -93,7 +93,7 @@ class ThemeSwitcher:
             try:
                 theme = load_theme(self.name)
             except ConfigError as error:
-                self._app.notify_user(f"{error.message} {error.hint}".strip(), tone="warning")
+                self._app.notify_user(error.in_one_line(), tone="warning")
             else:
                 self.problem = ""
                 self.show(theme)

@@ -78,7 +78,7 @@ def mark_words(old: str, new: str) -> tuple[Spans, Spans]:
 
 
 def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that are alike, both rising; each is the likest of the next ones."""
+    """Pairs of similar lines, in order; each is the most similar of the next added ones."""
     if len(removed) + len(added) > LONGEST_STRETCH:
         return []
     words = [_words(line) for line in added]

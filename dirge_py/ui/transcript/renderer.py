@@ -193,7 +193,7 @@ class TranscriptRenderer:
         return waits or self.has_calls_running or self.phases.is_running
 
     def tick(self) -> None:
-        """Show the time anew: of calls that run, and of a wait before another try."""
+        """Update the times shown: of running calls, and of the wait before another try."""
         if isinstance(self._activity, RetryBlock) and self._activity.tick():
             self._page.touch(self._activity)
         for block in self._tools.values():

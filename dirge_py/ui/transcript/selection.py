@@ -167,7 +167,7 @@ class MouseSelection:
         if self._from is None:
             return
         if event.button == 0:
-            # It was let go where the terminal could not see it.
+            # The button was released where the terminal does not report it.
             self.end()
             return
         at = self._where(event)

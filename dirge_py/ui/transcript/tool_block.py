@@ -185,7 +185,7 @@ class ToolBlock(TranscriptBlock):
         if self._diff and self.state == "ok":
             return self._paint_diff(strips, width, styles, expanded=expanded)
         if self.state in UNRUN and not expanded:
-            return strips  # What the model was told instead is no output.
+            return strips  # The text that the model got instead is no output.
         body = self._paint_body(width, styles, expanded=expanded)
         for line in self._pictures:
             body += wrap([(f"▣ {line}", styles.dim)], width, indent=(_BODY, styles.text))
@@ -309,7 +309,7 @@ class ToolBlock(TranscriptBlock):
         return ", ".join(part for part in parts if part)
 
     def _paint_arguments(self, width: int, styles: Styles) -> list[Strip]:
-        """The arguments that the header does not show, when everything is to be seen."""
+        """The arguments that the header does not show, for an expanded call."""
         if not isinstance(self._args, Mapping):
             return []
         main = main_argument(self._args)

@@ -207,7 +207,7 @@ class TranscriptWidget(TranscriptView):
 
     def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
         """Follow the end, or stop to. The scrollbar is there only while the end is not followed:
-        drawing it anew at every line would be a sixth of all that is sent to the terminal.
+        drawing it again at every line would be a sixth of all that is sent to the terminal.
         """
         if sticks:
             changes = self.scroll_anchor.follow_end()
@@ -331,7 +331,7 @@ class TranscriptWidget(TranscriptView):
     @property
     def _widths(self) -> tuple[int, int]:
         """Columns for what is read, and for what is wide."""
-        # One column is left for the scrollbar, so that its coming and going wraps nothing anew.
+        # One column is left for the scrollbar, so that no text wraps again when it appears.
         width = max(1, self.content_size.width - 1)
         return min(_WIDEST, width), width
 
