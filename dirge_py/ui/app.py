@@ -256,7 +256,7 @@ class DirgeApp(ScreenApp):
 
     def on_composer_pasted_too_much(self) -> None:
         self.notify_user(
-            "Only the first MiB of the paste was taken. A file can be attached with @.",
+            "Only the first MiB of the paste was inserted. Attach a file with @.",
             tone="warning",
         )
 
@@ -350,9 +350,9 @@ class DirgeApp(ScreenApp):
 
 
 SOON_S = 1 / 30
-"""Between two deliveries at least."""
+"""Seconds between two deliveries at least."""
 CALM_S = 1 / 10
-"""While only text or output grows: the eye reads no faster, and each drawing costs a screenful."""
+"""The same while only text or output grows, which no person reads faster."""
 
 
 class EventBridge:
@@ -453,7 +453,7 @@ class Ticker:
         return self._timer is not None
 
     def update(self) -> None:
-        """Start or stop the timer, as things are now."""
+        """Start or stop the timer, depending on what runs now."""
         controller = self._app.controller
         # A command in the background ends without an event.
         has_work = controller.conversation is not None and (
@@ -507,7 +507,7 @@ class TuiFrontEnd:
         if row is not None and row.lines > page.lines_in_view and not app.controller.is_busy:
             # It is longer than the screen, and is read from its beginning.
             page.go_to(LinePosition(row, 0))
-            app.hint(f"{app.keymap.name_of('screen', 'page_down')} reads on.")
+            app.hint(f"{app.keymap.name_of('screen', 'page_down')} scrolls on.")
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         return await self.app.dialogs.pick(title, choices, current)

@@ -31,7 +31,7 @@ class ScreenApp(TerminalApp):
     """The app as its parts know it. `app.DirgeApp`, the only one there is, makes the parts."""
 
     clock: Callable[[], float]
-    """Seconds; `time.monotonic` but in tests."""
+    """Seconds; `time.monotonic` except in tests."""
     keymap: Keymap
     commands: Registry
     controller: ChatController
@@ -39,7 +39,7 @@ class ScreenApp(TerminalApp):
     theme_styles: Styles
     """The styles of the theme on its background."""
     panel_styles: Styles
-    """The same on the ground of panels."""
+    """The styles of the theme on the background of panels."""
     transcript: TranscriptWidget
     composer: Composer
     proposer: Completer

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 
+
 class TuiSessionOpener:
     """Opens the conversation of an app, and every later one. Implements `SessionView`."""
 
@@ -70,7 +71,7 @@ class TuiSessionOpener:
         return await self._sessions.switch_to(session_id)
 
     async def switch_folder(self, folder: Path) -> "Conversation":
-        """Begin a new session in another folder, once it was asked whether that is trusted.
+        """Begin a new session in another folder, after asking whether that is trusted.
 
         Where that fails, the session before stays as it is. Raises as `switch_to`.
         """

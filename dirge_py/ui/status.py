@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsShown:
     """`[limits]` of each run, None being no limit, and how much of a window is used."""
@@ -34,11 +35,11 @@ class LimitsShown:
     tokens: int | None = None
     """Tokens of a run, in and out."""
     input_tokens: int | None = None
-    """Tokens that a run may send."""
+    """Input tokens of a run."""
     output_tokens: int | None = None
-    """Tokens that a run may be answered with."""
+    """Output tokens of a run."""
     target_tokens: int = 250_000
-    """The most that is used of a larger window."""
+    """Tokens of a larger window that are used at most."""
     fold_at: float | None = 0.75
     """The share of the window above which old history is folded; None: it never is."""
 

@@ -59,7 +59,7 @@ class UserShell:
             app.hint("! COMMAND runs in your shell; the model doesn't see !! COMMAND.")
             return
         if self._is_busy:
-            app.notify_user("Another command of yours runs; end it first.", tone="warning")
+            app.notify_user("Another command of yours is running. End it first.", tone="warning")
             app.composer.put_before(text)
             return
         self._is_busy = True

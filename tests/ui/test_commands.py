@@ -39,7 +39,7 @@ async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room
 async def test_what_is_longer_than_the_screen_is_read_from_its_beginning(room: Room):
     async with desk(room) as d:
         await d.send("/help")
-        await d.until(lambda: "Commands" in d.screen and "PageDown reads on." in d.screen)
+        await d.until(lambda: "Commands" in d.screen and "PageDown scrolls on." in d.screen)
         await d.send("hello")
         await d.idle()
         assert "› hello" in d.screen

@@ -55,7 +55,7 @@ async def test_a_long_line_is_a_placeholder_too(room: Room):
 async def test_that_a_paste_was_too_much_is_said(room: Room):
     async with desk(room) as d:
         await d.paste("line\n" * 1_000_000)
-        await d.until(lambda: "Only the first MiB of the paste was taken." in d.text)
+        await d.until(lambda: "Only the first MiB of the paste was inserted." in d.text)
 
 
 async def test_a_placeholder_called_back_from_history_still_means_the_same(room: Room):

@@ -159,7 +159,7 @@ def test_what_had_the_screen_gives_it_back_and_costs_no_draft(tmux: Tmux, tmp_pa
         (tmp_path / "done").touch()
         tmux.sees("ready")
         tmux.enter("/doctor")
-        tmux.sees("PageDown reads on")
+        tmux.sees("PageDown scrolls on")
         tmux.type("draft")
         tmux.sees("❯ draft")
 

@@ -304,7 +304,7 @@ async def test_panel_and_display_say_what_there_is(room: Room):
         await d.send("/display main|right")
         await d.until(lambda: not around.left.display)
         await d.send("/display sideways")
-        await d.until(lambda: "There is no 'sideways' to display." in d.text)
+        await d.until(lambda: "There is no part 'sideways' to display." in d.text)
         await d.send("/panel off")
         await d.until(lambda: not around.is_shown)
         assert "Panels: off; displayed: main|right." in d.text

@@ -199,7 +199,7 @@ async def test_below_the_answers_it_says_what_the_rule_shown_would_match(room: R
         await d.asked()
         assert (
             "   This rule covers: only exactly this\n"
-            "   3 like it were allowed one by one; Tab: a rule for all\n"
+            "   3 similar ones were allowed one by one; Tab: a rule for all\n"
             "   select, then Enter · c: deny with a comment · Tab: a wider rule\n"
         ) in shown(d)
         assert "  y Allow once" in shown(d)

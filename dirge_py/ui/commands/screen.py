@@ -48,7 +48,7 @@ async def display(args: str, conversation: "Conversation", front: FrontEnd) -> N
     wanted = args.replace("|", " ").replace(",", " ").split()
     if odd := [side for side in wanted if side not in _SIDES]:
         raise UsageError(
-            f"There is no {odd[0]!r} to display.",
+            f"There is no part {odd[0]!r} to display.",
             hint=f"What there is: {'|'.join(_SIDES)}; `left main` and `left|main` name two.",
         )
     if wanted:

@@ -135,7 +135,7 @@ class Picker(ChoiceList, can_focus=True):
 
     async def _on_key(self, event: events.Key) -> None:
         if self._answer is None or self._answer.done():
-            return  # The list is about to go: this key is not for it.
+            return  # The list is closing: this key is not for it.
         binding = self._keymap.action(event.key, "list", "screen")
         if binding == ("screen", "suspend"):
             return

@@ -38,7 +38,7 @@ PAUSE_S = 0.3
 """How long nothing may be typed before a key counts."""
 
 FASTEST = 1 / 6
-"""The part of the pause within which no hand presses a second key and means it."""
+"""The part of the pause within which a second key comes from a paste, not from a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class DialogOptions(TypedDict):
     guard_s: float
     """How long nothing may be typed before a key counts."""
     clock: Callable[[], float]
-    """Seconds; `time.monotonic` but in tests."""
+    """Seconds; `time.monotonic` except in tests."""
 
 
 class Dialog(Vertical, Generic[Answer], can_focus=True):
@@ -415,7 +415,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             return True
         text = event.character if event.is_printable and event.character else ""
         if self.answer.done():
-            # It is about to go: what is typed on belongs to the input.
+            # The dialog is closing: further text belongs to the input.
             if text:
                 self._give(text)
             return True

@@ -115,7 +115,7 @@ class Emulator:
             try:
                 self._stream.feed(piece)
             except Exception:
-                # A sequence that the emulator stumbles over costs what was to come with it.
+                # A sequence that the emulator fails on is dropped, with the rest of this piece.
                 self._stream = pyte.ByteStream(self._page)
         return bool(self._backlog)
 

@@ -350,7 +350,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         strips = paint_reach(asked.reach, width, styles) if asked.reach else []
         if asked.request.alike and asked.has_two_widths and not asked.is_wide:
             key = self._keymap.name_of("dialog", "wider")
-            words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
+            alike = asked.request.alike
+            words = f"{alike} similar ones were allowed one by one; {key}: a rule for all"
             strips += wrap([(words, styles.warning)], width, indent=("  ", styles.text))
         return strips
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand
     from dirge_py.ui.panels.emulator import Emulator
 else:
-    # Most who start dirge never run a command of their own.
+    # Few people run a command of their own.
     Emulator = late("dirge_py.ui.panels.emulator", "Emulator")
 
 

@@ -121,7 +121,7 @@ def may_watch(root: Path, folders: int) -> bool:
 MOST_FILES = 100_000
 """Files and folders that are listed at all."""
 IGNORE_FILES = (".gitignore", ".ignore", ".agentignore")
-"""What leaves files out; of two in one folder the later one here has the last word."""
+"""Files that exclude others; of two in one folder the later one here decides."""
 _NEVER = frozenset({".git", ".hg", ".venv", "node_modules", "__pycache__", ".mypy_cache"})
 
 

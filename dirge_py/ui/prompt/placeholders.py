@@ -13,7 +13,7 @@ from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.images import image_size
 
 LARGEST = 1_048_576
-"""Characters taken of one paste."""
+"""Characters of one paste that are inserted at most."""
 _INLINE_LINES = 3
 _INLINE_CHARACTERS = 2_000
 _FIRST_SIGN = 0x100000

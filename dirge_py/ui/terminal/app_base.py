@@ -28,7 +28,7 @@ _LAST_RESORT_S = 1.5
 
 
 class _TerminalFile:
-    """The terminal as a file that takes everything once it is closed."""
+    """The terminal as a file that discards writes once it is closed."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -207,7 +207,7 @@ class TerminalApp(App[int], inherit_bindings=False):
         self.exit(code, return_code=code)
 
     async def reclaim_screen(self) -> None:
-        """The screen is ours again; to be called once the terminal is.
+        """Mark the screen as ours again, once the terminal is.
 
         The loop handles a signal some turns after it came: a Ctrl+C pressed before that was still
         meant for the other program.

@@ -45,7 +45,7 @@ async def edit_file_text(app: TerminalApp, text: str, path: str) -> str | None:
         edited = await _edit(app, text.encode(), suffix=suffix if is_plain else ".txt")
         shown = edited.decode()
     except UnicodeError as error:
-        raise ProcessError("The text is not UTF-8; nothing was taken.") from error
+        raise ProcessError("The text is not UTF-8, so the change was dropped.") from error
     return shown if shown != text else None
 
 

@@ -62,7 +62,7 @@ def theme_or_default(name: str) -> tuple[Theme, str]:
 
 
 def roles() -> Sequence[str]:
-    """What a theme has a colour for."""
+    """The names of the colours of a theme."""
     return tuple(_bundled(DEFAULT_THEME).colors)
 
 

@@ -46,7 +46,7 @@ class TranscriptBlock:
 
     @property
     def text(self) -> str:
-        """All it says as plain text, also what is folded; "" where only painting tells."""
+        """Its plain text, folded parts included; "" where only painting produces one."""
         return ""
 
     def changed(self) -> None:
@@ -197,7 +197,7 @@ class NoticeBlock(TranscriptBlock):
 
 
 class DetailBlock(NoticeBlock):
-    """A line for who wants to know everything: not there until all is shown."""
+    """A notice that is hidden until everything is expanded."""
 
     gap = False
 
@@ -307,7 +307,7 @@ class RetryBlock(TranscriptBlock):
 
     @property
     def is_waiting(self) -> bool:
-        """Is there time left to count?"""
+        """Whether there is time left to count."""
         return self._shown_s > 0
 
     def tick(self) -> bool:
@@ -368,9 +368,9 @@ class ShellBlock(TranscriptBlock):
         return 1 + min(len(self._lines), LINES_COLLAPSED + 1)
 
 
-_TOLD_FROM_TURNS = 2
-_TOLD_FROM_S = 5
-"""A run below both is a short talk, which a line about it would double."""
+_SUMMARY_FROM_TURNS = 2
+_SUMMARY_FROM_S = 5
+"""A run below both is short, and gets no summary."""
 
 
 class RunSummary:
@@ -409,7 +409,7 @@ class RunSummary:
         Tokens are left out where they are not known, and the time of less than a second.
         """
         took_s = self._clock() - self._began
-        if self._turns < _TOLD_FROM_TURNS and took_s < _TOLD_FROM_S:
+        if self._turns < _SUMMARY_FROM_TURNS and took_s < _SUMMARY_FROM_S:
             return ""
         turns = f"{self._turns} turn{'s' * (self._turns != 1)}"
         spent = spent_text(self._usage, self._cost_usd, self._least_usd)

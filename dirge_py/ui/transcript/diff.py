@@ -27,7 +27,7 @@ LONGEST_LINE = 500
 """Characters of a line beyond which its words are not compared."""
 
 LONGEST_STRETCH = 200
-"""Changed lines in a row beyond which it is not looked for which was which."""
+"""Changed lines in a row beyond which lines are not paired by similarity."""
 
 _MOST_TOKENS = 64
 """Tokens between the first and the last difference that are compared one by one: it is quadratic.
@@ -49,7 +49,7 @@ Pair: TypeAlias = tuple[int | None, int | None]
 
 
 def pair_lines(removed: Sequence[str], added: Sequence[str]) -> list[Pair]:
-    """Which line became which, in order; lines that are like none stand beside what is left."""
+    """Pair removed with added lines, in order; a line without a similar one takes what is left."""
     pairs: list[Pair] = []
     old = new = 0
     for old_at, new_at in [*_matches(removed, added), (len(removed), len(added))]:
@@ -95,7 +95,7 @@ def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, in
 
 
 def _words(line: str) -> "Counter[str]":
-    """The words, or where there are none the signs: brackets make no two lines alike."""
+    """The words of a line; its signs only if it has no words."""
     tokens = _tokens(line) if len(line) <= LONGEST_LINE else []
     words = [token for token in tokens if _is_word(token)]
     return Counter(words or [token for token in tokens if not token.isspace()])
@@ -137,7 +137,7 @@ def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, in
 
 
 def _is_alike(tokens: Sequence[str], marks: Sequence[bool]) -> bool:
-    """Whether enough stayed as it was for the marks to say more than that the line is another."""
+    """Whether enough of the line is unchanged for marked words to be of use."""
     has_words = any(map(_is_word, tokens))
     counts = [not token.isspace() and (_is_word(token) or not has_words) for token in tokens]
     unchanged = sum(is_counted and not mark for is_counted, mark in zip(counts, marks, strict=True))
@@ -359,7 +359,7 @@ class _Painter:
         return strips
 
     def beside(self, rows: Sequence[DiffRow]) -> list[Strip]:
-        """Each line beside what became of it."""
+        """Each removed line beside the added one that replaces it."""
         if rows[0].kind in ("name", "gap", "note"):
             return self.below(rows)
         if rows[0].kind == "same":

@@ -283,7 +283,7 @@ _WORD_OF_TEXT = re.compile(r"[\w./~@:+%#=\-]+")
 
 
 class LogicalText:
-    """Made from the drawn lines of a block; offsets count characters of `text`."""
+    """The text of a block as it was before it was wrapped; offsets count its characters."""
 
     def __init__(self, strips: Sequence[Strip]) -> None:
         self._strips = strips

@@ -309,7 +309,7 @@ def _host(target: str) -> str:
 
 
 _LARGEST = 100_000
-"""Characters beyond which code stays plain: highlighting is a comfort, not worth a pause."""
+"""Characters beyond which code is not highlighted, as that would take too long."""
 
 
 def highlight(code: str, language: str, styles: Styles) -> list[Line]:

@@ -163,7 +163,7 @@ class TranscriptRenderer:
             case CompactionStarted() | ContextCompacted():
                 self._compaction(event)
             case ContextReplaced():
-                self.notice("From here on the model is shown another history than this one.")
+                self.notice("From here on, the model sees another history than this one.")
             case EscalationActivated():
                 self.notice(describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():

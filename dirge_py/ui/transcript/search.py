@@ -11,7 +11,7 @@ from dirge_py.ui.transcript.layout import BlockRow, TranscriptLayout
 from dirge_py.ui.transcript.positions import WIDTH, TextPosition, position_at
 
 _SLICE_S = 0.02
-"""How long is searched before everything else gets its turn."""
+"""Seconds of searching before other events are handled."""
 
 _WORD = re.compile(r"\w+")
 
@@ -28,7 +28,7 @@ class TranscriptMatch:
 
 
 class TranscriptSearch:
-    """One query, and how often it matches in which row."""
+    """A query, and the number of its matches in each row."""
 
     def __init__(self, layout: TranscriptLayout) -> None:
         self._layout = layout
@@ -42,11 +42,11 @@ class TranscriptSearch:
 
     @property
     def hit(self) -> TranscriptMatch | None:
-        """The chosen match; None once its row was taken off the page."""
+        """The chosen match; None once its row was removed."""
         return self._hit if self._hit is not None and not self._hit.row.is_gone else None
 
     def set_query(self, query: str) -> None:
-        """Look for `query` from now on: capitals count only if it has some. Empty: for nothing."""
+        """Set the query; case matters only if it has capitals. Empty: nothing is searched."""
         if query == self.query:
             return
         self.query = query
@@ -58,7 +58,7 @@ class TranscriptSearch:
         self._hit = None
 
     def drop(self) -> None:
-        """Forget the query and all that was kept for it."""
+        """Clear the query and its cache."""
         self.set_query("")
         self.forget_texts()
 
@@ -93,7 +93,7 @@ class TranscriptSearch:
         return sum(self._count(row) for row in self._counts)
 
     def position(self) -> int:
-        """Which of all matches the chosen one is, from 1; 0 if none is chosen."""
+        """The number of the chosen match among all, from 1; 0 if none is chosen."""
         hit = self.hit
         if hit is None:
             return 0

@@ -91,7 +91,7 @@ class TextSelection:
 
 
 class TranscriptView(ScrollView, can_focus=True):
-    """The transcript's widget as selecting, reading and folding know it: its lines, scrolled."""
+    """The base of the transcript's widget: what selecting, reading and folding use of it."""
 
     def __init__(self, styles: Styles) -> None:
         super().__init__(id="transcript")
@@ -233,7 +233,7 @@ class MouseSelection:
             self._timer = None
 
     def _extend(self) -> None:
-        """Select from where the button went down to where the mouse is, both characters too."""
+        """Select from where the button went down to the mouse, both characters included."""
         assert self._from is not None
         place, x = self._from
         view = self._view

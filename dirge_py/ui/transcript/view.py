@@ -321,7 +321,7 @@ class TranscriptWidget(TranscriptView):
 
     @contextmanager
     def _moving(self) -> Iterator[None]:
-        """What is scrolled meanwhile is not scrolled by the person."""
+        """Mark scrolling inside of it as ours, not the person's."""
         was_moving, self._is_moving = self._is_moving, True
         try:
             yield
