@@ -93,7 +93,7 @@ def demo_start(demo: "Demo") -> "UiOptions":
         open_first=lambda asker: demo.conversation(asker, paced=True),
         open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
         first_prompt=demo.prompt,
-        is_kept=False,
+        is_stored=False,
     )
 
 

@@ -317,7 +317,7 @@ class DirgeApp(ScreenApp):
         clipboard = Clipboard(self.to_terminal, wanted=self.ui_settings.clipboard)
         conversation = self.controller.conversation
         is_stored = conversation is None or conversation.session_id is not None
-        return clipboard.copy(text, keeps=is_stored)
+        return clipboard.copy(text, to_file=is_stored)
 
     # -- the rest
 

@@ -201,7 +201,7 @@ class ChromePresenter:
             self._notify("the plan waits for you" if is_of_plan else "a question waits")
         self._was_asking = is_asking
         self._note_end_of_plan()
-        app.status.show_status(self.status)
+        app.status.status = self.status
         self.todos.show_todos(self.activity.todos)
         self._fill()
 
@@ -302,7 +302,7 @@ class ChromePresenter:
             return
         styles, activity = self._app.theme_styles, self.activity
         if self.left.display:
-            lines = left_lines(
+            self.left.lines = left_lines(
                 self._columns(self.left),
                 styles,
                 gauge=self.status.gauge,
@@ -310,10 +310,9 @@ class ChromePresenter:
                 recent=activity.recent,
                 git=self._git,
             )
-            self.left.show_lines(lines)
         if self.right.display:
             shells, plugins = conversation.environment.shells, conversation.extension(Plugins)
-            lines = right_lines(
+            self.right.lines = right_lines(
                 self._columns(self.right),
                 self._app.transcript.size.height,
                 styles,
@@ -322,7 +321,6 @@ class ChromePresenter:
                 plugins=plugins.report() if plugins is not None else (),
                 shells=shells.list() if shells is not None else (),
             )
-            self.right.show_lines(lines)
 
     def _columns(self, panel: SidePanel) -> int:
         width = panel.styles.width

@@ -31,7 +31,7 @@ else:
 
 _SMALL_HEIGHT = 10
 """Rows below which a question replaces everything else."""
-_ROWS_KEPT = 3
+_ROWS_FOR_OTHERS = 3
 """Rows that a question leaves to the rest of a screen that is not small."""
 _LEAST_ROWS = 3
 _SOON_S = 0.01
@@ -208,6 +208,6 @@ class DialogHost:
     def _fit(self, panel: Dialog[Any], height: int) -> None:
         # The input stays visible while it is written in.
         is_small = height < _SMALL_HEIGHT and panel.has_keyboard
-        taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_KEPT)))
+        taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_FOR_OTHERS)))
         self._app.screen.set_class(is_small, "small-asking")
         self._app.screen.set_class(taken >= height, "only-asking")

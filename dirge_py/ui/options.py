@@ -72,7 +72,7 @@ class UiOptions:
     pick_session: bool = False
     """Show the list of sessions first (`-r` without an id)."""
     theme: str = DEFAULT_THEME
-    is_kept: bool = True
+    is_stored: bool = True
     """The conversation is stored and can be resumed."""
     close: Callable[[], None] | None = None
     """Called when the program has ended."""

@@ -43,7 +43,7 @@ async def _run(start: UiOptions) -> int:
     watch_for_hangup(sys.stdin.fileno(), leave, _HUNG_UP)
     try:
         code = await app.run_async()
-        way_back = _resume_hint(app) if app.session_opener.start.is_kept else ""
+        way_back = _resume_hint(app) if app.session_opener.start.is_stored else ""
     finally:
         notices = await _close(app)
         if app.session_opener.start.close is not None:

@@ -14,11 +14,13 @@ from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 from pathlib import Path
 from rich.cells import cell_len
 from rich.style import Style
+from textual.reactive import reactive
 from typing import NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
+
 
 
 
@@ -262,14 +264,10 @@ class StatusBar(LinesWidget):
 
     DEFAULT_CSS = "StatusBar { height: 1; padding: 0 1; background: $background; }"
 
+    status: reactive[StatusModel | None] = reactive(None)
+
     def __init__(self, styles: Styles) -> None:
         super().__init__(styles, "status")
-        self.status: StatusModel | None = None
-
-    def show_status(self, status: StatusModel) -> None:
-        if status != self.status:
-            self.status = status
-            self.refresh()
 
     def line_at(self, y: int) -> Line:
         return status_line(self.status, self.size.width, self._styles) if self.status else []

@@ -452,7 +452,7 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
     demo = UiOptions(
         open_first=played,
         open_other=lambda *_: played(_[0]),
-        is_kept=False,
+        is_stored=False,
         close=lambda: closed.append(True),
     )
     setup, refusals = ProviderSetup(home / "config.toml"), [NoProvider("none.")]
@@ -463,7 +463,7 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
         await d.type("without a model")
         await d.pilot.press("enter")
         await d.until(lambda: d.app.controller.conversation)
-        assert d.opened == [] and not d.app.session_opener.start.is_kept
+        assert d.opened == [] and not d.app.session_opener.start.is_stored
         d.app.session_opener.start.close()
     assert closed == [True]
     assert not (home / "config.toml").exists()

@@ -347,7 +347,7 @@ async def test_after_a_limit_the_run_can_be_carried_on(room: Room):
 
 
 def test_another_history_for_the_model_is_told() -> None:
-    assert "shown another history" in seen(START, ContextReplaced(messages=()))
+    assert "sees another history" in seen(START, ContextReplaced(messages=()))
 
 
 def test_a_limit_is_told_with_the_way_on() -> None:

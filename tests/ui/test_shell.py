@@ -10,7 +10,7 @@ from rich.style import Style
 from textual import events
 
 from dirge_py.types.messages import UserMessage
-from dirge_py.ui.panels.emulator import KEPT_LINES, Emulator
+from dirge_py.ui.panels.emulator import SCROLLBACK_LINES, Emulator
 from dirge_py.ui.panels.shell_box import bytes_of, paste_of
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
@@ -277,7 +277,7 @@ def test_the_emulator_answers_keeps_what_scrolls_out_and_survives_nonsense() -> 
         pass
     assert drawn(emulator, 1) == "line 499"
     assert drawn(emulator, 0, back=64) == "line 434"
-    assert emulator.scrolled == KEPT_LINES
+    assert emulator.scrolled == SCROLLBACK_LINES
     assert said == [b"\x1b[3;1R"]
 
     emulator.feed(

@@ -84,11 +84,11 @@ from dirge_py.ui.status import StatusBar
 def render_line(self, y):
     raise ZeroDivisionError("drawn")
 
-def show_status(self, standing):
-    type(self).render_line = render_line
-    self.refresh()
+def watch_status(self, status):
+    if status is not None:
+        type(self).render_line = render_line
 
-StatusBar.show_status = show_status
+StatusBar.watch_status = watch_status
 sys.exit(main.run([]))
 """
 

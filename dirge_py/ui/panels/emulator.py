@@ -15,7 +15,7 @@ from rich.style import Style
 from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.lines import Line
 
-KEPT_LINES = 200
+SCROLLBACK_LINES = 200
 """Lines kept of what has scrolled out."""
 
 _MOST_BACKLOG = 16 * 1024
@@ -37,7 +37,7 @@ class _Page(pyte.Screen):
     """A screen that keeps what scrolls out at its top."""
 
     def __init__(self, columns: int, rows: int, answer: Callable[[bytes], None]) -> None:
-        self.scrolled: deque[Any] = deque(maxlen=KEPT_LINES)
+        self.scrolled: deque[Any] = deque(maxlen=SCROLLBACK_LINES)
         self._answer = answer
         super().__init__(columns, rows)
 

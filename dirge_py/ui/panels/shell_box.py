@@ -23,7 +23,7 @@ else:
 
 ROWS = 12
 """Rows of its terminal, on a screen that is high enough."""
-_ROWS_KEPT = 8
+_ROWS_FOR_OTHERS = 8
 _LEAST_ROWS = 3
 _LEAST_COLUMNS = 10
 _DRAW_S = 1 / 30
@@ -59,7 +59,7 @@ class ShellBox(LinesWidget, can_focus=True):
 
     def terminal_size(self, screen: Size) -> tuple[int, int]:
         """Rows and columns of a terminal on a screen of that size."""
-        rows = max(_LEAST_ROWS, min(ROWS, screen.height - _ROWS_KEPT))
+        rows = max(_LEAST_ROWS, min(ROWS, screen.height - _ROWS_FOR_OTHERS))
         return rows, max(_LEAST_COLUMNS, screen.width - 2)
 
     def open(self, command: "PtyCommand", title: str, begun: bytes) -> None:

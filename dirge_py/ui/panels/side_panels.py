@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
+from textual.reactive import reactive
 
 from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
@@ -167,14 +168,7 @@ class SidePanel(LinesWidget):
 
     DEFAULT_CSS = "SidePanel { height: 1fr; padding: 0 1; display: none; }"
 
-    def __init__(self, styles: Styles, name: str) -> None:
-        super().__init__(styles, name)
-        self._lines: Sequence[Line] = ()
-
-    def show_lines(self, lines: Sequence[Line]) -> None:
-        if lines != self._lines:
-            self._lines = lines
-            self.refresh()
+    lines: reactive[Sequence[Line]] = reactive(())
 
     def line_at(self, y: int) -> Line:
-        return self._lines[y] if y < len(self._lines) else []
+        return self.lines[y] if y < len(self.lines) else []

@@ -26,7 +26,7 @@ else:
 
 MOST_WATCHED = 50_000
 """Folders beyond which nothing is watched: the list is made again now and then instead."""
-KEPT_S = 10.0
+STALE_AFTER_S = 10.0
 """Seconds after which a list that is not watched is made again when it is wanted."""
 _SETTLES_MS = 300
 _logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class FileIndex:
     def want(self, root: Path) -> None:
         """Start reading the files of this folder, unless that is done already."""
         is_over = self._task is None or self._task.done()
-        is_old = is_over and time.monotonic() - self._made_at > KEPT_S
+        is_old = is_over and time.monotonic() - self._made_at > STALE_AFTER_S
         if root == self._root and not is_old:
             return
         if root != self._root:

@@ -69,14 +69,16 @@ class Clipboard:
         self._wanted = wanted
         self._environment = environment
 
-    def copy(self, text: str, *, keeps: bool = True) -> str:
+    def copy(self, text: str, *, to_file: bool = True) -> str:
         """Copy `text` and keep it in a file; returns a sentence about what is known to have worked.
 
         It says "Copied" only of what was read back from the clipboard.
         """
         if not text:
             return "There is nothing to copy."
-        note = self._keep(text) if keeps else "It is kept in no file, as this conversation is not."
+        note = (
+            self._save(text) if to_file else "It is kept in no file, as this conversation is not."
+        )
         results: list[str] = []
         for attempt in self._attempts():
             done, words = attempt(text)
@@ -88,18 +90,15 @@ class Clipboard:
     def _attempts(self) -> Sequence[Callable[[str], CopyResult]]:
         """What to try, in order, until one of them is known to have worked."""
         here = self._environment
-        if self._wanted == "native":
-            return (self._by_tool,)
-        if self._wanted == "osc52":
-            return (self._by_terminal,)
-        if self._wanted == "tmux":
-            return (self._by_tmux,)
+        chosen = {"native": self._by_tool, "osc52": self._by_terminal, "tmux": self._by_tmux}
+        if self._wanted != "auto":
+            return (chosen[self._wanted],)
         # Over SSH no program here reaches the clipboard of the person.
         is_remote = any(here.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
         ways = [self._by_tool] if native_tools(here) and not is_remote else []
         return (*ways, self._by_tmux if here.get("TMUX") else self._by_terminal)
 
-    def _keep(self, text: str) -> str:
+    def _save(self, text: str) -> str:
         try:
             file = last_copy_file(self._environment)
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -198,7 +198,7 @@ class BlockRows:
 _SET_IN = "│ "
 """Stands before the lines of what belongs to another block."""
 
-_MOST_LINES_KEPT = 6_000
+_MOST_CACHED_LINES = 6_000
 """Drawn lines kept in memory; blocks out of sight for longest are drawn again when needed."""
 
 
@@ -237,7 +237,7 @@ class TranscriptLayout:
         self.rows = BlockRows()
         self._state = 0
         self._drawn: OrderedDict[BlockRow, _Drawn] = OrderedDict()
-        self._lines_kept = 0
+        self._cached_lines = 0
         self._near: tuple[int, BlockRow, int] | None = None
 
     # -- what is in it
@@ -271,7 +271,7 @@ class TranscriptLayout:
         self.rows.drop()
         self.rows = BlockRows()
         self._drawn.clear()
-        self._lines_kept = 0
+        self._cached_lines = 0
         self._near = None
 
     def touch(self, block: TranscriptBlock) -> None:
@@ -418,10 +418,10 @@ class TranscriptLayout:
         painted = self._paint(block, form)
         drawn = _Drawn(block, form, [pad(line, width, self._styles.text) for line in painted])
         self._drawn[row] = drawn
-        self._lines_kept += len(drawn.strips)
-        while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:
+        self._cached_lines += len(drawn.strips)
+        while self._cached_lines > _MOST_CACHED_LINES and len(self._drawn) > 1:
             _, oldest = self._drawn.popitem(last=False)
-            self._lines_kept -= len(oldest.strips)
+            self._cached_lines -= len(oldest.strips)
         return drawn
 
     def painted(self, row: BlockRow, width: int, *, expanded: bool) -> LogicalText:
@@ -440,7 +440,7 @@ class TranscriptLayout:
     def _redo(self) -> None:
         self._state += 1
         self._drawn.clear()
-        self._lines_kept = 0
+        self._cached_lines = 0
 
     def _find(self, y: int) -> tuple[BlockRow, int] | None:
         """As `BlockRows.at`; lines are asked for in order, so the last answer is near."""
@@ -502,4 +502,4 @@ class TranscriptLayout:
     def _forget(self, row: BlockRow) -> None:
         drawn = self._drawn.pop(row, None)
         if drawn:
-            self._lines_kept -= len(drawn.strips)
+            self._cached_lines -= len(drawn.strips)

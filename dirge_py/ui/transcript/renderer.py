@@ -85,7 +85,7 @@ class TranscriptRenderer:
         self._assets = assets
         self._tally = RunSummary(clock)
         self._silence = ""
-        self._answer: StreamedAnswer | None = None
+        self._answer = self._new_answer()
         self._tools: dict[str, ToolBlock] = {}
         self._turn = 0
         self._is_in_run = False
@@ -102,6 +102,9 @@ class TranscriptRenderer:
             diff=self._diff,
             assets=self._assets,
         )
+
+    def _new_answer(self) -> StreamedAnswer:
+        return StreamedAnswer(self._page, show_thinking=self._show_thinking)
 
     def show_thinking(self, is_shown: bool) -> None:
         """Show the thinking of models, or not, from the next answer on."""
@@ -145,7 +148,7 @@ class TranscriptRenderer:
                 self._turn = turn
             case MessageStart(message=AssistantMessage()):
                 self._end_activity()
-                self._answer = StreamedAnswer(self._page, show_thinking=self._show_thinking)
+                self._answer = self._new_answer()
             case MessageUpdate():
                 self._update(event)
             case MessageEnd(message=UserMessage() as message):
@@ -177,8 +180,7 @@ class TranscriptRenderer:
 
     def settle(self) -> None:
         """Draw the text that has come since the last time; called once for a batch of events."""
-        if self._answer is not None:
-            self._answer.settle()
+        self._answer.settle()
         self.phases.settle()
 
     @property
@@ -230,8 +232,7 @@ class TranscriptRenderer:
         if not event.delay_ms:
             self.notice(f"Try {event.attempt + 1}: {event.error}", tone="warning")
             return
-        if self._answer is not None:
-            self._answer.withdraw()
+        self._answer.withdraw()
         self._drop_calls_begun()
         delay_s = event.delay_ms / 1000
         self._activity = RetryBlock(event.attempt + 1, delay_s, event.error, clock=self._clock)
@@ -241,8 +242,6 @@ class TranscriptRenderer:
 
     def _update(self, event: MessageUpdate) -> None:
         self._end_activity()
-        if self._answer is None:
-            self._answer = StreamedAnswer(self._page, show_thinking=self._show_thinking)
         if event.phase.startswith("toolcall"):
             if event.tool_call_id and event.tool_name:
                 self._tool(event.tool_call_id, event.tool_name, state_if_new="waiting")
@@ -250,8 +249,7 @@ class TranscriptRenderer:
         self._answer.on_event(event)
 
     def _end_answer(self, message: AssistantMessage) -> None:
-        answer = self._answer or StreamedAnswer(self._page, show_thinking=self._show_thinking)
-        self._answer = None
+        answer, self._answer = self._answer, self._new_answer()
         if message.withheld or message.origin == "harness":
             answer.withdraw()
             self._words_of_dirge(message)
@@ -372,7 +370,7 @@ class TranscriptRenderer:
                 block.set_state("aborted")
                 self._page.touch(block)
         self._tools.clear()
-        self._answer = None
+        self._answer = self._new_answer()
         self._is_in_run = False
         self._end_activity()
         text, tone = describe_run_end(event)
