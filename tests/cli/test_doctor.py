@@ -31,9 +31,9 @@ from dirge_py.ui.keymap import key_problems
 from tests.conversation.room import Room
 from tests.files.requirement import as_nobody
 from tests.frontend.print.product import KEY, ROOT, Product
-from tests.ui.desk import desk
 from tests.ui.on_a_pty import Terminal, until
 from tests.ui.on_tmux import NEEDED, Tmux
+from tests.ui.running_app import running_app
 
 GOOD = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"}
 ANSWERS = (
@@ -292,7 +292,7 @@ async def test_the_file_of_tmux_is_written_only_after_a_yes(
     tmux: Tmux, room: Room, is_agreed: bool
 ) -> None:
     settings = Path.home() / ".tmux.conf"
-    async with desk(room, size=(100, 50)) as d:
+    async with running_app(room, size=(100, 50)) as d:
         await d.send("/terminal-setup")
         await d.until(lambda: d.panel and d.panel.has_focus and "Append these lines" in d.screen)
         assert "set -g focus-events on" in d.text
@@ -304,6 +304,6 @@ async def test_the_file_of_tmux_is_written_only_after_a_yes(
 
 
 async def test_the_same_is_shown_in_the_tui(room: Room) -> None:
-    async with desk(room, size=(100, 50)) as d:
+    async with running_app(room, size=(100, 50)) as d:
         await d.send("/doctor")
         await d.until(lambda: "skipped  answers" in d.text and "keymap" in d.text)

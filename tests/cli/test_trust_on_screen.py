@@ -7,7 +7,7 @@ import pytest
 from dirge_py.permission.project_trust import TrustGate
 from dirge_py.ui.panels.trust import TrustDialog
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def door(room: Room) -> TrustGate:
     return TrustGate(room.project, environment)
 
 
-def asked(d: Desk) -> bool:
+def asked(d: RunningApp) -> bool:
     dialog = next(iter(d.app.query(TrustDialog)), None)
     return dialog is not None and dialog.has_focus and dialog.may_approve
 
@@ -37,7 +37,7 @@ def asked(d: Desk) -> bool:
 async def test_the_question_comes_before_the_conversation_and_only_once(
     room: Room, door: TrustGate, keys: list[str], state: str
 ) -> None:
-    async with desk(room, opens=False, project=lambda: door) as d:
+    async with running_app(room, opens=False, project=lambda: door) as d:
         await d.until(lambda: asked(d))
         assert d.opened == []
         await d.pilot.press(*keys)
@@ -52,7 +52,7 @@ async def test_the_question_comes_before_the_conversation_and_only_once(
 async def test_what_is_trusted_names_the_theme(room: Room, door: TrustGate) -> None:
     settings = room.project / ".dirge" / "config.toml"
     settings.write_text('[ui]\ntheme = "light"\n', encoding="utf-8")
-    async with desk(room, opens=False, project=lambda: door, theme="dark") as d:
+    async with running_app(room, opens=False, project=lambda: door, theme="dark") as d:
         await d.until(lambda: asked(d))
         assert d.app.theme_switcher.theme.name == "dark"
         await d.pilot.press("y", "enter")
@@ -65,7 +65,7 @@ async def test_settings_that_a_project_may_not_have_end_the_start(
 ) -> None:
     settings = room.project / ".dirge" / "config.toml"
     settings.write_text('provider = "x"\n', encoding="utf-8")
-    async with desk(room, opens=False, project=lambda: door) as d:
+    async with running_app(room, opens=False, project=lambda: door) as d:
         await d.until(lambda: asked(d))
         await d.pilot.press("y", "enter")
         await d.until(lambda: d.app.failure)

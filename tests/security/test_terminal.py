@@ -38,8 +38,8 @@ from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Say
 from tests.security.sizes import count, size
-from tests.ui.desk import Desk, desk
 from tests.ui.on_a_pty import Terminal
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_transcript import Page
 
 INK = styles_for(load_theme("dark"))
@@ -180,7 +180,7 @@ def test_nor_does_it_when_sequences_are_mixed() -> None:
 # -- around it
 
 
-def texts(d: Desk) -> Iterator[str]:
+def texts(d: RunningApp) -> Iterator[str]:
     """Every line of every sheet, in view or not, and all that is in view."""
     for sheet in d.app.query(ScrollingLines):
         yield from (strip.text for strip in sheet._strips)
@@ -210,7 +210,7 @@ async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> No
     form = [Question(question=many, header=CORPUS[0], options=options)]
     files = tuple(ActingFile(path=t, kind=t, size=1, sha256=t) for t in some)
     offer = TrustOffer(project=CORPUS[0], files=files, digest="d")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for ask in (
             lambda: d.asker.question(form),  # type: ignore[attr-defined]
             lambda: d.asker.trust(offer),  # type: ignore[attr-defined]
@@ -242,7 +242,7 @@ def test_a_permission_question_draws_nothing_but_text(text: str) -> None:
 
 async def test_lists_pastes_and_the_status_line_draw_nothing_but_text(room: Room) -> None:
     drawn: list[str] = []
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for text in CORPUS:
             d.app.proposals.offer([Choice(id=text, label=text, detail=text)], title=text)
             drawn += [d.app.proposals.render_line(y).text for y in range(3)]

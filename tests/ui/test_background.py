@@ -18,7 +18,7 @@ from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import progress_bar
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, desk
+from tests.ui.running_app import HELD, running_app
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))
@@ -115,7 +115,7 @@ def test_the_status_line_counts_the_shells(count: int, words: str):
 
 async def test_ctrl_b_moves_the_running_command_to_the_background(room: Room):
     room.model.will_call("bash", command=HELD).will_say("It goes on.")
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         await d.send("build it")
         await d.until(lambda: "\n   cc a.c" in d.screen)
         await d.pilot.press("ctrl+b")
@@ -123,12 +123,12 @@ async def test_ctrl_b_moves_the_running_command_to_the_background(room: Room):
         assert "continues in the background as sh1" in d.text
         assert "sh1" in d.results[0]
         await d.until(lambda: "│ 1 shell" in d.screen)
-        d.let_go()
+        d.release_command()
         await d.until(lambda: "shell" not in d.screen.splitlines()[-1])
 
 
 async def test_with_nothing_to_move_ctrl_b_goes_one_character_back(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("ab")
         await d.pilot.press("ctrl+b", "x")
         await d.until(lambda: d.app.composer.text == "axb")
@@ -136,11 +136,11 @@ async def test_with_nothing_to_move_ctrl_b_goes_one_character_back(room: Room):
 
 async def test_the_clock_ticks_only_while_something_runs(room: Room):
     room.model.will_call("bash", command=HELD)
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         before = len(d.app._timers)
         await d.send("build it")
         await d.until(lambda: "\n   cc a.c" in d.screen)
         assert len(d.app._timers) == before + 1
-        d.let_go()
+        d.release_command()
         await d.idle()
         await d.until(lambda: len(d.app._timers) == before)

@@ -8,7 +8,7 @@ import pytest
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.types.errors import SessionBusy
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ async def other(room: Room) -> AsyncIterator[Conversation]:
 
 
 @asynccontextmanager
-async def asked(room: Room, other: Conversation) -> AsyncIterator[Desk]:
-    async with desk(room, resumes=str(other.session_id), opens=False) as d:
+async def asked(room: Room, other: Conversation) -> AsyncIterator[RunningApp]:
+    async with running_app(room, resumes=str(other.session_id), opens=False) as d:
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
         yield d
 
@@ -35,7 +35,7 @@ async def test_a_copy_of_a_busy_session_can_be_worked_in(room: Room, other: Conv
         await d.send("and now?")
         await d.until(lambda: "Nothing more to do." in d.text)
 
-        assert d.talk.session_id != other.session_id
+        assert d.conversation.session_id != other.session_id
         assert d.sent == ["why does the build fail?", "and now?"]
     assert len(other.messages) == 2
 
@@ -68,10 +68,10 @@ async def test_who_wants_neither_is_told_why_the_program_ends(
 async def test_going_to_a_busy_session_is_asked_about_and_can_be_left(
     room: Room, other: Conversation
 ) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("mine")
         await d.until(lambda: "Nothing more to do." in d.text)
-        mine = d.talk
+        mine = d.conversation
         await d.send(f"/sessions {other.session_id}")
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
         await d.pilot.press("escape")

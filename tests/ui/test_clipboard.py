@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.ui.terminal.clipboard import Clipboard, Wanted, last_copy_file
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 KEEPS = '#!/bin/sh\ncat > "$0.kept"\n'
 GIVES = '#!/bin/sh\ncat "$(dirname "$0")/{writer}.kept"\n'
@@ -122,10 +122,14 @@ def test_a_state_folder_that_cannot_be_written_is_told(place: Place):
 # -- /copy
 
 
-async def answered(d: Desk) -> None:
+async def answered(d: RunningApp) -> None:
     for answer in ANSWERS:
         await d.send("go on")
-        await d.until(lambda answer=answer: d.talk.messages and d.talk.messages[-1].text == answer)
+        await d.until(
+            lambda answer=answer: (
+                d.conversation.messages and d.conversation.messages[-1].text == answer
+            )
+        )
         await d.idle()
 
 
@@ -136,7 +140,7 @@ async def answered(d: Desk) -> None:
 async def test_an_answer_or_its_code_is_copied(room: Room, command: str, copied: str):
     for answer in ANSWERS:
         room.model.will_say(answer)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await answered(d)
         await d.send(command)
         await d.until(lambda: "Sent to the terminal, unverified." in d.text)
@@ -149,7 +153,7 @@ async def test_an_answer_or_its_code_is_copied(room: Room, command: str, copied:
 async def test_where_no_session_is_kept_no_copy_is(room: Room):
     room.configure("\n[session]\nsave = false\nsnapshots = false\n")
     room.model.will_say("An answer.")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hello")
         await d.until(lambda: "An answer." in d.text)
         await d.idle()
@@ -159,7 +163,7 @@ async def test_where_no_session_is_kept_no_copy_is(room: Room):
 
 
 async def test_what_is_not_there_cannot_be_copied(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("/copy")
         await d.until(lambda: "There is no answer to copy yet." in d.text)
         await d.send("/copy code")

@@ -11,7 +11,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 from dirge_py.ui.prompt.placeholders import LARGEST, Pastes
 from dirge_py.ui.prompt.text_editor import KillRing
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 PLACEHOLDER = "[12 lines pasted]"
@@ -22,7 +22,7 @@ PLACEHOLDER = "[12 lines pasted]"
 
 async def test_cuts_in_a_row_are_one_and_alt_y_swaps_in_the_one_before(room: Room):
     """Case F13."""
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.app.composer.put("alpha beta gamma")
         await d.pilot.press("ctrl+left", "ctrl+k", "ctrl+y")
         assert d.app.composer.text == "alpha beta gamma"
@@ -35,14 +35,14 @@ async def test_cuts_in_a_row_are_one_and_alt_y_swaps_in_the_one_before(room: Roo
 
 
 async def test_alt_y_does_nothing_unless_right_after_a_yank(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("one two")
         await d.pilot.press("ctrl+w", "ctrl+y", "left", "alt+y")
         assert d.app.composer.text == "one two"
 
 
 async def test_each_way_of_cutting_can_be_put_back(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for keys, left in (
             (("ctrl+k",), "one"),
             (("ctrl+u",), " two"),
@@ -57,7 +57,7 @@ async def test_each_way_of_cutting_can_be_put_back(room: Room):
 
 
 async def test_cutting_at_the_end_of_a_line_takes_the_line_break(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.app.composer.put("one\ntwo")
         await d.pilot.press("ctrl+u", "ctrl+u")
         assert d.app.composer.text == "one"
@@ -85,7 +85,7 @@ def test_a_kill_ring_gives_the_last_ten_in_a_circle(cuts: list[tuple[str, bool, 
 
 
 async def test_undo_goes_by_words_and_redo_takes_it_back(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("one two three")
         await d.pilot.press("ctrl+underscore")
         assert d.app.composer.text == "one two "
@@ -96,7 +96,7 @@ async def test_undo_goes_by_words_and_redo_takes_it_back(room: Room):
 
 
 async def test_a_cut_and_a_paste_are_one_step_each(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("a")
         await d.paste("bc")
         await d.type("d")
@@ -109,7 +109,7 @@ async def test_a_cut_and_a_paste_are_one_step_each(room: Room):
 
 
 async def test_a_cleared_input_comes_back_with_undo(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.app.composer.put("a long thought")
         await d.pilot.press("ctrl+c")
         assert d.app.composer.text == ""
@@ -126,7 +126,7 @@ KEYS = (
 PASTED = {"paste": TWELVE, "paste short": "one\ntwo", "other paste": "x" * 3000}
 
 
-async def do(d: Desk, key: str) -> None:
+async def do(d: RunningApp, key: str) -> None:
     composer = d.app.composer
     if key in PASTED:
         composer.paste(PASTED[key])
@@ -149,7 +149,7 @@ async def do(d: Desk, key: str) -> None:
 async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pressed(room: Room):
     """Peers' failure 16: half a placeholder would be sent as it stands there."""
     chance = random.Random(7)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         composer = d.app.composer
         for _ in range(8):
             composer.load_text("")
@@ -181,7 +181,7 @@ async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pre
 
 
 async def test_shift_and_an_arrow_select_and_typing_replaces_it(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.app.composer.put("one two three")
         await d.pilot.press("ctrl+shift+left", "shift+left")
         assert d.app.selected_text == " three"
@@ -192,7 +192,7 @@ async def test_shift_and_an_arrow_select_and_typing_replaces_it(room: Room):
 
 
 async def test_a_paste_takes_the_place_of_what_is_selected(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("one two")
         await d.pilot.press("ctrl+shift+left")
         await d.paste(TWELVE)
@@ -200,7 +200,7 @@ async def test_a_paste_takes_the_place_of_what_is_selected(room: Room):
 
 
 async def test_ctrl_c_copies_what_is_selected_and_leaves_it(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("one two")
         await d.pilot.press("ctrl+shift+left", "ctrl+c")
         await d.until(lambda: not d.app.selected_text)
@@ -209,7 +209,7 @@ async def test_ctrl_c_copies_what_is_selected_and_leaves_it(room: Room):
 
 
 async def test_a_mark_makes_moving_select_until_something_else_is_done(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.app.composer.put("one two three")
         await d.pilot.press("ctrl+a", "ctrl+@", "alt+f", "alt+f")
         assert d.app.selected_text == "one two"
@@ -221,7 +221,7 @@ async def test_a_mark_makes_moving_select_until_something_else_is_done(room: Roo
 
 
 async def test_the_cursor_goes_over_a_placeholder_in_one_step(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.paste(TWELVE)
         await d.pilot.press("left", "a", "right", "b")
         assert d.app.composer.text == f"a{PLACEHOLDER}b"
@@ -242,7 +242,7 @@ WAYS_TO_DELETE = (
 
 
 async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         composer = d.app.composer
         composer.put("x ")
         await d.paste(TWELVE)
@@ -258,7 +258,7 @@ async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(room: Room
 
 
 async def test_a_placeholder_that_was_cut_and_put_back_still_means_the_same(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.paste(TWELVE)
         await d.pilot.press("ctrl+w", "y", "space", "ctrl+y", "enter")
         await d.until(lambda: d.sent)
@@ -270,7 +270,7 @@ async def test_a_placeholder_that_was_cut_and_put_back_still_means_the_same(room
 
 async def test_what_is_typed_right_after_a_paste_comes_behind_it(room: Room):
     """Peers' failures 14 and 15."""
-    async with desk(room) as d:
+    async with running_app(room) as d:
         composer = d.app.composer
         composer.post_message(events.Paste(f"{TWELVE}\r"))
         for key in "abc":
@@ -281,7 +281,7 @@ async def test_what_is_typed_right_after_a_paste_comes_behind_it(room: Room):
 
 
 async def test_of_five_megabytes_the_first_is_taken_and_said(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.paste("word " * 1_000_000)
         await d.until(lambda: "Only the first MiB of the paste was inserted." in d.text)
         assert len(d.app.composer.text) < 40
@@ -290,7 +290,7 @@ async def test_of_five_megabytes_the_first_is_taken_and_said(room: Room):
 
 async def test_nothing_of_a_clipboard_breaks_what_is_stored(room: Room):
     """Peers' failure 21."""
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.paste("a\ud83d\x00b\udc00")
         await d.pilot.press("enter")
         await d.idle()
@@ -334,7 +334,7 @@ async def test_an_editor_has_the_paste_in_full_and_what_it_leaves_alone_stays_sh
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
     monkeypatch.setattr(HeadlessDriver, "can_suspend", True)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("see ")
         await d.paste(TWELVE)
         await d.pilot.press("ctrl+x", "ctrl+e")
@@ -349,7 +349,7 @@ async def test_an_editor_has_the_paste_in_full_and_what_it_leaves_alone_stays_sh
 async def test_it_grows_to_eight_rows_and_to_half_of_a_small_screen(
     room: Room, height: int, rows: int
 ):
-    async with desk(room, size=(80, height)) as d:
+    async with running_app(room, size=(80, height)) as d:
         d.app.composer.put("\n" * 30)
         await d.until(lambda: d.app.composer.size.height == rows)
         d.app.composer.put("")

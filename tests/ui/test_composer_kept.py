@@ -13,8 +13,8 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.questions import Asker
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Say
-from tests.ui.desk import HELD, desk
 from tests.ui.on_a_pty import Terminal, until
+from tests.ui.running_app import HELD, running_app
 
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 
@@ -38,13 +38,13 @@ def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> KeepingRoom:
 async def test_prompts_of_an_earlier_start_are_called_back_in_full(room: KeepingRoom):
     """Peers' failures 16 and 20: placeholders and attachments mean the same after a restart."""
     (room.project / "a.py").write_text("x = 1")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("look at @a.py ")
         await d.paste(TWELVE)
         await d.pilot.press("enter")
         await d.until(lambda: d.sent)
         await d.idle()
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.pilot.press("up")
         await d.until(lambda: d.app.composer.text == f"look at @a.py {TWELVE}")
         await d.pilot.press("enter")
@@ -54,15 +54,15 @@ async def test_prompts_of_an_earlier_start_are_called_back_in_full(room: Keeping
 
 
 async def test_a_session_that_is_resumed_has_its_own_prompts_last(room: KeepingRoom):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for prompt in ("one", "two"):
             await d.send(prompt)
             await d.idle()
-        first = d.talk.session_id or ""
-    async with desk(room) as d:
+        first = d.conversation.session_id or ""
+    async with running_app(room) as d:
         await d.send("of another")
         await d.idle()
-    async with desk(room, resumes=first) as d:
+    async with running_app(room, resumes=first) as d:
         assert list(d.app.composer.prompts.prompts) == ["of another", "one", "two"]
 
 
@@ -70,7 +70,7 @@ async def test_a_session_that_is_resumed_has_its_own_prompts_last(room: KeepingR
 async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(room: KeepingRoom, mode: Mode):
     """Peers' failure 17."""
     room.model.will_call("bash", command=HELD).will_say("Done.")
-    async with desk(room, mode=mode) as d:
+    async with running_app(room, mode=mode) as d:
         await d.send("build it")
         if mode == "standard":
             await d.asked()
@@ -80,16 +80,16 @@ async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(room: Keepi
         d.app.composer.put("my draft")
         if mode == "yolo":
             await d.pilot.press("escape")
-        d.let_go()
+        d.release_command()
         await d.idle()
         assert d.app.composer.text == "my draft"
 
 
 async def test_a_draft_stays_with_its_session_and_is_there_again(room: KeepingRoom):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hello")
         await d.idle()
-        first = d.talk.session_id or ""
+        first = d.conversation.session_id or ""
         await d.type("put aside")
         await d.pilot.press("ctrl+s")
         await d.type("half a thought")
@@ -100,27 +100,27 @@ async def test_a_draft_stays_with_its_session_and_is_there_again(room: KeepingRo
 
 
 async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(room: KeepingRoom):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("half a thought")
         await d.app.session_opener.switch_to(None)
         assert d.app.composer.text == "half a thought"
         d.app.leave(0)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         assert d.app.composer.text == "half a thought"
 
 
 async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(room: KeepingRoom):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("put aside")
         await d.pilot.press("ctrl+s")
         await d.paste(TWELVE)
         d.app.leave(0)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         assert (d.app.composer.text, d.app.composer.stashed) == (TWELVE, ["put aside"])
 
 
 async def test_of_what_is_for_the_shell_alone_nothing_is_kept(room: KeepingRoom):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hello")
         await d.idle()
         await d.send("!! echo hush")
@@ -136,10 +136,10 @@ async def test_of_what_is_for_the_shell_alone_nothing_is_kept(room: KeepingRoom)
 
 async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(room: KeepingRoom):
     long = "a long line of words\n" * 10_000
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hello")
         await d.idle()
-        first = d.talk.session_id or ""
+        first = d.conversation.session_id or ""
         await d.paste(long)
         await d.app.session_opener.switch_to(None)
         assert len(room.journal.read_bytes()) < len(long)

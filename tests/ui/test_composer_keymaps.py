@@ -5,13 +5,15 @@ from typing import Any
 
 from dirge_py.ui.options import UiSettings
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, Desk, desk
+from tests.ui.running_app import HELD, RunningApp, running_app
 
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 
 
-def looking(room: Room, settings: UiSettings, **more: Any) -> AbstractAsyncContextManager[Desk]:
-    return desk(room, prepare=lambda: settings, **more)
+def looking(
+    room: Room, settings: UiSettings, **more: Any
+) -> AbstractAsyncContextManager[RunningApp]:
+    return running_app(room, prepare=lambda: settings, **more)
 
 
 VIM = UiSettings(keymap="vim")
@@ -92,7 +94,7 @@ async def test_j_and_k_at_the_ends_go_through_earlier_prompts(room: Room):
 
 
 async def test_the_vim_command_turns_the_modes_on_and_off(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("/vim")
         await d.until(lambda: "INSERT" in d.screen)
         await d.type("a")
@@ -136,7 +138,7 @@ async def test_enter_and_tab_can_be_swapped_and_the_hints_tell_so(room: Room):
         d.app.composer.put("mind the tabs")
         await d.pilot.press("tab")
         await d.until(lambda: "steers next: mind the tabs" in d.screen)
-        d.let_go()
+        d.release_command()
         await d.idle()
         words = {does: keys for keys, does in d.app.keymap.described()}
         assert words["during a run: queue for when the agent is done"] == "Enter"
@@ -155,7 +157,7 @@ async def test_a_command_is_chosen_with_enter_also_where_enter_queues(room: Room
 
 
 async def test_a_stashed_draft_is_told_of_and_comes_back(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.app.composer.put("a long thought")
         await d.pilot.press("ctrl+s")
         await d.until(lambda: "1 draft stashed, Ctrl+S takes it back" in d.screen)

@@ -1,7 +1,7 @@
 """`/continue` typed into the UI."""
 
 from tests.conversation.room import Room
-from tests.ui.desk import desk
+from tests.ui.running_app import running_app
 
 ONE_TURN = "[loop]\nmax_turns = 1\n"
 
@@ -9,7 +9,7 @@ ONE_TURN = "[loop]\nmax_turns = 1\n"
 async def test_it_starts_a_run_that_the_screen_follows(room: Room):
     room.configure(ONE_TURN)
     room.model.will_call("ls", path=".").will_say("All done.")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("look around")
         await d.until(lambda: "/continue goes on" in d.text)
         await d.send("/continue")
@@ -22,7 +22,7 @@ async def test_it_starts_a_run_that_the_screen_follows(room: Room):
 async def test_the_end_of_the_turns_is_told_once(room: Room):
     room.configure(ONE_TURN)
     room.model.will_call("ls", path=".")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("look around")
         await d.until(lambda: "/continue goes on" in d.text)
         assert d.text.count("Stopped after") == 1
@@ -30,7 +30,7 @@ async def test_the_end_of_the_turns_is_told_once(room: Room):
 
 async def test_with_nothing_to_carry_on_it_says_so(room: Room):
     room.model.will_say("Whole.")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hello")
         await d.until(lambda: "Whole." in d.text)
         await d.idle()

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.providers.server import FakeService, Say
-from tests.ui.desk import HELD
 from tests.ui.on_a_pty import ROOT, Terminal, hand, is_alive
 from tests.ui.on_tmux import NEEDED, Tmux
+from tests.ui.running_app import HELD
 
 pytestmark = NEEDED
 

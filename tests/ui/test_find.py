@@ -11,14 +11,14 @@ from dirge_py.ui.transcript.search import TranscriptSearch
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room
 from tests.security.sizes import size
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_view_layout import STYLES
 
 
 @asynccontextmanager
-async def found(room: Room, query: str) -> AsyncIterator[Desk]:
-    """A desk with two hundred lines, some calls, and the bar open with a query."""
-    async with desk(room, size=(60, 16)) as d:
+async def found(room: Room, query: str) -> AsyncIterator[RunningApp]:
+    """An app with two hundred lines, some calls, and the bar open with a query."""
+    async with running_app(room, size=(60, 16)) as d:
         view = d.app.transcript
         view.clear()
         for number in range(200):
@@ -34,11 +34,11 @@ async def found(room: Room, query: str) -> AsyncIterator[Desk]:
         yield d
 
 
-def bar(d: Desk) -> str:
+def bar(d: RunningApp) -> str:
     return next((line for line in d.screen.split("\n") if line.startswith(" / ")), "")
 
 
-def chosen(d: Desk) -> str:
+def chosen(d: RunningApp) -> str:
     """The line of the screen on which the chosen match is."""
     for strip in d.app.screen._compositor.render_strips():
         if any(s.style and s.style.reverse and "needle" in s.text for s in strip):

@@ -8,7 +8,7 @@ import pytest
 from dirge_py.permission.rules import Mode
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption, SupportsForms
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_permission import request
 
 BASE = Question(
@@ -28,12 +28,12 @@ CLOSED = Question(question="Sure?", options=(QuestionOption(label="Yes"),), is_o
 OPEN = Question(question="What name?")
 
 
-def pose(d: Desk, *questions: Question) -> "asyncio.Task[Sequence[QuestionAnswer] | None]":
+def pose(d: RunningApp, *questions: Question) -> "asyncio.Task[Sequence[QuestionAnswer] | None]":
     assert isinstance(d.asker, SupportsForms)
     return asyncio.ensure_future(d.asker.question(questions))
 
 
-async def posed(d: Desk) -> None:
+async def posed(d: RunningApp) -> None:
     await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
 
 
@@ -64,7 +64,7 @@ KEYS: list[tuple[Question, list[str], QuestionAnswer]] = [
 
 
 async def test_each_key_gives_its_answer(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for question, keys, answer in KEYS:
             form = pose(d, question)
             await posed(d)
@@ -74,7 +74,7 @@ async def test_each_key_gives_its_answer(room: Room):
 
 
 async def test_the_form_shows_question_options_and_keys(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         pose(d, BASE, SEVERAL)
         await posed(d)
         await d.pilot.press("down")
@@ -92,7 +92,7 @@ async def test_the_form_shows_question_options_and_keys(room: Room):
 
 
 async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         form = pose(d, BASE, SEVERAL)
         await posed(d)
         await d.pilot.press("1", "enter")
@@ -106,7 +106,7 @@ async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(room: 
 
 
 async def test_a_question_without_options_is_answered_in_words(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         form = pose(d, OPEN)
         await d.until(lambda: d.panel and d.panel.is_writing)
         await d.pilot.press("enter", *"no1", "enter")
@@ -114,7 +114,7 @@ async def test_a_question_without_options_is_answered_in_words(room: Room):
 
 
 async def test_left_in_front_of_the_words_leads_to_the_question_before(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         form = pose(d, CLOSED, OPEN)
         await posed(d)
         await d.pilot.press("1", "enter")
@@ -130,7 +130,7 @@ async def test_left_in_front_of_the_words_leads_to_the_question_before(room: Roo
 
 
 async def test_esc_says_nothing_at_all(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for question in (BASE, SEVERAL, OPEN):
             form = pose(d, CLOSED, question)
             await posed(d)
@@ -144,7 +144,7 @@ async def test_esc_says_nothing_at_all(room: Room):
 
 
 async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
-    async with desk(room, guard_s=3600.0) as d:
+    async with running_app(room, guard_s=3600.0) as d:
         form = pose(d, BASE)
         await d.until(lambda: d.panel and d.panel.has_focus)
         await d.pilot.press("enter", "escape", "1")
@@ -153,7 +153,7 @@ async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
 
 
 async def test_nor_do_keys_meant_for_the_question_before(room: Room):
-    async with desk(room, guard_s=3600.0) as d:
+    async with running_app(room, guard_s=3600.0) as d:
         form = pose(d, BASE, OPEN)
         await d.until(lambda: d.panel and d.panel.has_focus)
         assert d.panel is not None
@@ -167,7 +167,7 @@ async def test_nor_do_keys_meant_for_the_question_before(room: Room):
 
 
 async def test_a_pending_form_goes_when_nobody_waits_for_it(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         form = pose(d, BASE)
         await posed(d)
         await d.pilot.press("3", "enter")
@@ -177,7 +177,7 @@ async def test_a_pending_form_goes_when_nobody_waits_for_it(room: Room):
 
 
 async def test_a_form_waits_for_the_permission_question_before_it(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request())
         form = pose(d, BASE)
         await d.asked()
@@ -198,7 +198,7 @@ async def test_a_form_is_usable_on_small_screens(room: Room, size: tuple[int, in
             for n in range(9)
         ),
     )
-    async with desk(room, size=size) as d:
+    async with running_app(room, size=size) as d:
         form = pose(d, many)
         await posed(d)
         await d.pilot.press(*["down"] * 9)
@@ -220,7 +220,7 @@ ASKS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]
 @pytest.mark.parametrize("mode", ["standard", "plan", "yolo"])
 async def test_the_model_gets_the_answer(room: Room, mode: Mode):
     room.model.will_call("question", questions=ASKS)
-    async with desk(room, mode=mode) as d:
+    async with running_app(room, mode=mode) as d:
         await d.send("go")
         await posed(d)
         await d.pilot.press("2", "enter")
@@ -230,10 +230,10 @@ async def test_the_model_gets_the_answer(room: Room, mode: Mode):
 
 async def test_an_aborted_run_takes_its_form_down(room: Room):
     room.model.will_call("question", questions=ASKS)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("go")
         await posed(d)
-        d.talk.abort()
+        d.conversation.abort()
         await d.idle()
         assert d.panel is None
         assert d.app.composer.has_focus
@@ -241,7 +241,7 @@ async def test_an_aborted_run_takes_its_form_down(room: Room):
 
 async def test_ctrl_c_says_nothing_and_interrupts(room: Room):
     room.model.will_call("question", questions=ASKS)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("go")
         await posed(d)
         await d.pilot.press("ctrl+c")

@@ -14,7 +14,7 @@ from dirge_py.types.tools import FileChange, Preview
 from dirge_py.ui.panels.file_changes import ChangeSelection, paint_files
 from dirge_py.ui.panels.hunk_view import HunkView
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_permission import STYLES
 
 BEFORE = "".join(f"line {n}\r\n" for n in range(1, 31))
@@ -41,7 +41,7 @@ def allowed(*changes: FileChange) -> PermissionAnswer:
     return PermissionAnswer(effect="allow", changes=changes or None)
 
 
-async def choosing(d: Desk) -> None:
+async def choosing(d: RunningApp) -> None:
     await d.until(lambda: d.dialog and d.dialog.has_focus)
     await d.pilot.press("end")
     await d.asked()
@@ -50,7 +50,7 @@ async def choosing(d: Desk) -> None:
 
 
 async def test_a_question_shows_all_changes_whole(room: Room):
-    async with desk(room, size=(80, 60)) as d:
+    async with running_app(room, size=(80, 60)) as d:
         d.ask(request(X, NEW, GONE))
         await d.asked()
         for line in (
@@ -149,7 +149,7 @@ KEYS = [
 
 
 async def test_what_is_taken_is_what_was_accepted(room: Room):
-    async with desk(room, size=(80, 60)) as d:
+    async with running_app(room, size=(80, 60)) as d:
         for keys, answer in KEYS:
             question = d.ask(request(X, NEW, GONE))
             await choosing(d)
@@ -159,7 +159,7 @@ async def test_what_is_taken_is_what_was_accepted(room: Room):
 
 
 async def test_the_cursor_is_kept_in_view(room: Room):
-    async with desk(room, size=(60, 14)) as d:
+    async with running_app(room, size=(60, 14)) as d:
         d.ask(request(X))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         await d.pilot.press("h", "enter")
@@ -170,7 +170,7 @@ async def test_the_cursor_is_kept_in_view(room: Room):
 
 
 async def test_hunks_are_taken_only_after_the_end_was_seen(room: Room):
-    async with desk(room, size=(60, 14)) as d:
+    async with running_app(room, size=(60, 14)) as d:
         question = d.ask(request(X))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         await d.pilot.press("h", "enter", "down", "enter")
@@ -183,7 +183,7 @@ async def test_hunks_are_taken_only_after_the_end_was_seen(room: Room):
 
 
 async def test_ctrl_c_and_esc_in_the_hunks_answer_nothing(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request(X))
         await choosing(d)
         await d.pilot.press("escape")
@@ -196,7 +196,7 @@ async def test_ctrl_c_and_esc_in_the_hunks_answer_nothing(room: Room):
 
 
 async def test_without_changes_there_are_no_hunks_to_choose(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(request())
         await d.asked()
         assert "choose hunks" not in d.screen
@@ -205,7 +205,7 @@ async def test_without_changes_there_are_no_hunks_to_choose(room: Room):
 
 
 async def test_an_aborted_question_takes_its_hunks_down(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request(X))
         await choosing(d)
         question.cancel()
@@ -246,7 +246,7 @@ async def test_the_text_a_person_wrote_is_taken_byte_for_byte(
     room: Room, edits_with: Callable[[str], Path], hands_over: None
 ):
     log = edits_with("path.write_bytes(path.read_bytes().replace(b'row 3', b'my 3') + b'\\r\\n')")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request(X))
         await choosing(d)
         await d.pilot.press("down", "e", "enter")
@@ -264,7 +264,7 @@ async def test_only_what_is_accepted_is_given_to_the_editor(
     room: Room, edits_with: Callable[[str], Path], hands_over: None
 ):
     edits_with("path.write_bytes(path.read_bytes() + b'mine')")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request(X))
         await choosing(d)
         await d.pilot.press("down", "y", "enter", *["n", "enter"] * 2, "e", "enter")
@@ -285,7 +285,7 @@ async def test_an_editor_that_fails_changes_nothing(
     room: Room, edits_with: Callable[[str], Path], hands_over: None, code: str, said: str
 ):
     edits_with(code)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request(X))
         await choosing(d)
         await d.pilot.press("down", "e", "enter")
@@ -303,7 +303,7 @@ async def test_of_an_edit_only_the_accepted_hunks_are_written(room: Room):
     edited = "".join(lines).replace("line 3\n", "row 3\n").replace("line 20\n", "row 20\n")
     room.model.will_call("read", path="x.py")
     room.model.will_call("write", path="x.py", content=edited)
-    async with desk(room, mode="restrictive", size=(80, 40)) as d:
+    async with running_app(room, mode="restrictive", size=(80, 40)) as d:
         await d.send("go")
         await choosing(d)
         await d.pilot.press("down", "n", "enter", "enter")

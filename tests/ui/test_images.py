@@ -11,7 +11,7 @@ from dirge_py.types.messages import ImageBlock
 from dirge_py.ui.prompt.placeholders import Pastes, PromptImages, as_mention
 from dirge_py.ui.terminal.clipboard import read_clipboard
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 
 def png(width: int = 640, height: int = 480) -> bytes:
@@ -53,14 +53,14 @@ def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desktop:
     return Desktop(tmp_path / "desktop", monkeypatch)
 
 
-def images(d: Desk) -> list[ImageBlock]:
-    blocks = [b for m in d.talk.messages if m.role == "user" for b in m.content]
+def images(d: RunningApp) -> list[ImageBlock]:
+    blocks = [b for m in d.conversation.messages if m.role == "user" for b in m.content]
     return [block for block in blocks if isinstance(block, ImageBlock)]
 
 
 async def test_a_picture_on_the_clipboard_is_sent_as_one(room: Room, desktop: Desktop) -> None:
     desktop.holds_image(png())
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("look ")
         await d.pilot.press("ctrl+v")
         await d.until(lambda: d.app.composer.text == "look [image 640x480 png] ")
@@ -77,7 +77,7 @@ async def test_a_picture_on_the_clipboard_is_sent_as_one(room: Room, desktop: De
 
 async def test_the_placeholder_goes_as_one_thing(room: Room, desktop: Desktop) -> None:
     desktop.holds_image(png())
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.pilot.press("alt+v")
         await d.until(lambda: "[image" in d.app.composer.text)
         await d.pilot.press("backspace", "backspace")
@@ -87,13 +87,13 @@ async def test_the_placeholder_goes_as_one_thing(room: Room, desktop: Desktop) -
 
 async def test_without_a_picture_the_text_is_pasted(room: Room, desktop: Desktop) -> None:
     desktop.has("xclip", 'case "$*" in *TARGETS*) echo UTF8_STRING;; *) printf "some words";; esac')
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.pilot.press("ctrl+v")
         await d.until(lambda: d.app.composer.text == "some words")
 
 
 async def test_what_is_missing_is_said(room: Room, desktop: Desktop) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.pilot.press("ctrl+v")
         await d.until(lambda: "wl-clipboard" in d.screen)
 
@@ -102,13 +102,16 @@ async def test_a_model_without_eyes_is_told_of_before_anything_is_sent(
     room: Room, desktop: Desktop
 ) -> None:
     desktop.holds_image(png())
-    async with desk(room) as d:
-        assert (d.talk.settings.sees_pictures, d.talk.settings.set_model("fake/unheard-of")) == (
+    async with running_app(room) as d:
+        assert (
+            d.conversation.settings.sees_pictures,
+            d.conversation.settings.set_model("fake/unheard-of"),
+        ) == (
             True,
             "fake/unheard-of",
         )
-        assert d.talk.settings.sees_pictures is None
-        d.talk.settings.set_model("fake/o3-mini")
+        assert d.conversation.settings.sees_pictures is None
+        d.conversation.settings.set_model("fake/o3-mini")
         await d.pilot.press("ctrl+v")
         await d.until(lambda: "cannot look at pictures" in d.text)
 

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-
-import pytest
-
 from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 from tests.session.cut import cut_behind
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
+
+import pytest
+
 
 COUNTED = "echo ran >> ran.txt"
 NOTHING = "Not continued. /continue asks again; a prompt starts without it."
@@ -34,8 +34,8 @@ async def session(room: Room) -> str:
 
 
 @asynccontextmanager
-async def asked(room: Room, session: str, words: str) -> AsyncIterator[Desk]:
-    async with desk(room, resumes=session, mode="yolo") as d:
+async def asked(room: Room, session: str, words: str) -> AsyncIterator[RunningApp]:
+    async with running_app(room, resumes=session, mode="yolo") as d:
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
         await d.until(lambda: words in d.screen)
         yield d
@@ -52,7 +52,7 @@ async def test_a79_the_person_is_asked_once_and_looking_first_is_offered_first(
         await d.idle()
         assert "its outcome is unknown" in d.results[1]
         assert d.sent == ["deploy it"]
-    async with desk(room, resumes=session) as d:
+    async with running_app(room, resumes=session) as d:
         await d.idle()
         assert d.panel is None
     assert runs(room) == 2
@@ -77,7 +77,7 @@ async def test_not_now_leaves_it_and_continue_asks_again(
     async with asked(room, session, "cut off") as d:
         await d.pilot.press(*keys)
         await d.until(lambda: NOTHING in d.text.replace("\n", " "))
-        assert d.talk.interruption is not None
+        assert d.conversation.interruption is not None
         await d.send("/continue")
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
         await d.pilot.press("1", "enter")
@@ -96,7 +96,7 @@ async def test_a_run_without_such_calls_is_only_asked_to_go_on(room: Room, sessi
 
 
 async def test_a_prompt_that_comes_along_goes_on_without_it(room: Room, session: str) -> None:
-    async with desk(room, resumes=session, first_prompt="and now?") as d:
+    async with running_app(room, resumes=session, first_prompt="and now?") as d:
         await d.until(lambda: "Nothing more to do." in d.text)
         await d.idle()
         assert d.panel is None

@@ -22,7 +22,7 @@ from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, Desk, desk
+from tests.ui.running_app import HELD, RunningApp, running_app
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))
@@ -91,7 +91,7 @@ SMALL_WINDOW = "[context]\nwindow_tokens = 20000\n"
 SUMMARY = "## Active task\nTalk on.\n## Goal\nTo talk."
 
 
-async def talked(d: Desk) -> None:
+async def talked(d: RunningApp) -> None:
     """A conversation that there is something to fold of."""
     for n in range(3):
         await d.send(f"talk {n} " + "word " * 1200)
@@ -108,7 +108,7 @@ def will_talk(room: Room, summary: Reply) -> None:
 
 async def test_compact_is_answered_once(room: Room):
     will_talk(room, Reply(text=SUMMARY))
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await talked(d)
         await d.send("/compact")
         await d.until(lambda: "Compacted." in d.text)
@@ -119,7 +119,7 @@ async def test_compact_is_answered_once(room: Room):
 async def test_what_is_typed_while_the_context_is_compacted_is_sent_afterwards(room: Room):
     written = asyncio.Event()
     will_talk(room, Reply(text=SUMMARY, wait=written.wait))
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await talked(d)
         await d.send("/compact")
         await d.until(lambda: "compacting" in d.screen)
@@ -137,7 +137,7 @@ async def test_what_is_typed_while_the_context_is_compacted_is_sent_afterwards(r
 
 async def test_esc_ends_a_compaction_and_gives_back_what_was_typed(room: Room):
     will_talk(room, Reply(text=SUMMARY, wait=asyncio.Event().wait))
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await talked(d)
         await d.send("/compact")
         await d.until(lambda: "compacting" in d.screen)
@@ -228,20 +228,20 @@ def test_the_closing_words_of_dirge_are_not_the_models() -> None:
 async def test_a_storm_ends_in_words_that_are_signed(room: Room):
     for _ in range(4):
         room.model.will_call("list_dir", path=".")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("look")
         await d.until(lambda: "Stopped by the storm guard" in d.text)
         await d.idle()
         assert "not run, the same call ×3" in d.text
         assert "» from dirge\n  I kept repeating `list_dir`" in d.text
         assert "✗" not in d.text
-        assert d.talk.is_running is False
+        assert d.conversation.is_running is False
 
 
 async def test_an_answer_that_broke_off_is_gone_on_with(room: Room):
     room.model.will_fail("the connection broke", kind="network", text="The first half")
     room.model.will_say("and the second.")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("tell me")
         await d.until(lambda: "and the second." in d.text)
         await d.idle()
@@ -253,7 +253,7 @@ async def test_an_answer_that_broke_off_is_gone_on_with(room: Room):
 async def test_a_try_that_broke_off_leaves_only_the_next_one(room: Room):
     room.model.will_fail("overloaded", kind="server")
     room.model.will_say("Here I am.")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("tell me")
         await d.until(lambda: "! Try 2" in d.screen)
         await d.until(lambda: "Here I am." in d.text)
@@ -267,7 +267,7 @@ async def test_a_change_is_split_where_the_screen_is_wide(room: Room):
     (room.project / "a.py").write_text("x = old\n")
     room.model.will_call("read", path="a.py")
     room.model.will_call("edit", path="a.py", old_text="old", new_text="new").will_say("Done.")
-    async with desk(room, mode="yolo", size=(140, 30)) as d:
+    async with running_app(room, mode="yolo", size=(140, 30)) as d:
         await d.send("change it")
         await d.until(lambda: "Done." in d.text)
         assert "-x = old" in d.screen
@@ -282,7 +282,7 @@ NO_WORD = '[[guardrail]]\non = "{}"\nname = "words"\npattern = "hush"\n'
 
 async def test_what_an_input_guardrail_stops_is_back_in_the_input(room: Room):
     room.configure(NO_WORD.format("input"))
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("say hush now")
         await d.until(lambda: "Not sent: guardrail `words`" in d.text)
         await d.idle()
@@ -302,7 +302,7 @@ async def test_a_withheld_answer_is_taken_off_the_screen(room: Room):
             hold=gate.wait,
         )
     )
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("which word?")
         await d.until(lambda: "The word is hush." in d.text)
         gate.set()
@@ -312,9 +312,9 @@ async def test_a_withheld_answer_is_taken_off_the_screen(room: Room):
         assert "list_dir" not in d.text
         assert "! The answer was withheld by guardrail `words`: it matches `hush`." in d.text
         assert d.text.count("`words`") == 1
-        stored = d.talk.session_id or ""
+        stored = d.conversation.session_id or ""
 
-    async with desk(room, resumes=stored) as d:
+    async with running_app(room, resumes=stored) as d:
         assert "The answer was withheld by guardrail `words`" in d.text
         assert "is hush" not in d.text
 
@@ -322,12 +322,12 @@ async def test_a_withheld_answer_is_taken_off_the_screen(room: Room):
 async def test_what_an_input_guardrail_stops_during_a_run_comes_back_too(room: Room):
     room.configure(NO_WORD.format("input"))
     room.model.will_call("bash", command=HELD).will_say("All done.")
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         await d.send("build it")
         await d.until(lambda: "\n   cc a.c" in d.screen)
         await d.send("hush and hurry")
         await d.until(lambda: "q:1" in d.screen)
-        d.let_go()
+        d.release_command()
         await d.idle()
         assert "Not sent: guardrail `words`" in d.text
         assert d.app.composer.text == "hush and hurry"
@@ -337,7 +337,7 @@ async def test_what_an_input_guardrail_stops_during_a_run_comes_back_too(room: R
 async def test_after_a_limit_the_run_can_be_carried_on(room: Room):
     room.configure("[limits]\nrequests = 1\n")
     room.model.will_call("list_dir", path=".").will_say("All done.")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("look")
         await d.until(lambda: "request limit exceeded: 2 > 1. /continue goes on." in d.text)
         await d.idle()
@@ -370,7 +370,7 @@ def test_endings_by_hooks_and_single_turns_are_told() -> None:
 
 
 async def test_help_and_completion_know_the_commands_of_the_loop(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("/help")
         await d.until(lambda: "Commands" in d.text)
         for name in ("/compact", "/context", "/continue", "/plugins", "/hooks", "/tools"):

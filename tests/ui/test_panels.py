@@ -34,7 +34,7 @@ from dirge_py.ui.terminal.editor import MOST_AT_ONCE, EditorFollower, editor_com
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.lines import Line
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, desk
+from tests.ui.running_app import HELD, running_app
 
 STYLES = styles_for(load_theme("phosphor"))
 TODOS = [TodoEntry(text=f"step {n}", status="done" if n < 3 else "pending") for n in range(9)]
@@ -252,7 +252,7 @@ def working(room: Room) -> Room:
 
 
 async def test_panels_come_with_the_room_for_them(working: Room):
-    async with desk(working, mode="yolo", size=(200, 40)) as d:
+    async with running_app(working, mode="yolo", size=(200, 40)) as d:
         await d.send("go")
         await d.until(lambda: "▶ write it" in d.screen and "bash echo cc" in d.screen)
         await d.until(lambda: "1 new" in d.screen)
@@ -260,17 +260,17 @@ async def test_panels_come_with_the_room_for_them(working: Room):
         await resized(d.pilot, 100)
         assert not d.app.chrome.is_shown
         assert "MODIFIED" not in d.screen
-        d.let_go()
+        d.release_command()
         await d.idle()
 
 
 async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: Room):
-    async with desk(working, mode="yolo") as d:
-        d.let_go()
+    async with running_app(working, mode="yolo") as d:
+        d.release_command()
         await d.send("go")
         await d.idle()
-        session = d.talk.session_id or ""
-    async with desk(working, resumes=session, size=(170, 40)) as d:
+        session = d.conversation.session_id or ""
+    async with running_app(working, resumes=session, size=(170, 40)) as d:
         await d.until(lambda: "TODO 0/2" in d.screen and "x.py" in d.screen)
         assert d.app.chrome.activity.recent[-1][0] == "bash"
 
@@ -278,7 +278,7 @@ async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: Room
 async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(room: Room):
     text = "".join(f"word {number} " for number in range(400))
     room.model.will(Reply(text=text, chunk_chars=40, pause_s=0.001))
-    async with desk(room, size=(200, 40)) as d:
+    async with running_app(room, size=(200, 40)) as d:
         await d.send("go")
         await d.until(lambda: "word 3" in d.text)
         for width in (100, 200, 151, 152, 20, 100):
@@ -289,14 +289,14 @@ async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(room:
 
 
 async def test_a_hidden_panel_asks_no_program(room: Room):
-    async with desk(room, size=(151, 40)) as d:
+    async with running_app(room, size=(151, 40)) as d:
         await d.send("go")
         await d.idle()
         assert d.app.chrome.programs._runner is None
 
 
 async def test_panel_and_display_say_what_there_is(room: Room):
-    async with desk(room, size=(120, 30)) as d:
+    async with running_app(room, size=(120, 30)) as d:
         around = d.app.chrome
         await d.send("/panel on")
         await d.until(lambda: around.is_shown)
@@ -311,7 +311,7 @@ async def test_panel_and_display_say_what_there_is(room: Room):
 
 
 async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
-    async with desk(room, size=(160, 30)) as d:
+    async with running_app(room, size=(160, 30)) as d:
         await d.send("/display left right")
         await d.until(lambda: "CONTEXT" in d.screen and "dirge 0" not in d.screen)
         await d.send("hello")
@@ -322,14 +322,14 @@ async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
 
 async def test_the_settings_say_which_panels_there_are(room: Room):
     settings = UiSettings(panel="on", display=["main", "right"])
-    async with desk(room, size=(120, 30), prepare=lambda: settings) as d:
+    async with running_app(room, size=(120, 30), prepare=lambda: settings) as d:
         assert d.app.chrome.right.display
         assert not d.app.chrome.left.display
 
 
 async def test_ctrl_t_shows_the_todo_list_above_the_input(working: Room):
-    async with desk(working, mode="yolo", size=(60, 24)) as d:
-        d.let_go()
+    async with running_app(working, mode="yolo", size=(60, 24)) as d:
+        d.release_command()
         await d.pilot.press("ctrl+t")
         await d.until(lambda: "Nothing is on the todo list." in d.screen)
         await d.send("go")
@@ -403,8 +403,8 @@ async def test_what_the_agent_changed_is_opened_at_its_line(working: Room):
     seen = working.project.parent / "seen"
     script = f"import sys; open({str(seen)!r}, 'a').write(' '.join(sys.argv[1:]))"
     settings = UiSettings(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
-    async with desk(working, mode="yolo", prepare=lambda: settings) as d:
-        d.let_go()
+    async with running_app(working, mode="yolo", prepare=lambda: settings) as d:
+        d.release_command()
         await d.send("go")
         await d.until(lambda: seen.exists() and seen.read_text())
         await d.idle()

@@ -12,7 +12,7 @@ from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.permission import paint_request
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from tests.conversation.room import Room
-from tests.ui.desk import desk
+from tests.ui.running_app import running_app
 
 STYLES = styles_for(load_theme("dark"))
 
@@ -42,7 +42,7 @@ def claim(command: str, reason: str, effect: Any = "ask") -> AskedClaim:
 
 async def test_what_was_allowed_once_runs_and_is_asked_again(room: Room):
     room.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
         assert f"│ {MAKE}" in d.screen
@@ -53,7 +53,7 @@ async def test_what_was_allowed_once_runs_and_is_asked_again(room: Room):
 
 
 async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.pilot.press("f1")
         await d.until(lambda: d.app.picker.has_focus)
         answered = d.ask(request())
@@ -69,19 +69,19 @@ async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(
 
 async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(room: Room):
     room.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
         assert "Allow for this session: execute:touch made" in d.screen
         await d.pilot.press("a", "enter")
         await d.idle()
         assert len(d.results) == 2
-        assert [str(grant) for grant in d.talk.settings.grants] == ["execute:touch made"]
+        assert [str(grant) for grant in d.conversation.settings.grants] == ["execute:touch made"]
 
 
 async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(room: Room):
     room.model.will_call("bash", command=MAKE)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
         await d.pilot.press("c", "enter")
@@ -95,7 +95,7 @@ async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(room
 
 async def test_only_the_parts_of_a_command_that_ask_are_told_apart(room: Room):
     room.model.will_call("bash", command=f"ls; {MAKE}; mkdir -p x")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
         asked = d.screen[d.screen.index("Allow bash?") :]
@@ -109,7 +109,7 @@ async def test_a_change_is_asked_about_with_its_diff(room: Room):
     (room.project / "x.py").write_text("old\n")
     room.model.will_call("read", path="x.py")
     room.model.will_call("edit", path="x.py", old_text="old", new_text="new")
-    async with desk(room, mode="restrictive") as d:
+    async with running_app(room, mode="restrictive") as d:
         await d.send("go")
         await d.asked()
         assert "1 -old" in d.screen
@@ -122,7 +122,7 @@ async def test_a_change_is_asked_about_with_its_diff(room: Room):
 
 async def test_esc_answers_the_question_and_not_the_run(room: Room):
     room.model.will_call("bash", command=MAKE).will_say("Then not.")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
         await d.pilot.press("escape")
@@ -132,7 +132,7 @@ async def test_esc_answers_the_question_and_not_the_run(room: Room):
 
 async def test_ctrl_c_denies_and_interrupts(room: Room):
     room.model.will_call("bash", command=MAKE)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
         await d.pilot.press("ctrl+c")
@@ -144,10 +144,10 @@ async def test_ctrl_c_denies_and_interrupts(room: Room):
 
 async def test_an_aborted_run_takes_its_question_down(room: Room):
     room.model.will_call("bash", command=MAKE)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
-        d.talk.abort()
+        d.conversation.abort()
         await d.idle()
         assert d.dialog is None
         assert d.app.composer.has_focus
@@ -155,22 +155,22 @@ async def test_an_aborted_run_takes_its_question_down(room: Room):
 
 async def test_quitting_during_a_question_ends_the_run_quietly(room: Room):
     room.model.will_call("bash", command=MAKE)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.asked()
         d.app.leave(0)
         await d.until(lambda: not d.app.is_running)
-    assert not d.talk.is_running
+    assert not d.conversation.is_running
     assert not (room.project / "made").exists()
 
 
 async def test_the_draft_survives_a_question(room: Room):
     gate = asyncio.Event()
     room.model.will_say("Wait.", hold=gate.wait).will_call("bash", command=MAKE)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("make it")
         await d.until(lambda: "Wait." in d.text)
-        d.talk.follow_up("now")
+        d.conversation.follow_up("now")
         d.app.composer.put("my draft")
         gate.set()
         await d.until(lambda: d.dialog and d.dialog.may_approve)
@@ -206,7 +206,7 @@ async def test_the_draft_survives_a_question(room: Room):
     ],
 )
 async def test_each_key_gives_its_answer(room: Room, keys: list[str], answer: PermissionAnswer):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press(*keys)
@@ -217,7 +217,7 @@ async def test_each_key_gives_its_answer(room: Room, keys: list[str], answer: Pe
 
 
 async def test_the_question_shows_command_reason_folder_and_grant(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(request("git push --force origin main"))
         await d.asked()
         asked = d.screen[d.screen.index("Allow bash") :]
@@ -229,7 +229,7 @@ async def test_the_question_shows_command_reason_folder_and_grant(room: Room):
 
 
 async def test_what_cannot_be_granted_for_longer_has_no_such_option(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(request(grant=()))
         await d.asked()
         assert "this session" not in d.screen
@@ -239,7 +239,7 @@ async def test_what_cannot_be_granted_for_longer_has_no_such_option(room: Room):
 
 
 async def test_writing_a_comment_hides_nothing_of_the_question(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(request())
         await d.asked()
         await d.pilot.press("c", "enter")
@@ -249,7 +249,7 @@ async def test_writing_a_comment_hides_nothing_of_the_question(room: Room):
 
 
 async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("c", "enter")
@@ -258,13 +258,16 @@ async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(room
         await d.pilot.press("shift+tab")
 
         assert not question.done()
-        assert (d.talk.settings.mode, list(d.talk.settings.grants)) == ("standard", [])
+        assert (d.conversation.settings.mode, list(d.conversation.settings.grants)) == (
+            "standard",
+            [],
+        )
         await d.pilot.press("enter")
         assert (await question)[0] == PermissionAnswer(effect="deny", comment="1 2 y a p")
 
 
 async def test_f17_typing_answers_nothing_and_reaches_the_input(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("x", "z", "q")
@@ -274,7 +277,7 @@ async def test_f17_typing_answers_nothing_and_reaches_the_input(room: Room):
 
 
 async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request("\n".join(f"echo {n}" for n in range(300))))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         assert "read on to the end to approve" in d.screen
@@ -292,7 +295,7 @@ async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(ro
 
 
 async def test_hidden_characters_are_shown_in_the_command(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
         await d.asked()
         assert "<U+202E>" in d.screen
@@ -300,7 +303,7 @@ async def test_hidden_characters_are_shown_in_the_command(room: Room):
 
 
 async def test_who_is_typing_when_the_question_comes_goes_on_typing(room: Room):
-    async with desk(room, guard_s=3600.0) as d:
+    async with running_app(room, guard_s=3600.0) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("enter", "escape", "y")
@@ -313,7 +316,7 @@ async def test_who_is_typing_when_the_question_comes_goes_on_typing(room: Room):
 
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (200, 60)])
 async def test_a_question_fits_every_screen(room: Room, size: tuple[int, int]):
-    async with desk(room, size=size) as d:
+    async with running_app(room, size=size) as d:
         question = d.ask(request("git push --force origin main"))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         while d.dialog and not d.dialog.may_approve:
@@ -325,7 +328,7 @@ async def test_a_question_fits_every_screen(room: Room, size: tuple[int, int]):
 
 async def test_after_one_that_took_all_the_room_the_end_is_followed_again(room: Room):
     room.model.will_call("bash", command="touch made").will_say("It is made.")
-    async with desk(room, size=(20, 5)) as d:
+    async with running_app(room, size=(20, 5)) as d:
         await d.send("make it")
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         while d.dialog and not d.dialog.may_approve:
@@ -337,7 +340,7 @@ async def test_after_one_that_took_all_the_room_the_end_is_followed_again(room: 
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24), (40, 12)])
 async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(room: Room, size: tuple[int, int]):
-    async with desk(room, size=size) as d:
+    async with running_app(room, size=size) as d:
         d.ask(request())
         await d.asked()
         await d.until(lambda: "comment" in d.screen)
@@ -346,7 +349,7 @@ async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(room: Room, siz
 
 @pytest.mark.parametrize("size", [(60, 24), (20, 5)])
 async def test_what_would_be_granted_is_never_cut(room: Room, size: tuple[int, int]):
-    async with desk(room, size=size) as d:
+    async with running_app(room, size=size) as d:
         d.ask(request(grant=("execute:" + "x" * 50 + " END",)))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         seen = d.screen

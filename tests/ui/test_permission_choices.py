@@ -10,14 +10,14 @@ from dirge_py.types.questions import PermissionAnswer, Reach
 from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.dialog import fit_hints, paint_key_hints
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_permission import STYLES, request
 
 ALLOWED = PermissionAnswer(effect="allow")
 DENIED = PermissionAnswer(effect="deny")
 
 
-def shown(d: Desk) -> str:
+def shown(d: RunningApp) -> str:
     """The question that is shown, with what is listed below it."""
     return d.screen[d.screen.rindex("Allow bash?") :]
 
@@ -26,7 +26,7 @@ def shown(d: Desk) -> str:
 
 
 async def test_one_question_is_shown_and_the_others_are_listed(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(request("make"), request("make install\nmore"), request("ls"))
         await d.asked()
         assert "1 of 3" in shown(d)
@@ -36,7 +36,7 @@ async def test_one_question_is_shown_and_the_others_are_listed(room: Room):
 
 
 async def test_each_question_has_an_answer_of_its_own(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request("make"), request("make install"), request("ls"))
         await d.asked()
         await d.pilot.press("y", "enter")
@@ -54,7 +54,7 @@ async def test_each_question_has_an_answer_of_its_own(room: Room):
 
 
 async def test_c29_a_no_leaves_the_other_questions_open(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request("make"), request("make install"))
         await d.asked()
         await d.pilot.press("n", "enter")
@@ -66,7 +66,7 @@ async def test_c29_a_no_leaves_the_other_questions_open(room: Room):
 
 
 async def test_the_open_questions_can_be_gone_through_and_answered_in_any_order(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request("one"), request("two"), request("three"))
         await d.asked()
         await d.pilot.press("right", "right")
@@ -81,7 +81,7 @@ async def test_the_open_questions_can_be_gone_through_and_answered_in_any_order(
 
 
 async def test_a_key_meant_for_one_question_does_not_answer_the_next(room: Room):
-    async with desk(room, guard_s=3600.0) as d:
+    async with running_app(room, guard_s=3600.0) as d:
         question = d.ask(request("make"), request("make install"))
         await d.asked()
         dialog = d.dialog
@@ -94,7 +94,7 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next(room: Room)
 
 
 async def test_a_question_that_was_not_read_to_its_end_cannot_be_approved(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request("make"), request("\n".join(f"echo {n}" for n in range(99))))
         await d.asked()
         await d.pilot.press("y", "enter")
@@ -108,7 +108,7 @@ async def test_a_question_that_was_not_read_to_its_end_cannot_be_approved(room: 
 
 
 async def test_ctrl_c_denies_all_that_is_open(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request("make"), request("make install"), request("ls"))
         await d.asked()
         await d.pilot.press("y", "enter")
@@ -121,7 +121,7 @@ async def test_ctrl_c_denies_all_that_is_open(room: Room):
 async def test_several_questions_can_be_answered_on_small_screens(
     room: Room, size: tuple[int, int]
 ):
-    async with desk(room, size=size) as d:
+    async with running_app(room, size=size) as d:
         question = d.ask(request("make"), request("make install"))
         for key in ("y", "n"):
             await d.until(lambda: d.dialog and d.dialog.has_focus)
@@ -134,7 +134,7 @@ async def test_several_questions_can_be_answered_on_small_screens(
 async def test_calls_of_one_answer_are_asked_about_together(room: Room):
     commands = ["touch one", "touch two"]
     room.model.will(Reply(calls=[("bash", {"command": command}) for command in commands]))
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("go")
         await d.asked()
         assert "1 of 2" in shown(d)
@@ -164,7 +164,7 @@ KEYS = [
 
 async def test_each_key_stores_what_it_says(room: Room):
     keeping = replace(request(), wider=("execute:git push *",), can_keep=True)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for keys, answer in KEYS:
             question = d.ask(keeping)
             await d.asked()
@@ -174,7 +174,7 @@ async def test_each_key_stores_what_it_says(room: Room):
 
 
 async def test_the_rule_shown_is_the_one_that_would_be_stored(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(replace(request(), wider=("execute:git *",), can_keep=True))
         await d.asked()
         assert "a Allow for this session: execute:git push\n" in shown(d)
@@ -194,7 +194,7 @@ async def test_below_the_answers_it_says_what_the_rule_shown_would_match(room: R
         ),
         alike=3,
     )
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(asked)
         await d.asked()
         assert (
@@ -235,7 +235,7 @@ def test_a_line_of_keys_is_cut_between_two_of_them():
 
 async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(room: Room):
     wide = "execute:" + " ".join(f"word{n}" for n in range(400)) + " END"
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(replace(request(), wider=(wide,)))
         await d.asked()
         await d.pilot.press("tab")
@@ -252,7 +252,7 @@ async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(room: Room)
 
 
 async def test_where_nothing_wider_makes_sense_no_such_key_is_named(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request())
         await d.asked()
         assert "wider" not in shown(d)
@@ -262,7 +262,7 @@ async def test_where_nothing_wider_makes_sense_no_such_key_is_named(room: Room):
 
 
 async def test_a_warning_stands_above_the_call(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(replace(request(), warning="sends\x1b[2J the keys away"))
         await d.asked()
         lines = shown(d).splitlines()
@@ -272,7 +272,7 @@ async def test_a_warning_stands_above_the_call(room: Room):
 
 async def test_a_long_line_of_a_change_is_shown_whole(room: Room):
     diff = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "x" * 9000 + "END\n"
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.ask(replace(request(), preview=Preview(kind="diff", path="x", text=diff)))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         await d.pilot.press("end")

@@ -22,7 +22,7 @@ from dirge_py.ui import session_opener
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, Desk, desk
+from tests.ui.running_app import HELD, RunningApp, running_app
 from tests.ui.test_hunk_view import GONE, X
 from tests.ui.test_hunk_view import request as change_of
 from tests.ui.test_transcript import SAMPLE
@@ -60,16 +60,16 @@ BETTER = 'def total(items):\n    return sum(item["price"] * item["count"] for it
 class State:
     """What happens before the picture is taken. `prepare` is told to the model before the start."""
 
-    act: Callable[[Desk], Awaitable[object]]
+    act: Callable[[RunningApp], Awaitable[object]]
     prepare: Callable[[Room], object] = lambda room: None
     mode: Mode = "yolo"
 
 
-async def nothing(d: Desk) -> None:
+async def nothing(d: RunningApp) -> None:
     await d.idle()
 
 
-async def finished(d: Desk) -> None:
+async def finished(d: RunningApp) -> None:
     await d.send("Why is the total wrong?")
     await d.until(lambda: "That was all." in d.text)
     await d.idle()
@@ -95,7 +95,7 @@ def answers(room: Room) -> None:
     room.model.will(Reply(text="That was all.", usage=USAGE))
 
 
-async def streams(d: Desk) -> None:
+async def streams(d: RunningApp) -> None:
     await d.send("Tell me.")
     await d.until(lambda: "x │ 10" in d.screen or "quoted" in d.screen)
 
@@ -105,28 +105,28 @@ def streams_and_stops(room: Room) -> None:
     room.model.will(Reply(text=SAMPLE, thinking="first this", hold=gate, usage=USAGE))
 
 
-async def runs(d: Desk) -> None:
+async def runs(d: RunningApp) -> None:
     await d.send("Build it.")
     await d.until(lambda: "\n   cc a.c" in d.screen or "   cc a.c" in d.screen)
 
 
-async def waits(d: Desk) -> None:
+async def waits(d: RunningApp) -> None:
     await runs(d)
     await d.send("and hurry")
-    await d.until(lambda: d.talk.queued())
+    await d.until(lambda: d.conversation.queued())
     d.app.composer.put("then test it")
     await d.pilot.press("tab")
-    await d.until(lambda: len(d.talk.queued()) == 2)
+    await d.until(lambda: len(d.conversation.queued()) == 2)
     await d.type("more")
 
 
-async def asks(d: Desk) -> None:
+async def asks(d: RunningApp) -> None:
     await finished(d)
     d.ask(PUSH, change_of(X, GONE))
     await d.asked()
 
 
-async def chooses(d: Desk) -> None:
+async def chooses(d: RunningApp) -> None:
     await finished(d)
     d.ask(change_of(X, GONE))
     await d.until(lambda: d.dialog and d.dialog.has_focus)
@@ -136,7 +136,7 @@ async def chooses(d: Desk) -> None:
     await d.until(lambda: "take 3 of 4" in d.screen)
 
 
-async def plans(d: Desk) -> None:
+async def plans(d: RunningApp) -> None:
     await finished(d)
     d.app.renderer.on_event(PlanPhase(phase="explore", step=1, state="started"))
     d.app.renderer.notice("Looked at 4 files.")
@@ -149,7 +149,7 @@ async def plans(d: Desk) -> None:
     d.app.transcript.redraw()
 
 
-async def fails(d: Desk) -> None:
+async def fails(d: RunningApp) -> None:
     await d.send("Go on.")
     await d.until(lambda: "ran out" in d.text)
     await d.idle()
@@ -161,17 +161,17 @@ def refuses(room: Room) -> None:
     )
 
 
-async def resumes(d: Desk) -> None:
+async def resumes(d: RunningApp) -> None:
     await finished(d)
-    d.talk.settings.set_mode("standard")
-    left = d.talk.session_id
+    d.conversation.settings.set_mode("standard")
+    left = d.conversation.session_id
     await d.app.session_opener.switch_to(None)
     await d.app.session_opener.switch_to(left)
     await d.until(lambda: "Back in this session" in d.text)
     await d.idle()
 
 
-async def finds(d: Desk) -> None:
+async def finds(d: RunningApp) -> None:
     await finished(d)
     await d.pilot.press("ctrl+f")
     for letter in "total":
@@ -211,7 +211,7 @@ def still() -> UiSettings:
     return UiSettings(reduced_motion=True)
 
 
-async def shots(d: Desk, theme: str) -> Iterator[tuple[str, str]]:
+async def shots(d: RunningApp, theme: str) -> Iterator[tuple[str, str]]:
     found = []
     for width, height in SIZES:
         await d.pilot.resize_terminal(width, height)
@@ -225,7 +225,9 @@ async def test_in_color(snapshot: SnapshotAssertion, room: Room, state: str) -> 
     pictures = snapshot.use_extension(SVGImageExtension)
     what = STATES[state]
     what.prepare(room)
-    async with desk(room, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still) as d:
+    async with running_app(
+        room, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still
+    ) as d:
         await what.act(d)
         taken = [*await shots(d, "phosphor")]
         d.app.set_colors("light")
@@ -242,7 +244,7 @@ async def test_without_color(
     what = STATES[state]
     what.prepare(room)
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk(
+    async with running_app(
         room, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still, no_color=True
     ) as d:
         await what.act(d)

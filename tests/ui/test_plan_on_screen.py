@@ -10,7 +10,7 @@ from dirge_py.types.events import PhaseName, PlanPhase
 from dirge_py.ui.status import plan_words
 from tests.conversation.room import Room
 from tests.frontend.worker import Worker
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_plan_blocks import EXPLORED, EXPLORING, ended, started
 from tests.ui.test_status import Called
 
@@ -50,7 +50,7 @@ def plans(room: Room) -> None:
 
 async def test_a_plan_is_read_decided_on_carried_out_and_found_again(room: Room) -> None:
     plans(room)
-    async with desk(room, size=(80, 24), mode="accept") as d:
+    async with running_app(room, size=(80, 24), mode="accept") as d:
         await d.send("/plan Count the items.")
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
         # It is longer than what the question leaves of the screen, and begins at its beginning.
@@ -70,7 +70,7 @@ async def test_a_plan_is_read_decided_on_carried_out_and_found_again(room: Room)
         assert "sh check.sh  exit 0" in d.text
         assert d.app.renderer.phases.is_running is False
 
-        left = d.talk.session_id
+        left = d.conversation.session_id
         await d.app.session_opener.switch_to(None)
         assert "4/4 review" not in d.text
         await d.app.session_opener.switch_to(left)
@@ -85,14 +85,14 @@ async def test_a_plan_is_read_decided_on_carried_out_and_found_again(room: Room)
         assert "sh check.sh  exit 0" in d.text
 
 
-async def worked(d: Desk) -> Worker:
+async def worked(d: RunningApp) -> Worker:
     """Somebody has the conversation to themselves, in the middle of exploring."""
     worker = Worker()
     d.app.front.commands.add(worker.command())
     await d.send("/work")
-    await d.until(lambda: d.talk.exclusive_owner)
+    await d.until(lambda: d.conversation.exclusive_owner)
     for event in (started(shut_in="read-only: bubblewrap"), *EXPLORING):
-        d.talk.report(event)
+        d.conversation.report(event)
     await d.until(lambda: "1 call · grep total" in d.screen)
     return worker
 
@@ -101,7 +101,7 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
     room: Room,
 ) -> None:
     now = [0.0]
-    async with desk(room, size=(80, 16), clock=lambda: now[0]) as d:
+    async with running_app(room, size=(80, 16), clock=lambda: now[0]) as d:
         called = Called(d, "both", TERM="xterm-kitty")
         await worked(d)
         assert "plan 1/4 · exploring" in d.screen
@@ -122,7 +122,7 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
 
 
 async def test_what_a_fork_did_is_found_opened_and_closed(room: Room) -> None:
-    async with desk(room, size=(60, 24)) as d:
+    async with running_app(room, size=(60, 24)) as d:
         renderer, page = d.app.renderer, d.app.transcript
         for event in (started(), *EXPLORING, *EXPLORED, ended(summary="Found it.")):
             renderer.on_event(event)

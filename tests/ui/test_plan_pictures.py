@@ -16,7 +16,7 @@ from dirge_py.ui import session_opener
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
 from tests.frontend.worker import Worker
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_form import pose, posed
 from tests.ui.test_pictures import SIZES, still
 from tests.ui.test_plan_blocks import CALL, EXPLORED, EXPLORING, ended, forked, started, taken
@@ -67,21 +67,21 @@ SHALL_IT = Question(
 )
 
 
-def told(d: Desk, *events: LoopEvent) -> None:
+def told(d: RunningApp, *events: LoopEvent) -> None:
     for event in events:
-        d.talk.report(event)
+        d.conversation.report(event)
     d.app.flush_events()
 
 
-async def explores(d: Desk) -> None:
+async def explores(d: RunningApp) -> None:
     told(d, started(shut_in=SHUT_IN), *EXPLORING)
 
 
-async def shows_all(d: Desk) -> None:
+async def shows_all(d: RunningApp) -> None:
     await d.pilot.press("ctrl+o")
 
 
-async def asks(d: Desk) -> None:
+async def asks(d: RunningApp) -> None:
     await d.pilot.press("ctrl+o")
     end = ended(summary="Nothing counts yet.", duration_ms=34_000, usage=USED, cost_usd=0.0312)
     told(d, *EXPLORED, end, started("plan", shut_in=SHUT_IN))
@@ -90,7 +90,7 @@ async def asks(d: Desk) -> None:
     await posed(d)
 
 
-async def reviews(d: Desk) -> None:
+async def reviews(d: RunningApp) -> None:
     await d.pilot.press("1", "enter")
     await d.until(lambda: not d.panel)
     told(d, started("implement"), ended("implement", duration_ms=65_000, usage=USED))
@@ -99,14 +99,14 @@ async def reviews(d: Desk) -> None:
     told(d, *forked(ToolExecutionStart(args={"pattern": "total"}, **CALL), phase="review"))
 
 
-async def reports(d: Desk) -> None:
+async def reports(d: RunningApp) -> None:
     told(d, ended("review", summary="Not verified: 1 of 2 requirements.", text=REPORT))
-    d.talk.exclusive_owner = None
+    d.conversation.exclusive_owner = None
     words = "The plan ended not verified. 1 of 2 requirements. /plan resume goes on."
     d.app.front.show(words, tone="warning")
 
 
-STATES: dict[str, Callable[[Desk], Awaitable[None]]] = {
+STATES: dict[str, Callable[[RunningApp], Awaitable[None]]] = {
     "exploring": explores,
     "its fork": shows_all,
     "the question": asks,
@@ -123,9 +123,9 @@ async def test_the_way_of_a_plan(
     monkeypatch.setenv("HOME", str(room.project.parent))
     pictures = snapshot.use_extension(SVGImageExtension)
     differing = []
-    async with desk(room, size=SIZES[0], clock=lambda: 0.0, prepare=still) as d:
+    async with running_app(room, size=SIZES[0], clock=lambda: 0.0, prepare=still) as d:
         d.app.transcript.clear()
-        d.talk.exclusive_owner = Worker()
+        d.conversation.exclusive_owner = Worker()
         for name, act in STATES.items():
             await act(d)
             for width, height in SIZES[::-1]:

@@ -7,8 +7,8 @@ from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript.blocks import UserBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
 from tests.ui.drawn_lines import line_texts
+from tests.ui.running_app import RunningApp, running_app
 
 DIFF = "\n".join(
     ["--- a.py", "+++ a.py"]
@@ -17,9 +17,9 @@ DIFF = "\n".join(
 
 
 @asynccontextmanager
-async def reading(room: Room) -> AsyncIterator[Desk]:
-    """A desk at which somebody has begun to read."""
-    async with desk(room, size=(60, 16)) as d:
+async def reading(room: Room) -> AsyncIterator[RunningApp]:
+    """An app in whose transcript the person reads."""
+    async with running_app(room, size=(60, 16)) as d:
         view = d.app.transcript
         view.clear()
         for number in range(10):
@@ -33,7 +33,7 @@ async def reading(room: Room) -> AsyncIterator[Desk]:
         yield d
 
 
-def at(d: Desk) -> str:
+def at(d: RunningApp) -> str:
     """The line of the cursor."""
     view = d.app.transcript
     place = view.reading.cursor
@@ -44,7 +44,7 @@ def at(d: Desk) -> str:
     return next(iter(line_texts(layout, y, y))).strip()
 
 
-async def press(d: Desk, *keys: str) -> str:
+async def press(d: RunningApp, *keys: str) -> str:
     await d.pilot.press(*keys)
     await d.pilot.pause()
     return at(d)
@@ -131,7 +131,7 @@ async def test_a_slash_finds_and_comes_back_to_reading(room: Room):
 
 async def test_the_hint_names_the_keys_that_read(room: Room):
     settings = UiSettings(keys={"reading.select": ["x"], "reading.copy_read": ["none"]})
-    async with desk(room, prepare=lambda: settings, size=(100, 16)) as d:
+    async with running_app(room, prepare=lambda: settings, size=(100, 16)) as d:
         await d.pilot.press("ctrl+up")
         await d.until(lambda: "Down moves" in d.screen)
 
@@ -141,7 +141,7 @@ async def test_the_hint_names_the_keys_that_read(room: Room):
 
 
 async def test_the_focus_is_seen_and_nothing_moves_by_it(room: Room):
-    async with desk(room, size=(60, 16)) as d:
+    async with running_app(room, size=(60, 16)) as d:
         for number in range(30):
             d.app.transcript.add(UserBlock(f"prompt {number}"))
         d.app.transcript.redraw()

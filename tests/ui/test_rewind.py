@@ -5,10 +5,10 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.journal import read_journal
 from dirge_py.types.questions import Asker
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 
-async def talked(d: Desk, *prompts: str) -> None:
+async def talked(d: RunningApp, *prompts: str) -> None:
     for prompt in prompts:
         count = len(d.sent)
         await d.send(prompt)
@@ -17,7 +17,7 @@ async def talked(d: Desk, *prompts: str) -> None:
 
 
 async def test_esc_twice_on_an_empty_input_goes_back_to_an_earlier_prompt(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await talked(d, "one", "two")
         await d.pilot.press("escape")
         assert "Esc again goes back" in d.screen
@@ -39,7 +39,7 @@ async def test_esc_twice_on_an_empty_input_goes_back_to_an_earlier_prompt(room: 
 
 
 async def test_esc_twice_with_a_draft_leaves_it_alone(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await talked(d, "one")
         await d.type("hm")
         await d.pilot.press("escape", "escape")
@@ -48,7 +48,7 @@ async def test_esc_twice_with_a_draft_leaves_it_alone(room: Room) -> None:
 
 
 async def test_undo_and_redo_draw_the_transcript_anew(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await talked(d, "one", "two")
         await d.send("/undo")
         await d.until(lambda: "› two" not in d.text)
@@ -63,15 +63,15 @@ async def test_undo_and_redo_draw_the_transcript_anew(room: Room) -> None:
 
 
 async def test_a_draft_is_kept_while_it_is_written_and_put_back_into_the_input(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("before anything was said")
         d.app.drafts.save()
-        assert d.talk.unsent.draft == "before anything was said"
+        assert d.conversation.unsent.draft == "before anything was said"
         await d.pilot.press("enter")
         await d.until(lambda: d.sent)
         await d.idle()
         await d.type("half a thought")
-        await d.until(lambda: d.talk.unsent.draft == "half a thought")
+        await d.until(lambda: d.conversation.unsent.draft == "half a thought")
         stored = [r.data for r in read_journal(room.journal).records if r.type == "setting"]
         assert {"name": "draft", "value": "half a thought"} in stored
 
@@ -80,5 +80,5 @@ async def test_a_draft_is_kept_while_it_is_written_and_put_back_into_the_input(r
         conversation.unsent.draft = "half a thought"
         return conversation
 
-    async with desk(room, open_first=reopened) as d:
+    async with running_app(room, open_first=reopened) as d:
         assert d.app.composer.text == "half a thought"

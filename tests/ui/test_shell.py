@@ -13,7 +13,7 @@ from dirge_py.types.messages import UserMessage
 from dirge_py.ui.panels.emulator import SCROLLBACK_LINES, Emulator
 from dirge_py.ui.panels.shell_box import bytes_of, paste_of
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, Desk, desk
+from tests.ui.running_app import HELD, RunningApp, running_app
 
 
 @pytest.fixture(autouse=True)
@@ -22,16 +22,20 @@ def plain_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
 
 
-def stored(d: Desk) -> list[str]:
-    return [m.text for m in d.talk.messages if isinstance(m, UserMessage) and m.origin == "shell"]
+def stored(d: RunningApp) -> list[str]:
+    return [
+        m.text
+        for m in d.conversation.messages
+        if isinstance(m, UserMessage) and m.origin == "shell"
+    ]
 
 
-def is_open(d: Desk) -> bool:
+def is_open(d: RunningApp) -> bool:
     return d.app.shell.box.is_open and d.app.shell.box.has_focus
 
 
 async def test_a_quick_command_is_shown_stored_and_told_to_the_model(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! echo out; exit 3")
         await d.until(lambda: stored(d))
 
@@ -46,16 +50,16 @@ async def test_a_quick_command_is_shown_stored_and_told_to_the_model(room: Room)
 
 
 async def test_of_two_signs_the_model_is_not_told(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("!! echo secret; pwd")
         await d.until(lambda: "secret" in d.text)
 
         assert str(room.project) in d.text.replace("\n", "")
-        assert list(d.talk.messages) == []
+        assert list(d.conversation.messages) == []
 
 
 async def test_what_is_typed_goes_to_the_command_while_the_box_has_the_focus(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! read -p 'name: ' x; echo got:$x")
         await d.until(lambda: is_open(d) and "name:" in d.screen)
         assert "Esc ends it" in d.screen
@@ -69,7 +73,7 @@ async def test_what_is_typed_goes_to_the_command_while_the_box_has_the_focus(roo
 
 
 async def test_a_paste_and_ctrl_c_are_for_the_command(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! trap 'echo caught; exit 9' INT; read x; echo got:$x; sleep 60")
         await d.until(lambda: is_open(d))
         d.app.shell.box.post_message(events.Paste("two words\n"))
@@ -84,7 +88,7 @@ async def test_a_paste_and_ctrl_c_are_for_the_command(room: Room) -> None:
 async def test_esc_ends_the_command_and_what_it_started_and_the_conversation_goes_on(
     room: Room,
 ) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! setsid sleep 77 & echo $! > pid; sleep 78")
         await d.until(lambda: is_open(d) and (room.project / "pid").exists())
         pid = int((room.project / "pid").read_text())
@@ -99,7 +103,7 @@ async def test_esc_ends_the_command_and_what_it_started_and_the_conversation_goe
 
 async def test_an_editor_in_the_box_gets_esc_and_another_key_ends_it(room: Room) -> None:
     full = r"printf '\033[?1049h'; stty raw -echo; echo ready; head -c 1 | od -An -tx1; sleep 78"
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send(f"! {full}")
         await d.until(lambda: is_open(d) and "Ctrl+\\ ends it" in d.screen)
         await d.until(lambda: "ready" in d.screen)
@@ -111,7 +115,7 @@ async def test_an_editor_in_the_box_gets_esc_and_another_key_ends_it(room: Room)
 
 
 async def test_the_size_of_the_screen_is_told_to_the_command(room: Room) -> None:
-    async with desk(room, size=(80, 30)) as d:
+    async with running_app(room, size=(80, 30)) as d:
         await d.send("! trap 'stty size' WINCH; stty size; while :; do sleep 0.02; done")
         await d.until(lambda: "12 78" in d.screen)
         await d.pilot.resize_terminal(60, 12)
@@ -121,7 +125,7 @@ async def test_the_size_of_the_screen_is_told_to_the_command(room: Room) -> None
 
 
 async def test_a_command_that_floods_is_shown_heard_and_cut(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! yes flooding")
         # A pause of the pilot waits until the program is idle, which it is not now.
         await busily(lambda: is_open(d) and "flooding" in d.screen)
@@ -141,13 +145,13 @@ async def busily(holds: Callable[[], object]) -> None:
 
 async def test_during_a_run_the_model_hears_of_it_at_the_next_boundary(room: Room) -> None:
     room.model.will_call("bash", command=HELD).will_say("I saw it.")
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         await d.send("build it")
         await d.until(lambda: d.app.has_calls_running)
         await d.send("! echo mine")
-        await d.until(lambda: d.talk.inserts.waiting)
+        await d.until(lambda: d.conversation.inserts.waiting)
         assert d.text.count("\n  mine") == 1
-        d.let_go()
+        d.release_command()
         await d.until(lambda: "I saw it." in d.text)
         await d.idle()
         assert d.text.count("\n  mine") == 1
@@ -156,7 +160,7 @@ async def test_during_a_run_the_model_hears_of_it_at_the_next_boundary(room: Roo
 
 
 async def test_one_command_at_a_time_and_the_second_stays_in_the_input(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! sleep 60")
         await d.until(lambda: is_open(d))
         d.app.composer.focus()
@@ -171,16 +175,16 @@ async def test_one_command_at_a_time_and_the_second_stays_in_the_input(room: Roo
 
 async def test_what_a_guardrail_keeps_back_is_shown_and_not_told(room: Room) -> None:
     room.configure('[[guardrail]]\non = "input"\nname = "words"\npattern = "hush"\n')
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! echo hush")
         await d.until(lambda: "guardrail" in d.text)
 
         assert "\n  hush" in d.text
-        assert list(d.talk.messages) == []
+        assert list(d.conversation.messages) == []
 
 
 async def test_the_sign_says_where_it_goes_and_the_sign_alone_explains_itself(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("!")
         await d.until(lambda: "the model sees it" in d.screen)
         assert "❯" not in d.screen
@@ -190,11 +194,11 @@ async def test_the_sign_says_where_it_goes_and_the_sign_alone_explains_itself(ro
         await d.until(lambda: "! COMMAND runs in your shell" in d.screen)
 
         assert "❯" in d.screen
-        assert list(d.talk.messages) == []
+        assert list(d.conversation.messages) == []
 
 
 async def test_a_blank_before_the_sign_makes_it_a_prompt(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send(" ! is a sign")
         await d.until(lambda: "Nothing more to do." in d.text)
 
@@ -206,19 +210,19 @@ async def test_a_blank_before_the_sign_makes_it_a_prompt(room: Room) -> None:
 )
 async def test_what_a_placeholder_hides_is_never_run(room: Room, hidden: str, meant: str) -> None:
     rest = "\n# and more" * 12
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.paste(hidden + rest)
         assert d.app.composer.text == "[13 lines pasted]"
         await d.pilot.press("enter")
         await d.until(lambda: "Nothing more to do." in d.text)
 
         assert d.sent == [meant + rest]
-        assert d.talk.settings.mode == "standard"
+        assert d.conversation.settings.mode == "standard"
         assert not (room.project / "ran").exists()
 
 
 async def test_what_comes_back_makes_no_command_of_a_draft(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("a thought")
         d.app.give_back("! touch ran")
         await d.pilot.press("enter")
@@ -229,7 +233,7 @@ async def test_what_comes_back_makes_no_command_of_a_draft(room: Room) -> None:
 
 
 async def test_leaving_the_session_ends_the_command(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("! echo $$ > pid; exec sleep 99")
         await d.until(lambda: is_open(d) and (room.project / "pid").exists())
         pid = (room.project / "pid").read_text().strip()

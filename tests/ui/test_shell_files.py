@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dirge_py.ui.prompt.file_index import MOST_WATCHED, FileTree, ListedFile, may_watch
 from dirge_py.ui.prompt.file_matcher import FileMatcher
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 
 def made(root: Path, *names: str) -> None:
@@ -97,13 +97,13 @@ def test_a_home_and_a_vast_tree_are_not_watched(tmp_path: Path) -> None:
     assert not may_watch(Path.home(), 1) and not may_watch(Path("/"), 1)
 
 
-def labels(d: Desk) -> list[str]:
+def labels(d: RunningApp) -> list[str]:
     return [choice.label for choice in d.app.proposals.choices]
 
 
 async def test_a_file_made_while_the_list_is_open_appears_in_it(room: Room) -> None:
     made(room.project, "one.txt")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("@")
         await d.until(lambda: labels(d) == ["one.txt"])
         await d.until(lambda: d.app.proposer._index.is_watching)
@@ -117,7 +117,7 @@ async def test_a_file_made_while_the_list_is_open_appears_in_it(room: Room) -> N
 
 async def test_tab_goes_down_into_a_folder_and_enter_takes_it(room: Room) -> None:
     made(room.project, "src/deep/a.py", "src/deep/b.py")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("@sr")
         await d.until(lambda: labels(d)[:1] == ["src/"])
         await d.pilot.press("tab")
@@ -138,7 +138,7 @@ async def test_what_the_model_read_ranks_first(room: Room) -> None:
     for name in ("a.txt", "b.txt"):
         os.utime(room.project / name, (1, 1))
     room.model.will_call("read", path="b.txt").will_say("read it")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("read b")
         await d.until(lambda: "read it" in d.text)
         await d.idle()
@@ -147,7 +147,7 @@ async def test_what_the_model_read_ranks_first(room: Room) -> None:
 
 
 async def test_in_a_large_list_keys_are_heard_between_slices(room: Room) -> None:
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.type("@")
         # The list of what is really there comes first, and would take the place of this one.
         await d.until(lambda: d.app.proposer._index.is_watching)

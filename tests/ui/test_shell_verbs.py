@@ -5,15 +5,15 @@ from pathlib import Path
 
 from dirge_py.types.messages import UserMessage
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, Desk, desk
+from tests.ui.running_app import HELD, RunningApp, running_app
 
 
-async def at_work(d: Desk, prompt: str = "build it") -> None:
+async def at_work(d: RunningApp, prompt: str = "build it") -> None:
     await d.send(prompt)
     await d.until(lambda: d.app.has_calls_running)
 
 
-async def queued(d: Desk, text: str) -> None:
+async def queued(d: RunningApp, text: str) -> None:
     await d.send(text)
     await d.until(lambda: any(item.text == text for item in d.app.controller.waiting))
 
@@ -22,14 +22,14 @@ async def test_what_is_dropped_from_the_queue_stays_in_the_history_and_the_run_g
     room: Room,
 ) -> None:
     room.model.will_call("bash", command=HELD).will_say("built")
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         await at_work(d)
         await queued(d, "one")
         await queued(d, "two")
         await d.pilot.press("alt+x")
         await d.until(lambda: not d.app.controller.waiting)
         assert d.app.controller.is_running
-        d.let_go()
+        d.release_command()
         await d.until(lambda: "built" in d.text)
 
         assert d.sent == ["build it"]
@@ -38,13 +38,13 @@ async def test_what_is_dropped_from_the_queue_stays_in_the_history_and_the_run_g
 
 async def test_stop_lets_the_turn_end_and_gives_the_queue_back(room: Room) -> None:
     room.model.will_call("bash", command=HELD).will_say("never said")
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         await at_work(d)
         await queued(d, "and test it")
         await d.send("/stop")
         await d.until(lambda: "The run stops when the calls" in d.text)
         assert d.app.controller.is_running
-        d.let_go()
+        d.release_command()
         await d.idle()
 
         assert next(result.rstrip() for result in d.results).endswith("built")
@@ -60,7 +60,7 @@ async def test_what_is_typed_while_a_request_waits_to_be_tried_again_enters_late
     room: Room,
 ) -> None:
     room.model.will_fail("busy", kind="server").will_say("hello").will_say("and tested")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hi")
         await d.until(lambda: waits_to_try_again(d))
         await d.send("test it too")
@@ -73,7 +73,7 @@ async def test_what_is_typed_while_a_request_waits_to_be_tried_again_enters_late
 
 async def test_esc_during_the_wait_for_another_try_gives_back_what_was_typed(room: Room) -> None:
     room.model.will_fail("busy", kind="server")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hi")
         await d.until(lambda: waits_to_try_again(d))
         await queued(d, "test it too")
@@ -88,15 +88,15 @@ async def test_a_half_answer_stays_and_a_cancelled_turn_does_not_run_again_after
 ) -> None:
     gate = asyncio.Event()
     room.model.will_say("The first half of it.", hold=gate.wait)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("tell me")
         await d.until(lambda: "The first half" in d.text)
         await d.pilot.press("escape")
         await d.idle()
-        session = str(d.talk.session_id)
+        session = str(d.conversation.session_id)
         asked = len(room.model.seen)
 
-    async with desk(room, resumes=session) as d:
+    async with running_app(room, resumes=session) as d:
         await d.until(lambda: "The first half" in d.text)
         await d.idle()
 
@@ -109,7 +109,7 @@ async def test_a_half_answer_stays_and_a_cancelled_turn_does_not_run_again_after
 async def test_esc_ends_the_children_of_a_command_and_the_conversation_goes_on(room: Room) -> None:
     room.model.will_call("bash", command="setsid sleep 66 & echo $! > pid; echo up; sleep 67")
     room.model.will_say("fine")
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         await at_work(d)
         await d.until(lambda: (room.project / "pid").exists() and "up" in d.text)
         pid = (room.project / "pid").read_text().strip()
@@ -119,9 +119,9 @@ async def test_esc_ends_the_children_of_a_command_and_the_conversation_goes_on(r
         await d.send("and now?")
         await d.until(lambda: "fine" in d.text)
 
-        said = [m for m in d.talk.messages if isinstance(m, UserMessage)]
+        said = [m for m in d.conversation.messages if isinstance(m, UserMessage)]
         assert [m.origin for m in said] == ["user", "user"]
 
 
-def waits_to_try_again(d: Desk) -> bool:
+def waits_to_try_again(d: RunningApp) -> bool:
     return d.app.controller.is_running and "busy" in d.text

@@ -13,7 +13,7 @@ from dirge_py.types.questions import ActingFile, AskedClaim, PermissionRequest, 
 from dirge_py.types.tools import Preview, text_result
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
-from tests.ui.desk import Desk
+from tests.ui.running_app import RunningApp
 from tests.ui.test_form import BASE, SEVERAL, pose
 from tests.ui.test_hunk_view import GONE, X
 from tests.ui.test_hunk_view import request as change_of
@@ -63,13 +63,13 @@ def finished(room: Room) -> Room:
 def shot(
     snap_compare: Any,
     room: Room,
-    act: Callable[[Desk], Awaitable[object]],
+    act: Callable[[RunningApp], Awaitable[object]],
     *,
     size: tuple[int, int],
     mode: Any = "yolo",
     theme: str = "dark",
 ) -> bool:
-    made = Desk(room, mode=mode, theme=theme, clock=lambda: 0.0)
+    made = RunningApp(room, mode=mode, theme=theme, clock=lambda: 0.0)
     room.model.will_say("Done.")
 
     async def before(pilot: Pilot[int]) -> None:
@@ -92,7 +92,7 @@ def _no_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
 
 
-async def finish(d: Desk) -> None:
+async def finish(d: RunningApp) -> None:
     await d.until(lambda: "That did not work." in d.text)
     await d.idle()
 
@@ -102,7 +102,7 @@ def test_a_finished_run(snap_compare: Any, finished: Room):
 
 
 def test_a_question_on_the_smallest_screen(snap_compare: Any, room: Room):
-    async def ask(d: Desk) -> None:
+    async def ask(d: RunningApp) -> None:
         await d.until(lambda: d.dialog and d.dialog.has_focus)
 
     room.model.will_call("bash", command="git push")
@@ -110,7 +110,7 @@ def test_a_question_on_the_smallest_screen(snap_compare: Any, room: Room):
 
 
 def test_several_questions(snap_compare: Any, room: Room):
-    async def ask(d: Desk) -> None:
+    async def ask(d: RunningApp) -> None:
         await d.idle()
         push = replace(
             CHANGE,
@@ -133,7 +133,7 @@ def test_several_questions(snap_compare: Any, room: Room):
 
 
 def test_hunks(snap_compare: Any, room: Room):
-    async def choose(d: Desk) -> None:
+    async def choose(d: RunningApp) -> None:
         await d.idle()
         d.ask(change_of(X, GONE))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
@@ -145,7 +145,7 @@ def test_hunks(snap_compare: Any, room: Room):
 
 @pytest.mark.parametrize("size", [(80, 20), (40, 12)])
 def test_a_form(snap_compare: Any, room: Room, size: tuple[int, int]):
-    async def ask(d: Desk) -> None:
+    async def ask(d: RunningApp) -> None:
         await d.idle()
         form = pose(d, BASE, SEVERAL)
         await d.until(lambda: "1 of 2" in d.screen)
@@ -162,7 +162,7 @@ def test_the_trust_question(snap_compare: Any, room: Room):
     def file(path: str, kind: str, state: Any) -> ActingFile:
         return ActingFile(path=path, kind=kind, size=1234, sha256="0123456789abcdef", state=state)
 
-    async def ask(d: Desk) -> None:
+    async def ask(d: RunningApp) -> None:
         await d.idle()
         files = (
             file(".dirge/config.toml", "settings", "changed"),
@@ -178,7 +178,7 @@ def test_the_trust_question(snap_compare: Any, room: Room):
 
 
 def test_calls_that_run(snap_compare: Any, room: Room):
-    async def run(d: Desk) -> None:
+    async def run(d: RunningApp) -> None:
         await d.idle()
         for name, details in (("bash", {"quiet_s": 75}), ("index", {"done": 3, "total": 8})):
             call = {"tool_call_id": name, "tool_name": name}

@@ -13,8 +13,8 @@ from dirge_py.ui.transcript.prose import ProseBlock
 from tests.conversation.room import Room
 from tests.files.requirement import small_disk
 from tests.providers.server import FakeService, Say
-from tests.ui.desk import desk
 from tests.ui.on_a_pty import Terminal
+from tests.ui.running_app import running_app
 from tests.ui.test_terminal import left_on
 
 HELLO = Say(text="Hello there.")
@@ -72,7 +72,7 @@ async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
         return paint(block, width, styles, expanded=expanded)
 
     monkeypatch.setattr(ProseBlock, "paint", counted)
-    async with desk(room, resumes=session) as d:
+    async with running_app(room, resumes=session) as d:
         await d.until(lambda: "Back in this session" in d.screen)
         await d.idle()
         assert d.app.transcript.layout_of_blocks.height > 9000

@@ -25,8 +25,8 @@ from dirge_py.ui.terminal.notifications import Notifier, notification, passed_th
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, Desk, desk
 from tests.ui.on_a_pty import Terminal, until
+from tests.ui.running_app import HELD, RunningApp, running_app
 
 STYLES = styles_for(load_theme("phosphor"))
 
@@ -106,7 +106,7 @@ def test_a_face_has_five_cells_that_no_terminal_draws_wider():
 async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
     now, answer = [100.0], asyncio.Event()
     room.model.will(Reply(text="Here.", wait=answer.wait))
-    async with desk(room, clock=lambda: now[0]) as d:
+    async with running_app(room, clock=lambda: now[0]) as d:
         await d.send("hello")
         await d.until(lambda: d.app.chrome.activity.stage == "waiting")
         now[0] += 4
@@ -131,7 +131,7 @@ async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
 
 
 async def test_what_is_folded_between_runs_leaves_the_face_at_rest(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         folded = ContextCompacted(
             tokens_before=9, tokens_after=1, first_kept_index=2, kind="summary"
         )
@@ -141,7 +141,7 @@ async def test_what_is_folded_between_runs_leaves_the_face_at_rest(room: Room):
 
 
 async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Room):
-    async with desk(room, size=(200, 40)) as d:
+    async with running_app(room, size=(200, 40)) as d:
         await d.send("hello")
         await d.idle()
         await d.until(lambda: not d.app.ticker.is_beating)
@@ -155,7 +155,7 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Ro
 async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new_number(room: Room):
     now = [100.0]
     room.model.will_fail("slow down", kind="rate_limit").will_say("Here.")
-    async with desk(room, clock=lambda: now[0]) as d:
+    async with running_app(room, clock=lambda: now[0]) as d:
         await d.send("hello")
         await d.until(lambda: "! Try 2 in" in d.screen and d.app.ticker.is_beating)
         nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
@@ -190,7 +190,7 @@ def is_quiet(terminal: Terminal) -> bool:
     ("settings", "told"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
 )
 async def test_the_face_can_be_taken_away(room: Room, settings: UiSettings, told: bool):
-    async with desk(room, prepare=lambda: settings) as d:
+    async with running_app(room, prepare=lambda: settings) as d:
         await d.until(lambda: ("(o o)" in d.screen) == told)
         assert "ready" in d.screen
 
@@ -198,13 +198,13 @@ async def test_the_face_can_be_taken_away(room: Room, settings: UiSettings, told
 async def test_with_reduced_motion_the_face_keeps_still(room: Room):
     room.model.will_call("bash", command=HELD)
     settings = UiSettings(reduced_motion=True)
-    async with desk(room, mode="yolo", prepare=lambda: settings) as d:
+    async with running_app(room, mode="yolo", prepare=lambda: settings) as d:
         await d.send("build it")
         await d.until(lambda: "($_$)" in d.screen)
         d.app.ticker.beat()
         await d.pilot.pause()
         assert "($_$)" in d.screen
-        d.let_go()
+        d.release_command()
         await d.idle()
 
 
@@ -217,9 +217,9 @@ def checkout(room: Room) -> Room:
 async def test_the_branch_follows_a_checkout_by_a_command(checkout: Room):
     room = checkout
     room.model.will_call("bash", command="git checkout -qb other && " + HELD)
-    async with desk(room, mode="yolo") as d:
+    async with running_app(room, mode="yolo") as d:
         assert "project:main" in d.screen
-        d.let_go()
+        d.release_command()
         await d.send("go")
         await d.until(lambda: "project:other" in d.screen)
         await d.idle()
@@ -227,7 +227,7 @@ async def test_the_branch_follows_a_checkout_by_a_command(checkout: Room):
 
 async def test_the_budget_of_a_run_is_told_with_what_the_run_used(room: Room):
     room.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
-    async with desk(room) as d:
+    async with running_app(room) as d:
         d.app.chrome.limits = LimitsShown(output_tokens=10_000, tokens=2_000)
         await d.send("hello")
         await d.idle()
@@ -261,7 +261,7 @@ def test_tmux_hands_a_sequence_on_with_every_escape_doubled():
 class Called:
     """A notifier whose terminal keeps what it was sent."""
 
-    def __init__(self, d: Desk, kind: Any = "bell", **environment: str) -> None:
+    def __init__(self, d: RunningApp, kind: Any = "bell", **environment: str) -> None:
         self.told: list[str] = []
         d.app.chrome.notifier = Notifier(self.told.append, ScreenPrograms(), environment)
         d.app.chrome.notifier.kind = kind
@@ -271,7 +271,7 @@ async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
     now, answers = [100.0], [asyncio.Event() for _ in range(3)]
     for answer in answers:
         room.model.will(Reply(text="Yes.", wait=answer.wait))
-    async with desk(room, clock=lambda: now[0]) as d:
+    async with running_app(room, clock=lambda: now[0]) as d:
         called = Called(d, "both", TERM="xterm-kitty")
 
         async def run(seconds: float) -> None:
@@ -296,7 +296,7 @@ async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
 
 async def test_a_question_rings_where_nobody_looks(room: Room):
     room.model.will_call("bash", command="touch x")
-    async with desk(room) as d:
+    async with running_app(room) as d:
         called = Called(d)
         d.app.post_message(AppBlur())
         await d.until(lambda: not d.app.app_focus)
@@ -309,7 +309,7 @@ async def test_a_question_rings_where_nobody_looks(room: Room):
 
 
 async def test_tmux_that_hands_nothing_on_gets_a_bell(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         called = Called(d, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
         await d.app.chrome.notifier.call("dirge", "done")
         assert called.told == ["\a"]
@@ -318,7 +318,7 @@ async def test_tmux_that_hands_nothing_on_gets_a_bell(room: Room):
 async def test_a_question_on_the_side_is_counted_while_it_is_answered(room: Room) -> None:
     gate = asyncio.Event()
     room.model.will(Reply(text="Because.", hold=gate.wait))
-    async with desk(room, size=(100, 24)) as d:
+    async with running_app(room, size=(100, 24)) as d:
         await d.send("/btw why")
         await d.until(lambda: "1 aside" in d.screen)
         gate.set()

@@ -15,7 +15,7 @@ from dirge_py.ui.theme.styles import (
     theme_or_default,
 )
 from tests.conversation.room import Room
-from tests.ui.desk import desk
+from tests.ui.running_app import running_app
 
 GROUNDS = ("background", "surface", "border", "selection", "added_ground", "removed_ground")
 ON = {"added": ("added_ground",), "removed": ("removed_ground",)}
@@ -107,7 +107,7 @@ def test_without_the_theme_asked_for_there_is_the_default_one(name: str):
 
 async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(room: Room, themes: Path):
     (themes / "mine.toml").write_text('[colors]\ntxt = "#ffffff"\n')
-    async with desk(room, theme="mine") as at:
+    async with running_app(room, theme="mine") as at:
         await at.until(lambda: "no role `txt`" in " ".join(at.text.split()))
         assert at.app.theme_switcher.theme.name == "phosphor"
 
@@ -115,7 +115,7 @@ async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(room: Ro
 async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(room: Room, themes: Path):
     file = themes / "mine.toml"
     file.write_text('[colors]\ntext = "#ffffff"\n')
-    async with desk(room, theme="mine") as at:
+    async with running_app(room, theme="mine") as at:
         at.app.notify_user("\n".join(f"line {number}" for number in range(80)))
         at.app.transcript.scroll_lines(-at.app.transcript.page_lines)
         await at.until(lambda: not at.app.transcript.scroll_anchor.is_on)
@@ -131,14 +131,14 @@ async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
 ):
     file = themes / "mine.toml"
     file.write_text('[colors]\ntext = "#ffffff"\n')
-    async with desk(room, theme="mine") as at:
+    async with running_app(room, theme="mine") as at:
         file.write_text('[colors]\ntext = "#ffff0"\n')
         await at.until(lambda: "`text` is no colour" in at.text)
         assert at.app.theme_styles.text.color.name == "#ffffff"
 
 
 async def test_themes_are_tried_out_in_the_list_and_given_back_with_esc(room: Room):
-    async with desk(room, theme="dark") as at:
+    async with running_app(room, theme="dark") as at:
         await at.send("/theme")
         await at.until(lambda: "▸ dark" in at.screen)
         await at.pilot.press("down")

@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py.types.questions import ActingFile, SupportsTrust, TrustOffer
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 HASH = "0123456789abcdef" * 4
 
@@ -20,12 +20,12 @@ def offer(count: int = 2) -> TrustOffer:
     return TrustOffer(project="/home/me/project", files=files[:count], digest="d")
 
 
-def ask(d: Desk, what: TrustOffer) -> "asyncio.Task[bool]":
+def ask(d: RunningApp, what: TrustOffer) -> "asyncio.Task[bool]":
     assert isinstance(d.asker, SupportsTrust)
     return asyncio.ensure_future(d.asker.trust(what))
 
 
-async def asked(d: Desk) -> None:
+async def asked(d: RunningApp) -> None:
     await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
 
 
@@ -40,7 +40,7 @@ KEYS = [
 
 
 async def test_each_key_gives_its_answer(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         for keys, answer in KEYS:
             question = ask(d, offer())
             await asked(d)
@@ -51,7 +51,7 @@ async def test_each_key_gives_its_answer(room: Room):
 
 
 async def test_each_file_is_listed_with_kind_size_hash_and_state(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         ask(d, offer())
         await asked(d)
         await d.until(lambda: "/home/me/project" in d.screen)
@@ -63,7 +63,7 @@ async def test_each_file_is_listed_with_kind_size_hash_and_state(room: Room):
 async def test_yes_is_possible_only_after_the_last_file_was_in_view(
     room: Room, size: tuple[int, int], count: int
 ):
-    async with desk(room, size=size) as d:
+    async with running_app(room, size=size) as d:
         question = ask(d, offer(count))
         await asked(d)
         await d.pilot.press("right", "right", "enter")
@@ -78,7 +78,7 @@ async def test_yes_is_possible_only_after_the_last_file_was_in_view(
 
 
 async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
-    async with desk(room, guard_s=3600.0) as d:
+    async with running_app(room, guard_s=3600.0) as d:
         question = ask(d, offer())
         await d.until(lambda: d.panel and d.panel.has_focus)
         await d.pilot.press("escape", "enter", "y", "n")
@@ -88,7 +88,7 @@ async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
 
 async def test_names_that_would_hide_are_spelled_out(room: Room):
     nasty = ActingFile(path="a\u202eb\x1b[2J.py", kind="plugin\x07", size=1, sha256=HASH)
-    async with desk(room) as d:
+    async with running_app(room) as d:
         ask(d, TrustOffer(project="/p\n/q", files=(nasty,), digest="d"))
         await asked(d)
         await d.until(lambda: "a<U+202E>b<U+001B>[2J.py  plugin<U+0007>" in d.screen)

@@ -17,7 +17,7 @@ from dirge_py.ui.panels.dialog import PAUSE_S
 from dirge_py.ui.panels.form import QuestionForm
 from tests.conversation.room import Room
 from tests.security.sizes import count, size
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 from tests.ui.test_answer_guard import HAND, LETTERS, SLOW, no_answers_in
 from tests.ui.test_form import BASE, SEVERAL, chosen, pose
 from tests.ui.test_hunk_view import X
@@ -43,7 +43,7 @@ class Clock:
 class Person:
     """Somebody at the keyboard, as fast or slow as the clock says."""
 
-    def __init__(self, d: Desk, clock: Clock) -> None:
+    def __init__(self, d: RunningApp, clock: Clock) -> None:
         self._desk = d
         self._clock = clock
 
@@ -59,7 +59,7 @@ class Person:
             await self._desk.pilot.press({" ": "space", "\n": "enter"}.get(char, char))
 
 
-async def put(d: Desk) -> None:
+async def put(d: RunningApp) -> None:
     """Until the question is there."""
     await d.until(lambda: d.panel and d.panel.is_mounted)
 
@@ -67,7 +67,7 @@ async def put(d: Desk) -> None:
 async def test_please_stop_allows_nothing_stores_nothing_and_steers(room: Room):
     room.model.will_call("bash", command=MAKE).will_say("Then not.")
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
         await d.send("make it")
         await d.asked()
@@ -77,7 +77,7 @@ async def test_please_stop_allows_nothing_stores_nothing_and_steers(room: Room):
         await person.type("\n")
         await d.until(lambda: [one.text for one in d.app.controller.waiting] == ["please stop"])
         assert d.dialog is not None
-        assert (list(d.talk.settings.grants), d.results) == ([], [])
+        assert (list(d.conversation.settings.grants), d.results) == ([], [])
         assert not (room.project / "made").exists()
         await person.pause()
         await person.pause()
@@ -89,7 +89,7 @@ async def test_please_stop_allows_nothing_stores_nothing_and_steers(room: Room):
 
 async def test_somebody_who_was_typing_when_the_question_came_types_on(room: Room):
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
         await person.type("wait, we should")
         question = d.ask(request())
@@ -109,7 +109,7 @@ async def test_somebody_who_was_typing_when_the_question_came_types_on(room: Roo
 
 async def test_a_sentence_is_the_answer_in_own_words_where_there_may_be_one(room: Room):
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         form = pose(d, BASE)
         await put(d)
         await Person(d, clock).pause()
@@ -120,7 +120,7 @@ async def test_a_sentence_is_the_answer_in_own_words_where_there_may_be_one(room
 async def test_a_sentence_does_not_accept_a_plan(room: Room):
     plans(room)
     clock = Clock()
-    async with desk(room, mode="accept", guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, mode="accept", guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
         await d.send("/plan Count the items.")
         await d.until(lambda: d.panel and d.panel.has_focus)
@@ -135,16 +135,16 @@ async def test_a_sentence_does_not_accept_a_plan(room: Room):
         await d.until(lambda: d.panel is None)
         await d.idle()
     assert not (room.project / "count.py").exists()
-    assert list(d.talk.settings.grants) == []
+    assert list(d.conversation.settings.grants) == []
 
 
 async def test_a_sentence_deletes_no_session(room: Room):
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
         await d.send("hello")
         await d.idle()
-        first = d.talk.session_id
+        first = d.conversation.session_id
         await d.send(f"/sessions delete {first}")
         await put(d)
         await person.pause()
@@ -155,13 +155,13 @@ async def test_a_sentence_deletes_no_session(room: Room):
         await person.pause()
         await d.pilot.press("escape")
         await d.until(lambda: "Nothing was deleted." in d.text)
-        assert d.talk.session_id == first
+        assert d.conversation.session_id == first
         assert d.app.composer.text == "keep it please"
 
 
 async def test_what_is_kept_is_told_with_its_file(room: Room):
     room.model.will_call("bash", command=MAKE).will_say("Done.")
-    async with desk(room, size=(160, 30)) as d:
+    async with running_app(room, size=(160, 30)) as d:
         await d.send("make it")
         await d.asked()
         await d.pilot.press("p", "enter")
@@ -171,7 +171,7 @@ async def test_what_is_kept_is_told_with_its_file(room: Room):
 
 
 async def test_the_keyboard_is_back_at_the_question_once_the_input_is_empty_for_a_pause(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("a", "t")
@@ -184,7 +184,7 @@ async def test_the_keyboard_is_back_at_the_question_once_the_input_is_empty_for_
 
 
 async def test_enter_at_a_question_without_a_run_keeps_the_text(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("o", "k", "enter")
@@ -195,7 +195,7 @@ async def test_enter_at_a_question_without_a_run_keeps_the_text(room: Room):
 
 async def test_a_key_with_enter_right_behind_it_comes_from_a_paste(room: Room):
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         question = d.ask(request())
         await put(d)
         await Person(d, clock).pause()
@@ -203,7 +203,7 @@ async def test_a_key_with_enter_right_behind_it_comes_from_a_paste(room: Room):
         assert (question.done(), d.app.composer.text) == (False, "a")
 
 
-def posed(d: Desk, kind: str) -> "asyncio.Future[object]":
+def posed(d: RunningApp, kind: str) -> "asyncio.Future[object]":
     assert isinstance(d.asker, SupportsForms)
     assert isinstance(d.asker, SupportsTrust)
     asked = {
@@ -226,7 +226,7 @@ async def test_text_typed_into_every_kind_of_question_answers_none_of_them(room:
     tries, answered, lost = size(28, 700), 0, 0
     dice = random.Random(11)
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
         for number in range(tries):
             kind = KINDS[number % len(KINDS)]
@@ -250,7 +250,7 @@ async def test_text_typed_into_every_kind_of_question_answers_none_of_them(room:
             await d.until(lambda: d.panel is None)
             d.app.composer.put("")
             await d.pilot.pause()
-        assert (list(d.talk.settings.grants), d.sent) == ([], [])
+        assert (list(d.conversation.settings.grants), d.sent) == ([], [])
     count("typing into the screen", tries, answered, "answers")
     assert (answered, lost) == (0, 0)
 
@@ -266,7 +266,7 @@ def allowed_words(question: "asyncio.Future[object]") -> str | None:
     return "".join(one.text for one in given) if len(given) == len(answers) else None
 
 
-def held(d: Desk) -> str:
+def held(d: RunningApp) -> str:
     """What stands in the panel: a letter that selects something, or words of one's own."""
     panel = d.panel
     if panel is None:
@@ -287,14 +287,14 @@ def letters(text: str) -> list[str]:
 
 async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between(room: Room):
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
-        before = d.talk.settings.model
+        before = d.conversation.settings.model
         await d.send("/model")
         await d.until(lambda: d.app.picker.has_focus)
         await person.type("\n")
         assert d.app.picker.is_open
-        assert d.talk.settings.model == before
+        assert d.conversation.settings.model == before
 
         await person.pause()
         await d.pilot.press("escape")
@@ -303,7 +303,7 @@ async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between
 
 async def test_after_a_moment_enter_takes_the_row(room: Room):
     clock = Clock()
-    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
         await d.send("/model")
         await d.until(lambda: d.app.picker.has_focus)

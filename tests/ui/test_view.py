@@ -15,15 +15,15 @@ from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from dirge_py.ui.transcript.view import TranscriptWidget
 from tests.conversation.room import Room
-from tests.ui.desk import Desk, desk
+from tests.ui.running_app import RunningApp, running_app
 
 WORDS = "many words that are wrapped somewhere "
 
 
 class Seat:
-    """A desk with a long transcript, and a mouse."""
+    """An app with a long transcript, and a mouse."""
 
-    def __init__(self, d: Desk) -> None:
+    def __init__(self, d: RunningApp) -> None:
         self.d = d
         self.view: TranscriptWidget = d.app.transcript
         self._input = TerminalInput()
@@ -65,7 +65,7 @@ class Seat:
         (x, y), *rest = places
         await self.mouse((0, x, y, "M"), *((32, a, b, "M") for a, b in rest))
 
-    async def let_go(self, x: int, y: int) -> None:
+    async def release(self, x: int, y: int) -> None:
         await self.mouse((0, x, y, "m"))
 
 
@@ -73,7 +73,7 @@ class Seat:
 async def seat(
     room: Room, *, size: tuple[int, int] = (60, 16), lines: int = 40
 ) -> AsyncIterator[Seat]:
-    async with desk(room, size=size) as d:
+    async with running_app(room, size=size) as d:
         d.app.transcript.clear()
         for number in range(lines):
             d.app.transcript.add(NoticeBlock(f"{number} {WORDS * 2}end"))
@@ -172,7 +172,7 @@ async def test_the_same_text_is_on_top_after_other_sizes_and_back(room: Room):
 
 
 async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
-    async with desk(room, size=(100, 36)) as d:
+    async with running_app(room, size=(100, 36)) as d:
         view = d.app.transcript
         for number in range(60):
             words = f"Some **bold** text number {number} with `code` and a needle in it, long"
@@ -232,7 +232,7 @@ async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(room: R
 async def test_text_is_neither_doubled_nor_swallowed_while_it_streams(room: Room):
     said = "".join(f"- item {n} with [brackets] 日本 {'x' * n}\n" for n in range(60))
     room.model.will_say(said)
-    async with desk(room, size=(50, 20)) as d:
+    async with running_app(room, size=(50, 20)) as d:
         await d.send("go")
         await d.idle()
 
@@ -258,7 +258,7 @@ async def test_dragging_copies_what_was_wrapped_as_one_line(room: Room):
         before = s.lines
         y = next(at for at, line in enumerate(before) if "· 38" in line)
         await s.drag((3, y), (30, y), (10, y + 1), (59, y + 1))
-        await s.let_go(59, y + 1)
+        await s.release(59, y + 1)
 
         assert s.d.app.selected_text == f"38 {WORDS * 2}end"
         assert s.lines == before
@@ -269,13 +269,13 @@ async def test_dragging_beyond_the_edges_scrolls_and_selects_on(room: Room):
         bottom = s.view.lines_in_view
         await s.drag((20, 8), (20, 4), (20, 0))
         await s.d.until(lambda: s.view.first_line == 0)
-        await s.let_go(20, 0)
+        await s.release(20, 0)
         assert "\n2 many" in s.d.app.selected_text
 
         await s.drag((1, 0), (20, bottom + 1))
         await s.d.until(lambda: "19 many" in s.d.app.selected_text)
         text = s.d.app.selected_text
-        await s.let_go(20, bottom + 1)
+        await s.release(20, bottom + 1)
 
         assert text.startswith("0 many")
         assert all(line.endswith("end") for line in text.split("\n")[:-1])
@@ -311,7 +311,7 @@ async def test_two_clicks_on_a_folded_block_leave_it_folded(room: Room):
 async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
     async with seat(room) as s:
         await s.drag((3, 4), (30, 5))
-        await s.let_go(30, 5)
+        await s.release(30, 5)
         before = s.top
         s.view.add(NoticeBlock("new\n" * 30))
         await s.settled()
@@ -327,7 +327,7 @@ async def test_what_is_selected_is_seen_without_colors(room: Room, monkeypatch: 
     monkeypatch.setenv("NO_COLOR", "1")
     async with seat(room) as s:
         await s.drag((3, 4), (30, 4))
-        await s.let_go(30, 4)
+        await s.release(30, 4)
         strips = s.d.app.screen._compositor.render_strips()
         shown = "".join(x.text for x in strips[4] if x.style and x.style.reverse)
 
@@ -337,7 +337,7 @@ async def test_what_is_selected_is_seen_without_colors(room: Room, monkeypatch: 
 async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(room: Room):
     async with seat(room) as s:
         await s.drag((3, 4), (30, 5))
-        await s.let_go(30, 5)
+        await s.release(30, 5)
         await s.d.pilot.press("ctrl+up", "up", "v", "up")
         s.view.clear()
         s.view.add(NoticeBlock("a new page"))

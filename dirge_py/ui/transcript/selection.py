@@ -129,7 +129,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def hold(self) -> None:
         """Stay here, though the end may be in view: the person points at something."""
 
-    def let_go(self) -> None:
+    def resume_following(self) -> None:
         """Follow the end again, if only `hold` has kept from it."""
 
     def drop_selection(self) -> None:
@@ -197,7 +197,7 @@ class MouseSelection:
         if event.chain == 1:
             if self._has_dropped:
                 view.folding.forget_click()
-                view.let_go()
+                view.resume_following()
             else:
                 view.folding.toggle_at(self._where(event)[0])
             return

@@ -144,12 +144,12 @@ class TranscriptWidget(TranscriptView):
         if self.selection.ends is not None:
             self.selection.drop()
             self.refresh()
-            self.let_go()
+            self.resume_following()
 
     def hold(self) -> None:
         self._follow(sticks=False, is_held=True)
 
-    def let_go(self) -> None:
+    def resume_following(self) -> None:
         if self.scroll_anchor.would_follow and not self.has_focus:
             self.go_to_end()
 
@@ -162,7 +162,7 @@ class TranscriptWidget(TranscriptView):
         self.reading.end()
         self.refresh()
         if self.selection.ends is None:
-            self.let_go()
+            self.resume_following()
 
     async def _on_key(self, event: events.Key) -> None:
         binding = self._keymap.action(event.key, "reading", "screen")

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from tests.conversation.room import Room
-from tests.ui.desk import desk
+from tests.ui.running_app import running_app
 
 GREETER = """
 print("loading")
@@ -42,7 +42,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 
 
 async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("/greet you")
         await d.until(lambda: "Hello, you." in d.text)
         await d.send("/help")
@@ -53,7 +53,7 @@ async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(room:
 
 
 async def test_a_plugin_that_is_off_takes_its_commands_along(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("/plugins")
         await d.until(lambda: "greeter.py" in d.text)
         await d.send("/plugins off greeter")
@@ -63,7 +63,7 @@ async def test_a_plugin_that_is_off_takes_its_commands_along(room: Room):
 
 
 async def test_what_plugins_say_is_shown_and_what_they_print_is_not(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.send("hello")
         await d.until(lambda: "greeter: looked" in d.text)
         await d.idle()
@@ -71,7 +71,7 @@ async def test_what_plugins_say_is_shown_and_what_they_print_is_not(room: Room):
 
 
 async def test_keys_of_plugins_run_commands_but_take_no_key_away(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         await d.pilot.press("f7")
         await d.until(lambda: "Hello, from afar." in d.text)
         await d.pilot.press("ctrl+x", "j")
@@ -83,7 +83,7 @@ async def test_keys_of_plugins_run_commands_but_take_no_key_away(room: Room):
 
 
 async def test_a_new_session_loads_them_anew(room: Room):
-    async with desk(room) as d:
+    async with running_app(room) as d:
         (room.project.parent / "config" / "plugins" / "greeter.py").unlink()
         await d.send("/clear")
         await d.until(lambda: len(d.opened) == 2)

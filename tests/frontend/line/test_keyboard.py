@@ -5,7 +5,7 @@ import pytest
 from tests.conversation.room import Room
 from tests.frontend.line.teletype import Keys, Teletype, keyboard
 from tests.session.cut import cut_behind
-from tests.ui.desk import HELD
+from tests.ui.running_app import HELD
 
 
 def long_command(room: Room) -> Teletype:

@@ -29,10 +29,10 @@ style_sheets.share()
 draw_late()
 
 HELD = "echo cc a.c; until test -e go; do sleep 0.01; done; echo built"
-"""A command that shows a line and goes on once there is a file `go`."""
+"""A command that shows a line and continues once there is a file `go`."""
 
 
-class Desk:
+class RunningApp:
     """An app under test, and the conversations it has opened."""
 
     pilot: QuickPilot
@@ -77,18 +77,20 @@ class Desk:
         return self.opened[-1]
 
     @property
-    def talk(self) -> Conversation:
+    def conversation(self) -> Conversation:
         return self.opened[-1]
 
     @property
     def sent(self) -> list[str]:
         """What the person has said in this conversation."""
-        return [m.text for m in self.talk.messages if isinstance(m, UserMessage)]
+        return [m.text for m in self.conversation.messages if isinstance(m, UserMessage)]
 
     @property
     def results(self) -> list[str]:
         """What the tools answered in this conversation."""
-        return [message.text for message in self.talk.messages if message.role == "toolResult"]
+        return [
+            message.text for message in self.conversation.messages if message.role == "toolResult"
+        ]
 
     @property
     def text(self) -> str:
@@ -126,15 +128,15 @@ class Desk:
         """Put questions as the engine does."""
         return asyncio.ensure_future(self.asker.permission(requests))
 
-    def let_go(self) -> None:
-        """Let a `HELD` command go on."""
+    def release_command(self) -> None:
+        """Let a `HELD` command continue."""
         (self.room.project / "go").touch()
 
     async def until(self, holds: Callable[[], object]) -> None:
         await self._until(holds, self.pilot.pause)
 
     async def begun(self) -> None:
-        """Until there is a conversation. Nobody has looked at the screen yet."""
+        """Until there is a conversation. Nothing was drawn yet."""
         await self._until(lambda: self.app.controller.conversation, self.pilot.settle)
 
     async def _until(
@@ -160,7 +162,7 @@ class Desk:
         await self.pilot.pause()
 
     async def idle(self) -> None:
-        """Until nothing runs, and the screen has been told what there was to tell."""
+        """Until nothing runs, and everything is drawn."""
         await self.until(lambda: self.app.controller.state == "ready" and not self._is_being_read)
         await self.pilot.pause()
 
@@ -177,16 +179,16 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(
+async def running_app(
     room: Room, *, size: tuple[int, int] = (80, 24), opens: bool = True, **more: Any
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[RunningApp]:
     """A running app; `opens`: it has opened its conversation too."""
-    made = Desk(room, **more)
+    app = RunningApp(room, **more)
     for _ in range(3):
         room.model.will_say("Nothing more to do.")
-    async with made.app.run_test(size=size):
-        made.pilot = QuickPilot(made.app)
+    async with app.app.run_test(size=size):
+        app.pilot = QuickPilot(app.app)
         if opens:
-            await made.begun()
-        yield made
-    await made.app.controller.close()
+            await app.begun()
+        yield app
+    await app.app.controller.close()
