@@ -19,7 +19,6 @@ from dirge_py.sdk.doctor.terminal import (
     is_simple,
     missing_lines,
 )
-from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
@@ -53,8 +52,7 @@ one; `["f5", "ctrl+x f"]` for several, two keys with a blank for a chord, "none"
 name of a slash command with its arguments, "/model fast", is an action, too."""
 
 
-async def keybindings(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFrontEnd)
+async def keybindings(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.show(listing(front.app.keymap.keys) + _ENDING)
 
 
@@ -83,15 +81,13 @@ _OF_THE_TERMINAL = frozenset(
 _YES = "Append them"
 
 
-async def doctor(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFrontEnd)
+async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation.cwd)
     has_problem = any(result.state == "problem" for result in results)
     front.show(as_text(results), tone="warning" if has_problem else "plain")
 
 
-async def terminal_setup(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFrontEnd)
+async def terminal_setup(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation.cwd, is_offline=True)
     lines = missing_lines(results)
     others = [r for r in results if r.fix and not r.tmux_line and r.name in _OF_THE_TERMINAL]
@@ -106,7 +102,7 @@ async def terminal_setup(args: str, conversation: "Conversation", front: FrontEn
         front.show(f"Appended to ~/.tmux.conf. {now}{backup}", tone="good")
 
 
-async def _agrees(front: FrontEnd) -> bool:
+async def _agrees(front: TuiFrontEnd) -> bool:
     question = Question(
         question="Append these lines to ~/.tmux.conf? A copy of the file is kept.",
         header="tmux",
@@ -145,7 +141,7 @@ async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
 
 
-async def copy(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     if args == "--file":
         file = last_copy_file()
         front.show(str(file) if file.exists() else "Nothing was copied yet.")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from dirge_py.slash.base import Choice, FrontEnd, Unsupported
+from dirge_py.slash.base import Choice
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.ui.actions import show_thinking
@@ -15,18 +15,16 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFrontEnd)
+async def pager(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     await front.show_in_pager(whole_text(front.app.transcript.layout_of_blocks))
 
 
-async def edit(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def edit(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     text = await front.edit_text(args)
     front.set_input(args if text is None else text)
 
 
-async def redraw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFrontEnd)
+async def redraw(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.app.draw_anew()
 
 
@@ -34,8 +32,8 @@ _PANELS = ("on", "off", "auto")
 _SIDES = get_args(Side)
 
 
-async def panel(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    chrome = _chrome(front, "/panel")
+async def panel(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
+    chrome = front.app.chrome
     if args and args not in _PANELS:
         raise UsageError(f"There is no panel setting {args!r}.", hint="/panel on, off or auto.")
     if args:
@@ -43,8 +41,8 @@ async def panel(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     front.show(_describe(chrome))
 
 
-async def display(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    chrome = _chrome(front, "/display")
+async def display(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
+    chrome = front.app.chrome
     wanted = args.replace("|", " ").replace(",", " ").split()
     if odd := [side for side in wanted if side not in _SIDES]:
         raise UsageError(
@@ -54,12 +52,6 @@ async def display(args: str, conversation: "Conversation", front: FrontEnd) -> N
     if wanted:
         chrome.show_sides([side for side in _SIDES if side in wanted])
     front.show(_describe(chrome))
-
-
-def _chrome(front: FrontEnd, what: str) -> ChromePresenter:
-    if not isinstance(front, TuiFrontEnd):
-        raise Unsupported(what)
-    return front.app.chrome
 
 
 def _describe(chrome: ChromePresenter) -> str:
@@ -74,20 +66,18 @@ def _describe(chrome: ChromePresenter) -> str:
 _STATES = {"on": True, "off": False}
 
 
-async def search(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFrontEnd)
+async def search(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.app.find_bar.open(front.app.composer, args)
 
 
-async def reasoning(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    assert isinstance(front, TuiFrontEnd)
+async def reasoning(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     if args and args not in _STATES:
         raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
     shown = front.app.ui_settings.show_thinking
     show_thinking(front.app, _STATES.get(args, not shown))
 
 
-async def theme(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     name: str | None = args
     if not name:
         own = user_themes()
@@ -95,22 +85,18 @@ async def theme(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             Choice(id=known, label=known, detail="yours" if known in own else "")
             for known in theme_names()
         ]
-        if isinstance(front, TuiFrontEnd):
-            name = await front.app.theme_switcher.pick(choices)
-        else:
-            name = await front.pick("Theme", choices)
+        name = await front.app.theme_switcher.pick(choices)
     if name:
         front.theme(name)
 
 
-async def vim(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    if isinstance(front, TuiFrontEnd):
-        composer = front.app.composer
-        composer.use_vim(is_on=not composer.has_vim)
-        if composer.has_vim:
-            front.show('Vim\'s keys are on; Esc leaves writing. `[ui] keymap = "vim"` keeps them.')
-        else:
-            front.show("Vim's keys are off.")
+async def vim(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
+    composer = front.app.composer
+    composer.use_vim(is_on=not composer.has_vim)
+    if composer.has_vim:
+        front.show('Vim\'s keys are on; Esc leaves writing. `[ui] keymap = "vim"` keeps them.')
+    else:
+        front.show("Vim's keys are off.")
 
 
 COMMANDS = (
