@@ -1,18 +1,19 @@
 """The interfaces of front ends that slash commands use."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
+from pathlib import Path
+from typing import Any, Literal, Protocol, TYPE_CHECKING, runtime_checkable
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.outcomes import Outcome
+
+
 
 
 Tone = Literal["plain", "good", "warning", "error"]
@@ -90,21 +91,9 @@ class FrontEnd(Protocol):
     def quit(self) -> None:
         """End the program."""
 
-    def theme(self, name: str) -> None:
-        """Use another colour theme."""
-        raise Unsupported("a theme")
-
-    def copy(self, text: str) -> str:
-        """Put `text` on the clipboard; returns a message that says whether that worked."""
-        raise Unsupported("the clipboard")
-
     def show_diff(self, diff: str) -> None:
         """Show a unified diff as such."""
         self.show(diff)
-
-    async def show_in_pager(self, text: str) -> None:
-        """Show a long text in the user's pager."""
-        self.show(text)
 
 
 @runtime_checkable

@@ -22,7 +22,6 @@ from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
-from dirge_py.types.errors import UsageError
 from dirge_py.types.events import (
     ForkEvent,
     HistoryMoved,
@@ -46,8 +45,8 @@ from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.session_opener import TuiSessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
 from dirge_py.ui.terminal.clipboard import Clipboard
-from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor, read_in_pager
-from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_names, theme_or_default
+from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor
+from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
@@ -537,19 +536,6 @@ class TuiFrontEnd:
     def quit(self) -> None:
         self.app.leave(0)
 
-    def theme(self, name: str) -> None:
-        if name not in theme_names():
-            raise UsageError(
-                f"There is no theme {name!r}.", hint=f"Themes: {', '.join(theme_names())}."
-            )
-        self.app.set_colors(name)
-
-    def copy(self, text: str) -> str:
-        return self.app.copy_text(text)
-
     def show_diff(self, diff: str) -> None:
         self.app.renderer.diff(diff)
         self.app.transcript.redraw()
-
-    async def show_in_pager(self, text: str) -> None:
-        await read_in_pager(self.app, text)

@@ -151,7 +151,7 @@ async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> N
         blocks = [block[2] for answer in answers for block in _FENCE.finditer(answer)]
         if not blocks:
             raise UsageError("No answer has a code block yet.")
-        front.show(front.copy(blocks[-1].removesuffix("\n")))
+        front.show(front.app.copy_text(blocks[-1].removesuffix("\n")))
         return
     if args and not (args.isdecimal() and int(args)):
         raise UsageError(f"/copy {args}: no such thing.", hint="/copy [N | code | --file]")
@@ -159,7 +159,7 @@ async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> N
     if number > len(answers):
         some = f"There are only {len(answers)} answers."
         raise UsageError(some if answers else "There is no answer to copy yet.")
-    front.show(front.copy(answers[-number].strip("\n")))
+    front.show(front.app.copy_text(answers[-number].strip("\n")))
 
 
 COMMANDS = (

@@ -8,6 +8,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.ui.actions import show_thinking
 from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
+from dirge_py.ui.terminal.editor import read_in_pager
 from dirge_py.ui.theme.styles import theme_names, user_themes
 from dirge_py.ui.transcript.positions import whole_text
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def pager(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
-    await front.show_in_pager(whole_text(front.app.transcript.layout_of_blocks))
+    await read_in_pager(front.app, whole_text(front.app.transcript.layout_of_blocks))
 
 
 async def edit(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
@@ -86,8 +87,12 @@ async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
             for known in theme_names()
         ]
         name = await front.app.theme_switcher.pick(choices)
+    if name and name not in theme_names():
+        raise UsageError(
+            f"There is no theme {name!r}.", hint=f"Themes: {', '.join(theme_names())}."
+        )
     if name:
-        front.theme(name)
+        front.app.set_colors(name)
 
 
 async def vim(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
