@@ -47,8 +47,8 @@ DONE = AgentEnd(messages=(), outcome=Done())
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x06" + bytes(2000)
 
 
-class Told:
-    """A renderer on a page, with a clock that goes when it is told to."""
+class RenderedEvents:
+    """A renderer on a page, with a clock that tests move."""
 
     def __init__(self, *events: LoopEvent, width: int = 80, assets: Path | None = None) -> None:
         self.now = 0.0
@@ -108,14 +108,14 @@ STREAMED = (
 @given(st.lists(st.integers(1, 25), min_size=1, max_size=40))
 @settings(max_examples=40, deadline=None)
 def test_text_is_neither_printed_twice_nor_swallowed_while_it_streams(steps: list[int]) -> None:
-    told = Told(MessageStart(AssistantMessage()))
+    rendered = RenderedEvents(MessageStart(AssistantMessage()))
     at = 0
     while at < len(STREAMED):
         step = steps[at % len(steps)]
-        told.draw(*says(STREAMED[at : at + step]))
+        rendered.draw(*says(STREAMED[at : at + step]))
         at += step
-    seen = told.draw(answer(STREAMED))
-    whole = Told()
+    seen = rendered.draw(answer(STREAMED))
+    whole = RenderedEvents()
     whole.renderer.replay([AssistantMessage(content=(TextBlock(STREAMED),))])
 
     assert seen == whole.page.text
@@ -123,50 +123,50 @@ def test_text_is_neither_printed_twice_nor_swallowed_while_it_streams(steps: lis
 
 
 def test_a_fence_that_is_still_open_is_code_already() -> None:
-    told = Told(
+    rendered = RenderedEvents(
         MessageStart(AssistantMessage()), *says("Look:\n\n```python\nx = [1]\n# not a title")
     )
 
-    assert told.page.text == "Look:\n\n  x = [1]\n  # not a title"
+    assert rendered.page.text == "Look:\n\n  x = [1]\n  # not a title"
 
 
 @pytest.mark.parametrize("unit", ["| a | b |\n", "> quoted\n", "- one\n", "  in the item\n\n"])
 def test_blocks_without_end_are_drawn_in_pieces_with_every_line(unit: str) -> None:
     head = {"|": "| x | y |\n|---|---|\n", " ": "- item\n\n"}.get(unit[0], "")
-    told = Told(MessageStart(AssistantMessage()))
+    rendered = RenderedEvents(MessageStart(AssistantMessage()))
     text = head + unit * 700
     for at in range(0, len(text), 900):
-        told.draw(*says(text[at : at + 900]))
-    seen = told.draw(answer(text))
+        rendered.draw(*says(text[at : at + 900]))
+    seen = rendered.draw(answer(text))
 
-    assert len(told.page.blocks) > 1
+    assert len(rendered.page.blocks) > 1
     word = {"|": "a │ b", ">": "quoted", "-": "one", " ": "in the item"}[unit[0]]
     assert seen.count(word) == 700
 
 
 def test_rows_of_a_table_that_is_cut_stay_rows() -> None:
     rows = "".join(f"| {n} | row |\n" for n in range(300))
-    told = Told(MessageStart(AssistantMessage()))
+    rendered = RenderedEvents(MessageStart(AssistantMessage()))
     for at in range(0, len(rows), 500):
-        told.draw(*says(("| n | what |\n|--:|---|\n" if not at else "") + rows[at : at + 500]))
-    seen = told.draw(answer(f"| n | what |\n|--:|---|\n{rows}", stop="stop"))
+        rendered.draw(*says(("| n | what |\n|--:|---|\n" if not at else "") + rows[at : at + 500]))
+    seen = rendered.draw(answer(f"| n | what |\n|--:|---|\n{rows}", stop="stop"))
 
     assert "|" not in seen
     assert seen.count("│ row") == 300
 
 
 def test_a_line_without_end_is_finished_piece_by_piece() -> None:
-    told = Told(MessageStart(AssistantMessage()))
+    rendered = RenderedEvents(MessageStart(AssistantMessage()))
     for _ in range(40):
-        told.draw(*says("word " * 200))
+        rendered.draw(*says("word " * 200))
 
-    assert told.page.text.count("word") == 8000
-    assert len(told.page.blocks) > 3
+    assert rendered.page.text.count("word") == 8000
+    assert len(rendered.page.blocks) > 3
 
 
 def test_what_was_said_until_an_interrupt_stays() -> None:
-    told = Told(START, MessageStart(AssistantMessage()), *says("Half of an ans"))
-    seen = told.draw(
+    rendered = RenderedEvents(START, MessageStart(AssistantMessage()), *says("Half of an ans"))
+    seen = rendered.draw(
         answer("Half of an ans", stop="aborted"),
         AgentEnd(messages=(), outcome=Cancelled(reason="user")),
     )
@@ -175,11 +175,11 @@ def test_what_was_said_until_an_interrupt_stays() -> None:
 
 
 def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
-    told = Told(START, MessageStart(AssistantMessage()))
-    told.renderer.on_event(says("Half")[0])
-    told.renderer.on_event(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
+    rendered = RenderedEvents(START, MessageStart(AssistantMessage()))
+    rendered.renderer.on_event(says("Half")[0])
+    rendered.renderer.on_event(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
 
-    assert told.page.text.startswith("Half")
+    assert rendered.page.text.startswith("Half")
 
 
 # -- links and what hides in text
@@ -218,12 +218,12 @@ def test_no_link_can_carry_a_command_to_the_terminal() -> None:
     source = (
         "[x](<https://a.org/\x1b]8;;https://evil.example\x1b\\>) [y](https://a.org/%07&#27;&#7;z)"
     )
-    told = Told()
-    told.renderer.replay([AssistantMessage(content=(TextBlock(source),))])
+    rendered = RenderedEvents()
+    rendered.renderer.replay([AssistantMessage(content=(TextBlock(source),))])
     links = [
         part.style.link
-        for y in range(told.page.height)
-        for part in line_at(told.page, y) or ()
+        for y in range(rendered.page.height)
+        for part in line_at(rendered.page, y) or ()
         if part.style and part.style.link
     ]
 
@@ -244,7 +244,7 @@ def test_what_hides_as_an_entity_is_named_as_what_hides_itself(source: str) -> N
 
 def test_escape_codes_in_what_people_and_services_say_are_only_text() -> None:
     evil = "a\x1b]0;owned\x07\x1b[31mb [bold]c[/]"
-    told = Told(
+    rendered = RenderedEvents(
         START,
         MessageEnd(UserMessage(content=(TextBlock(evil),), attached=(evil,))),
         MessageEnd(user_text(f"The person ran `{evil}` (exit 1):\n{evil}", "shell")),
@@ -253,60 +253,63 @@ def test_escape_codes_in_what_people_and_services_say_are_only_text() -> None:
         RetryNotice(attempt=1, delay_ms=5000, error=evil),
     )
 
-    assert "\x1b" not in told.page.text
-    assert "owned" not in told.page.text
-    assert told.page.text.count("ab [bold]c[/]") == 7
+    assert "\x1b" not in rendered.page.text
+    assert "owned" not in rendered.page.text
+    assert rendered.page.text.count("ab [bold]c[/]") == 7
 
 
 # -- another attempt, and silence
 
 
 def test_a_wait_counts_down_and_goes_when_the_next_attempt_speaks() -> None:
-    told = Told(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
-    assert told.page.text == "! Try 2 in 8 s: overloaded"
-    assert told.renderer.has_something_to_tick
-    assert told.after(3) == "! Try 2 in 5 s: overloaded"
-    assert told.after(6) == "! Try 2 now: overloaded"
-    assert not told.renderer.has_something_to_tick
-    assert not told.renderer.has_calls_running
+    rendered = RenderedEvents(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
+    assert rendered.page.text == "! Try 2 in 8 s: overloaded"
+    assert rendered.renderer.has_something_to_tick
+    assert rendered.after(3) == "! Try 2 in 5 s: overloaded"
+    assert rendered.after(6) == "! Try 2 now: overloaded"
+    assert not rendered.renderer.has_something_to_tick
+    assert not rendered.renderer.has_calls_running
 
-    assert told.draw(MessageStart(AssistantMessage()), *says("Here I am.")) == "Here I am."
+    assert rendered.draw(MessageStart(AssistantMessage()), *says("Here I am.")) == "Here I am."
 
 
 def test_who_wants_to_see_everything_sees_the_attempts_that_broke_off() -> None:
-    told = Told(MessageEnd(user_text("go")), RetryNotice(attempt=1, delay_ms=9, error="overloaded"))
+    rendered = RenderedEvents(
+        MessageEnd(user_text("go")), RetryNotice(attempt=1, delay_ms=9, error="overloaded")
+    )
 
-    assert told.draw(MessageStart(AssistantMessage()), *says("Yes.")) == "› go\n\nYes."
-    assert told.whole == "› go\n· Try 2: overloaded\n\nYes."
+    assert rendered.draw(MessageStart(AssistantMessage()), *says("Yes.")) == "› go\n\nYes."
+    assert rendered.whole == "› go\n· Try 2: overloaded\n\nYes."
 
 
 def test_a_second_wait_takes_the_place_of_the_first() -> None:
-    told = Told(START, RetryNotice(attempt=1, delay_ms=2000, error="overloaded"))
+    rendered = RenderedEvents(START, RetryNotice(attempt=1, delay_ms=2000, error="overloaded"))
 
     assert (
-        told.draw(RetryNotice(attempt=2, delay_ms=4000, error="reset")) == "! Try 3 in 4 s: reset"
+        rendered.draw(RetryNotice(attempt=2, delay_ms=4000, error="reset"))
+        == "! Try 3 in 4 s: reset"
     )
 
 
 def test_half_of_an_attempt_is_not_mixed_with_the_next() -> None:
-    told = Told(
+    rendered = RenderedEvents(
         START,
         MessageStart(AssistantMessage()),
         MessageUpdate(phase="thinking_delta", index=0, delta="hm"),
         MessageUpdate(phase="text_delta", index=1, delta="Half an ans"),
         MessageUpdate(phase="toolcall_start", index=2, tool_call_id="c", tool_name="bash"),
     )
-    assert "Half an ans" in told.page.text
+    assert "Half an ans" in rendered.page.text
 
-    assert told.draw(RetryNotice(attempt=1, delay_ms=900, error="cut")) == "! Try 2 in 1 s: cut"
-    assert told.draw(*says("The whole answer.")) == "The whole answer."
-    assert told.draw(answer("The whole answer.")) == "The whole answer."
+    assert rendered.draw(RetryNotice(attempt=1, delay_ms=900, error="cut")) == "! Try 2 in 1 s: cut"
+    assert rendered.draw(*says("The whole answer.")) == "The whole answer."
+    assert rendered.draw(answer("The whole answer.")) == "The whole answer."
 
 
 def test_a_tick_that_changes_no_number_draws_nothing() -> None:
-    told = Told(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
-    [block] = told.page.blocks
-    told.after(0.1)
+    rendered = RenderedEvents(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
+    [block] = rendered.page.blocks
+    rendered.after(0.1)
 
     assert block.version == 0
 
@@ -317,9 +320,9 @@ def test_a_tick_that_changes_no_number_draws_nothing() -> None:
 )
 def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], words: str) -> None:
     message = AssistantMessage(content=content)  # type: ignore[arg-type]
-    told = Told(START, MessageStart(AssistantMessage()), MessageEnd(message))
-    seen = told.draw(AgentEnd(messages=(message,), outcome=Done()))
-    stored = Told()
+    rendered = RenderedEvents(START, MessageStart(AssistantMessage()), MessageEnd(message))
+    seen = rendered.draw(AgentEnd(messages=(message,), outcome=Done()))
+    stored = RenderedEvents()
     stored.renderer.replay([message])
 
     assert seen.endswith(f"! The model returned an empty {words} /retry to edit and resend.")
@@ -329,8 +332,8 @@ def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], word
 def test_calls_and_broken_answers_are_not_called_silent() -> None:
     call = ToolCallBlock(id="c", name="bash", arguments={})
 
-    assert "said nothing" not in Told(START, answer("", call, stop="toolUse")).page.text
-    assert "said nothing" not in Told(START, answer("", stop="aborted")).page.text
+    assert "said nothing" not in RenderedEvents(START, answer("", call, stop="toolUse")).page.text
+    assert "said nothing" not in RenderedEvents(START, answer("", stop="aborted")).page.text
 
 
 # -- what a run came to
@@ -338,27 +341,33 @@ def test_calls_and_broken_answers_are_not_called_silent() -> None:
 
 def test_a_run_of_several_turns_ends_with_what_it_came_to() -> None:
     one, two = Usage(input=10_000, cache_read=8_000, output=200), Usage(input=2_300, output=1_000)
-    told = Told(START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01))
-    told.draw(answer("two", usage=two), UsageReported(usage=two, cost_usd=0.0023))
-    told.now = 74.2
+    rendered = RenderedEvents(
+        START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01)
+    )
+    rendered.draw(answer("two", usage=two), UsageReported(usage=two, cost_usd=0.0023))
+    rendered.now = 74.2
 
-    assert told.draw(DONE).endswith(
+    assert rendered.draw(DONE).endswith(
         "\n\n2 turns · 12.3k in (65% cached) · 1.2k out · $0.0123 · 1 min 14 s"
     )
 
 
 def test_what_an_interrupted_answer_cost_is_not_left_out() -> None:
     one = Usage(input=1000, output=20)
-    told = Told(START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01))
+    rendered = RenderedEvents(
+        START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01)
+    )
 
-    end = told.draw(answer("tw", stop="aborted"), DONE)
+    end = rendered.draw(answer("tw", stop="aborted"), DONE)
 
     assert "1.0k in · 20 out · $0.0100+" in end, "at least that"
 
 
 def test_a_short_talk_stays_quiet_and_an_unknown_price_is_told() -> None:
-    quick = Told(START, answer("Yes."), UsageReported(usage=Usage(input=10), cost_usd=1.0), DONE)
-    slow = Told(START, UsageReported(usage=Usage(input=10, output=2)), answer("Yes."))
+    quick = RenderedEvents(
+        START, answer("Yes."), UsageReported(usage=Usage(input=10), cost_usd=1.0), DONE
+    )
+    slow = RenderedEvents(START, UsageReported(usage=Usage(input=10, output=2)), answer("Yes."))
     slow.now = 6
 
     assert quick.page.text == "Yes."
@@ -366,9 +375,9 @@ def test_a_short_talk_stays_quiet_and_an_unknown_price_is_told() -> None:
 
 
 def test_each_run_is_counted_for_itself() -> None:
-    told = Told(START, answer("one"), answer("two"), DONE)
+    rendered = RenderedEvents(START, answer("one"), answer("two"), DONE)
 
-    assert told.draw(START, answer("three"), DONE).endswith("2 turns\n\nthree")
+    assert rendered.draw(START, answer("three"), DONE).endswith("2 turns\n\nthree")
 
 
 # -- calls
@@ -381,10 +390,10 @@ def test_a_todo_list_is_shown_as_one() -> None:
         {"id": "3", "text": "test", "status": "pending"},
     ]
 
-    assert Told(*called("todo", {}, "3 items", items=items)).page.text == (
+    assert RenderedEvents(*called("todo", {}, "3 items", items=items)).page.text == (
         "● todo\n  ☑ read\n  ▶ change\n  ☐ test"
     )
-    assert "3 items" in Told(*called("todo", {}, "3 items", items="odd")).page.text
+    assert "3 items" in RenderedEvents(*called("todo", {}, "3 items", items="odd")).page.text
 
 
 def test_of_a_question_the_answers_are_shown() -> None:
@@ -392,41 +401,46 @@ def test_of_a_question_the_answers_are_shown() -> None:
     two = {"questions": [{"question": "Which?"}, {"question": "How?"}]}
     text = "The user answered:\n1. Which?\n   left\n2. How?\n   slowly; with care"
 
-    assert Told(
+    assert RenderedEvents(
         *called("question", one, "The user answered:\n   Which one?\n   left", answered=True)
     ).page.text == ("● question Which one?\n  → left")
-    assert Told(*called("question", two, text, answered=True)).page.text == (
+    assert RenderedEvents(*called("question", two, text, answered=True)).page.text == (
         "● question\n  → Which?  left\n  → How?  slowly; with care"
     )
-    assert "did not answer" in Told(*called("question", one, "The user did not answer.")).page.text
+    assert (
+        "did not answer"
+        in RenderedEvents(*called("question", one, "The user did not answer.")).page.text
+    )
 
 
 def test_of_an_interrupted_command_the_end_of_what_it_wrote_stays() -> None:
     call = {"tool_call_id": "c", "tool_name": "bash", "args": {"command": "make"}}
     wrote = text_result("\n".join(f"line {n}" for n in range(9)))
-    told = Told(
+    rendered = RenderedEvents(
         START,
         ToolExecutionStart(**call),
         ToolExecutionUpdate(partial_result=wrote, **call),
         AgentEnd(messages=(), outcome=Cancelled(reason="user")),
     )
 
-    assert told.page.text.startswith("◌ bash make  interrupted\n  … 5 earlier lines\n  line 5\n")
+    assert rendered.page.text.startswith(
+        "◌ bash make  interrupted\n  … 5 earlier lines\n  line 5\n"
+    )
 
 
 def test_a_command_of_the_persons_own_is_drawn_with_the_end_of_its_output() -> None:
     text = "The person ran `ls [x]` (exit 2):\n" + "\n".join(f"line {n}" for n in range(9))
-    told = Told(MessageEnd(user_text(text, "shell")))
+    rendered = RenderedEvents(MessageEnd(user_text(text, "shell")))
 
-    assert told.page.text == (
+    assert rendered.page.text == (
         "! ls [x]  exit 2\n  … 5 earlier lines\n  line 5\n  line 6\n  line 7\n  line 8"
     )
-    assert "line 0" in told.whole
+    assert "line 0" in rendered.whole
 
 
 def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
-    live = Told(START, TurnStart(turn=3), MessageEnd(user_text("go left", "steering")))
-    stored = Told()
+    live = RenderedEvents(START, TurnStart(turn=3), MessageEnd(user_text("go left", "steering")))
+    stored = RenderedEvents()
     stored.renderer.replay([user_text("go left", "steering"), user_text("and then?", "follow_up")])
 
     assert live.page.text == "› go left\n  steered in → delivered at turn 3"
@@ -434,10 +448,12 @@ def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
 
 
 def test_a_phase_of_a_plan_is_a_heading_with_a_rule() -> None:
-    told = Told(PlanPhase(phase="explore", step=1, state="started"), width=30)
-    assert told.page.text == "── 1/4 explore ───────────────"
+    rendered = RenderedEvents(PlanPhase(phase="explore", step=1, state="started"), width=30)
+    assert rendered.page.text == "── 1/4 explore ───────────────"
 
-    seen = told.draw(PlanPhase(phase="review", step=2, state="ended", summary="Two are missing."))
+    seen = rendered.draw(
+        PlanPhase(phase="review", step=2, state="ended", summary="Two are missing.")
+    )
     assert seen.endswith("── 4/4 review, cycle 2 ───────\n  Two are missing.")
 
 
@@ -452,11 +468,11 @@ def test_a_picture_is_one_line_with_its_name_size_and_bytes(tmp_path: Path) -> N
         content=(TextBlock("Look @p.png"), TextBlock("Attached image p.png:"), image),
         attached=("p.png", "b.txt"),
     )
-    told = Told(MessageEnd(prompt), assets=tmp_path)
-    told.draw(*called("read", {"path": "p.png"}, "p.png: PNG picture"))
+    rendered = RenderedEvents(MessageEnd(prompt), assets=tmp_path)
+    rendered.draw(*called("read", {"path": "p.png"}, "p.png: PNG picture"))
 
-    assert "  + p.png · PNG, 640×480, 2.0 KiB\n  + b.txt" in told.page.text
-    assert Told(MessageEnd(UserMessage(content=(odd,))), assets=tmp_path).page.text == (
+    assert "  + p.png · PNG, 640×480, 2.0 KiB\n  + b.txt" in rendered.page.text
+    assert RenderedEvents(MessageEnd(UserMessage(content=(odd,))), assets=tmp_path).page.text == (
         "›\n  + image · GIF"
     )
 
@@ -512,7 +528,7 @@ def test_garbage_after_a_picture_s_first_bytes_is_never_an_error(start: bytes, r
 
 def test_every_block_knows_its_text_with_what_is_folded() -> None:
     diff = "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-old\n+new"
-    told = Told(
+    rendered = RenderedEvents(
         START,
         MessageEnd(user_text("prompt words")),
         answer("answer *words*", ThinkingBlock(text="thought words")),
@@ -522,8 +538,8 @@ def test_every_block_knows_its_text_with_what_is_folded() -> None:
         answer("more"),
         DONE,
     )
-    told.renderer.diff(diff)
-    texts = "\n".join(block.text for block in told.page.blocks)
+    rendered.renderer.diff(diff)
+    texts = "\n".join(block.text for block in rendered.page.blocks)
 
     for words in (
         *("prompt words", "answer *words*", "thought words", "make", "row 3", "aside words"),

@@ -24,7 +24,7 @@ from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import text_result
 from dirge_py.ui.transcript.positions import whole_text
 from dirge_py.ui.transcript.renderer import PlanEvent
-from tests.ui.test_blocks import Told, answer, says
+from tests.ui.test_blocks import RenderedEvents, answer, says
 
 CALL: dict[str, Any] = {"tool_call_id": "c", "tool_name": "grep"}
 USED = Usage(input=45_300, output=1_200)
@@ -62,8 +62,8 @@ EXPLORED = forked(
 
 
 def test_while_a_phase_goes_on_its_time_its_calls_and_the_last_one_are_told() -> None:
-    told = Told(started(shut_in="read-only: bubblewrap"), *EXPLORING, width=60)
-    seen = told.after(34)
+    rendered = RenderedEvents(started(shut_in="read-only: bubblewrap"), *EXPLORING, width=60)
+    seen = rendered.after(34)
 
     assert seen == (
         "── 1/4 explore ──────────────────── read-only: bubblewrap ──\n▸ 34 s · 1 call · grep total"
@@ -72,7 +72,7 @@ def test_while_a_phase_goes_on_its_time_its_calls_and_the_last_one_are_told() ->
 
 def test_a_phase_that_ended_tells_what_it_took_where_it_began() -> None:
     end = ended(summary="Found it.", duration_ms=61_400, usage=USED, cost_usd=0.0312)
-    seen = Told(started(), *EXPLORING, *EXPLORED, end, width=80).seen
+    seen = RenderedEvents(started(), *EXPLORING, *EXPLORED, end, width=80).seen
 
     assert seen.splitlines()[1:] == [
         "▸ 1 min 1 s · 1 call · 45.3k in · 1.2k out · $0.0312",
@@ -81,10 +81,10 @@ def test_a_phase_that_ended_tells_what_it_took_where_it_began() -> None:
 
 
 def test_what_a_fork_did_is_folded_and_there_when_all_is_shown() -> None:
-    told = Told(started(), *EXPLORING, *EXPLORED, ended())
-    assert "look at" not in told.seen
+    rendered = RenderedEvents(started(), *EXPLORING, *EXPLORED, ended())
+    assert "look at" not in rendered.seen
 
-    whole = told.whole.splitlines()
+    whole = rendered.whole.splitlines()
     assert "│ I look at it." in whole
     assert "│ ● grep total" in whole
     assert "│   shop.py:3" in whole
@@ -94,16 +94,16 @@ def test_what_a_fork_did_is_folded_and_there_when_all_is_shown() -> None:
 
 
 def test_one_phase_is_opened_and_closed_alone_and_takes_its_lines_along() -> None:
-    told = Told(started(), *EXPLORING, *EXPLORED, ended(), started("implement"))
-    layout, first = told.page, told.page.blocks[0]
-    short = told.seen
+    rendered = RenderedEvents(started(), *EXPLORING, *EXPLORED, ended(), started("implement"))
+    layout, first = rendered.page, rendered.page.blocks[0]
+    short = rendered.seen
     first.is_open = True
     layout.refold(first)
-    assert "│ ● grep total" in told.seen
-    assert told.seen.startswith("── 1/4 explore")
+    assert "│ ● grep total" in rendered.seen
+    assert rendered.seen.startswith("── 1/4 explore")
     first.is_open = False
     layout.refold(first)
-    assert told.seen == short
+    assert rendered.seen == short
     assert layout.height == len(short.splitlines())
 
 
@@ -112,38 +112,38 @@ def test_a_question_and_a_denial_in_a_fork_are_told_while_it_is_folded() -> None
     denied = PermissionAnswered(
         tool_call_id="b", tool_name="bash", effect="deny", policy="plan", reason="only looks"
     )
-    told = Told(started("review"), *forked(asked, phase="review"))
-    assert told.seen.endswith("bash waits for your answer")
-    told.draw(*forked(denied, phase="review"))
-    assert told.seen.endswith("1 denied · bash was denied")
+    rendered = RenderedEvents(started("review"), *forked(asked, phase="review"))
+    assert rendered.seen.endswith("bash waits for your answer")
+    rendered.draw(*forked(denied, phase="review"))
+    assert rendered.seen.endswith("1 denied · bash was denied")
 
 
 def test_a_phase_that_is_cut_off_stops_counting() -> None:
-    told = Told(started(), *EXPLORING)
-    told.after(12)
-    told.renderer.phases.cut_off()
-    assert told.after(100).endswith("▸ stopped after 12 s · 1 call")
-    assert not told.renderer.has_something_to_tick
+    rendered = RenderedEvents(started(), *EXPLORING)
+    rendered.after(12)
+    rendered.renderer.phases.cut_off()
+    assert rendered.after(100).endswith("▸ stopped after 12 s · 1 call")
+    assert not rendered.renderer.has_something_to_tick
 
 
 def test_words_that_stream_draw_the_heading_once() -> None:
-    told = Told(started(), *EXPLORING)
-    heading = told.page.blocks[0]
-    told.draw(*forked(*says("a")))
+    rendered = RenderedEvents(started(), *EXPLORING)
+    heading = rendered.page.blocks[0]
+    rendered.draw(*forked(*says("a")))
     version = heading.version
-    told.draw(*forked(*(each for n in range(50) for each in says("b"))))
+    rendered.draw(*forked(*(each for n in range(50) for each in says("b"))))
     assert heading.version == version
 
 
 def test_a_plan_and_a_report_stand_whole_below_their_phases() -> None:
     plan = "## Steps\n1. count\n2. verify"
-    told = Told(
+    rendered = RenderedEvents(
         started("plan"),
         ended("plan", summary="Steps", text=plan),
         started("review"),
         ended("review", summary="Not done.", text="**Not verified**\n* the count"),
     )
-    assert told.seen.splitlines() == [
+    assert rendered.seen.splitlines() == [
         "── 2/4 plan ─" + "─" * 67,
         "",
         "▎ ## Steps",
@@ -158,7 +158,7 @@ def test_a_plan_and_a_report_stand_whole_below_their_phases() -> None:
         "▎",
         "▎ • the count",
     ]
-    assert told.renderer.phases.to_read is None
+    assert rendered.renderer.phases.to_read is None
 
 
 @pytest.mark.parametrize(
@@ -172,27 +172,29 @@ def test_a_plan_and_a_report_stand_whole_below_their_phases() -> None:
     ],
 )
 def test_evidence_is_a_line_with_how_it_ended(outcome: str, line: str) -> None:
-    told = Told(started("review"), taken(1, outcome))
-    assert told.seen.splitlines()[-1] == line
+    rendered = RenderedEvents(started("review"), taken(1, outcome))
+    assert rendered.seen.splitlines()[-1] == line
 
 
 def test_of_much_evidence_what_failed_is_never_left_out() -> None:
-    told = Told(started("review"), taken(1, "failed"), *(taken(n) for n in range(2, 30)))
-    lines = told.seen.splitlines()[1:]
+    rendered = RenderedEvents(
+        started("review"), taken(1, "failed"), *(taken(n) for n in range(2, 30))
+    )
+    lines = rendered.seen.splitlines()[1:]
     assert len(lines) == 7
     assert "E1 " in lines[0]
     assert lines[-1] == "  … 23 more that passed"
-    assert len(told.whole.splitlines()) == 30
+    assert len(rendered.whole.splitlines()) == 30
 
 
 def test_evidence_of_an_implementation_does_not_repeat_the_call_above_it() -> None:
-    told = Told(started("implement"), taken(1, phase="implement"))
-    assert "E1" not in told.seen
-    assert "✓  E1 pytest -q  exit 0" in told.whole
+    rendered = RenderedEvents(started("implement"), taken(1, phase="implement"))
+    assert "E1" not in rendered.seen
+    assert "✓  E1 pytest -q  exit 0" in rendered.whole
 
 
 def test_stored_phases_stand_where_they_were_with_all_that_is_stored() -> None:
-    told = Told()
+    rendered = RenderedEvents()
     besides: list[tuple[int, PlanEvent]] = [
         (0, ended(text="The findings.", summary="Found it.", duration_ms=5000)),
         (0, ended("plan", text="## Steps\n1. count")),
@@ -200,8 +202,10 @@ def test_stored_phases_stand_where_they_were_with_all_that_is_stored() -> None:
         (2, taken(1, "failed")),
         (2, ended("review", text="**Not verified**")),
     ]
-    told.renderer.replay([user_text("Count."), answer("Counted.").message], besides)
-    heads = [line for line in told.seen.splitlines() if line.startswith(("──", "›", "C", "  ✗"))]
+    rendered.renderer.replay([user_text("Count."), answer("Counted.").message], besides)
+    heads = [
+        line for line in rendered.seen.splitlines() if line.startswith(("──", "›", "C", "  ✗"))
+    ]
     assert [line.strip("─ ") for line in heads] == [
         "1/4 explore",
         "2/4 plan",
@@ -211,13 +215,13 @@ def test_stored_phases_stand_where_they_were_with_all_that_is_stored() -> None:
         "4/4 review",
         "✗ E1 pytest -q  exit 1",
     ]
-    assert "The findings." not in told.seen
-    assert "│ The findings." in told.whole
+    assert "The findings." not in rendered.seen
+    assert "│ The findings." in rendered.whole
 
 
 def test_escape_codes_of_forks_and_plans_are_only_text() -> None:
     evil = "a\x1b]0;owned\x07\x1b[31mb"
-    told = Told(
+    rendered = RenderedEvents(
         started(shut_in=evil),
         *forked(ToolExecutionStart(args={"pattern": evil}, **CALL), *says(evil)),
         ended(summary=evil),
@@ -225,28 +229,30 @@ def test_escape_codes_of_forks_and_plans_are_only_text() -> None:
         started("review"),
         taken(1, command=evil),
     )
-    for text in (told.seen, told.whole, whole_text(told.page)):
+    for text in (rendered.seen, rendered.whole, whole_text(rendered.page)):
         assert "\x1b" not in text
         assert "owned" not in text
 
 
 def test_the_text_of_all_phases_is_there_for_a_pager() -> None:
-    told = Told(started(), *EXPLORING, *EXPLORED, ended(), started("review"), taken(1))
-    text = whole_text(told.page)
+    rendered = RenderedEvents(
+        started(), *EXPLORING, *EXPLORED, ended(), started("review"), taken(1)
+    )
+    text = whole_text(rendered.page)
     for words in ("1/4 explore", "I look at **it**.", "shop.py:3", "E1 pytest -q"):
         assert words in text
 
 
 def test_a_thousand_folded_lines_cost_nothing_to_draw() -> None:
-    told = Told(started(), *EXPLORING)
+    rendered = RenderedEvents(started(), *EXPLORING)
     calls = [
         ToolExecutionStart(tool_call_id=str(n), tool_name="read", args={"path": "x"})
         for n in range(1000)
     ]
-    told.draw(*forked(*calls))
-    folded = [block for block in told.page.blocks if block.group is not None]
+    rendered.draw(*forked(*calls))
+    folded = [block for block in rendered.page.blocks if block.group is not None]
     assert len(folded) > 1000
     for block in folded:
         block.paint = None  # type: ignore[method-assign, assignment]  # Nobody asks for it.
-    assert told.draw(*forked(*says("y"))).endswith("▸ 1001 calls · writing")
-    assert told.page.height == 2
+    assert rendered.draw(*forked(*says("y"))).endswith("▸ 1001 calls · writing")
+    assert rendered.page.height == 2

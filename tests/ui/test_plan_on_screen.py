@@ -117,8 +117,8 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
         assert d.app.composer.text == "mind the gap"
         assert "▸ stopped after 1 min 0 s · 1 call" in d.text
         assert "plan 1/4" not in d.screen
-        await d.until(lambda: called.told)
-        assert "the plan has ended, after 60 s" in called.told[0]
+        await d.until(lambda: called.notified)
+        assert "the plan has ended, after 60 s" in called.notified[0]
 
 
 async def test_what_a_fork_did_is_found_opened_and_closed(room: Room) -> None:

@@ -187,11 +187,11 @@ def is_quiet(terminal: Terminal) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
+    ("settings", "has_face"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
 )
-async def test_the_face_can_be_taken_away(room: Room, settings: UiSettings, told: bool):
+async def test_the_face_can_be_taken_away(room: Room, settings: UiSettings, has_face: bool):
     async with running_app(room, prepare=lambda: settings) as d:
-        await d.until(lambda: ("(o o)" in d.screen) == told)
+        await d.until(lambda: ("(o o)" in d.screen) == has_face)
         assert "ready" in d.screen
 
 
@@ -262,8 +262,8 @@ class Called:
     """A notifier whose terminal keeps what it was sent."""
 
     def __init__(self, d: RunningApp, kind: Any = "bell", **environment: str) -> None:
-        self.told: list[str] = []
-        d.app.chrome.notifier = Notifier(self.told.append, ScreenPrograms(), environment)
+        self.notified: list[str] = []
+        d.app.chrome.notifier = Notifier(self.notified.append, ScreenPrograms(), environment)
         d.app.chrome.notifier.kind = kind
 
 
@@ -282,14 +282,14 @@ async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
             await d.idle()
 
         await run(60)
-        assert called.told == []
+        assert called.notified == []
         d.app.post_message(AppBlur())
         await d.until(lambda: not d.app.app_focus)
         await run(2)
-        assert called.told == []
+        assert called.notified == []
         await run(60)
-        await d.until(lambda: called.told)
-        assert called.told == ["\x1b]99;;dirge project: it is done, after 60 s\x1b\\\a"]
+        await d.until(lambda: called.notified)
+        assert called.notified == ["\x1b]99;;dirge project: it is done, after 60 s\x1b\\\a"]
         d.app.post_message(AppFocus())
         await d.until(lambda: d.app.app_focus)
 
@@ -301,8 +301,8 @@ async def test_a_question_rings_where_nobody_looks(room: Room):
         d.app.post_message(AppBlur())
         await d.until(lambda: not d.app.app_focus)
         await d.app.controller.submit("go", "now")
-        await d.until(lambda: called.told)
-        assert called.told == ["\a"]
+        await d.until(lambda: called.notified)
+        assert called.notified == ["\a"]
         await d.until(lambda: "(O!O)" in d.screen)
         d.app.controller.interrupt()
         await d.idle()
@@ -312,7 +312,7 @@ async def test_tmux_that_hands_nothing_on_gets_a_bell(room: Room):
     async with running_app(room) as d:
         called = Called(d, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
         await d.app.chrome.notifier.call("dirge", "done")
-        assert called.told == ["\a"]
+        assert called.notified == ["\a"]
 
 
 async def test_a_question_on_the_side_is_counted_while_it_is_answered(room: Room) -> None:
