@@ -1,1 +1,1 @@
-"""What may happen, and which rule said so."""
+"""Decides what tool calls may do, and records which rule decided."""

@@ -1,7 +1,7 @@
-"""The permission hook: judges the claims of each call, asks, and approves what was judged.
+"""The permission hook: judges the claims of each call, asks the user, and approves the call.
 
-`RefusalLoopGuard` stops asking about calls that were refused again and again. `StartCheck` looks
-once more, right before an approved command starts, whether the files it would run have changed.
+`RefusalLoopGuard` stops asking about calls that were denied repeatedly. `StartCheck` checks once
+more, right before an approved command starts, whether the files it would run have changed.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ _MOST_HELD = 256
 
 
 class Authorizer:
-    """Judges calls for one conversation, and for what is forked off it.
+    """Judges the calls of one conversation and its forks.
 
-    What was judged is what may be done: the physical paths of an allowed call are handed to the
-    workspace, its environment to the runner, and both refuse anything else. `on_grant` is called
-    with every rule allowed for the session; `keep_rules` stores rules in the person's own settings
-    (None: they cannot be stored). `judge` looks at a call before a person is asked, and can only
-    tighten; `judge_effect` is what its no does.
+    Only what was judged may be done: the authorizer passes the physical paths of an allowed call to
+    the workspace and its environment to the runner, and both refuse anything else. `on_grant` is
+    called with every rule allowed for the session; `keep_rules` stores rules in the user's settings
+    (None: they cannot be stored). `judge` sees a call before the user is asked, and can only
+    tighten; `judge_effect` says what happens when it says no.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Authorizer:
         cwd: str,
         distrusted: Sequence[str],
     ) -> "Authorizer":
-        """An authorizer for a fork that works elsewhere; only its own engine keeps its grants.
+        """Return an authorizer for a fork in another folder; only its own engine keeps its grants.
 
-        Programs are not taken from the folders `distrusted` either, when nobody was asked.
+        It also refuses programs from the folders `distrusted` in calls that run without a question.
         """
         own = copy(self)
         own._engine, own._workspace, own._runner, own._cwd = engine, workspace, runner, cwd
@@ -106,7 +106,7 @@ class Authorizer:
 
     @property
     def at_start(self) -> Interceptor:
-        """The interceptor that checks each call right before it begins, also for forks."""
+        """Return the interceptor that checks each call right before it starts, also in forks."""
         return self._start_check.interceptor
 
     def bundle(self) -> Hooks:
@@ -120,7 +120,7 @@ class Authorizer:
         held = self._held.pop((info.run_id, info.turn, call.id), None)
         if decision.effect == "deny":
             return self._refuse(info, judged, decision.policy, decision.reason)
-        # What was refused as it stands, no rule that came about since allows.
+        # A call that was refused as it stands stays refused, whatever rules were added since.
         is_denied = held is not None and held.answer.effect == "deny"
         if held is not None and is_denied and held.judged.call.arguments == call.arguments:
             return self._apply_answer(info, self._held_answer(info, held))
@@ -133,7 +133,9 @@ class Authorizer:
     async def _answered(
         self, info: TurnInfo, judged: JudgedCall, held: AnsweredCall | None
     ) -> AnsweredCall:
-        """The decision made while the run was down, else the asker's answer of before or now."""
+        """Return a decision made while the run was stopped, else the asker's earlier or new
+        answer.
+        """
         earlier = info.decisions.get(judged.call.id)
         changed = ""
         if earlier is not None:
@@ -156,12 +158,12 @@ class Authorizer:
         answered = await self._ask(info, judged, changed)
         if earlier is None or answered.answer.effect not in ("defer", "deny"):
             return answered
-        # Decided already, but about something else: a second wait would be taken for a yes.
+        # The earlier decision was about another call: deferring again would count as approval.
         comment = answered.answer.comment or f"{changed} after it was allowed"
         return replace(answered, answer=PermissionAnswer(effect="deny", comment=comment))
 
     def _held_answer(self, info: TurnInfo, held: AnsweredCall) -> AnsweredCall:
-        """An answer that was given beforehand; its question is emitted where its call begins."""
+        """Emit the question of an answer that was given in advance, now that its call begins."""
         if held.by == "answer":
             self._emit_asked(info, held.judged)
         return held
@@ -174,7 +176,9 @@ class Authorizer:
     def _changed_since_wait(
         self, info: TurnInfo, judged: JudgedCall, files: Mapping[str, str]
     ) -> str:
-        """What changed since the call was left to wait: a plugin's doing, or another's; or ""."""
+        """Return what changed since the call was deferred, through a plugin or another program; or
+        "".
+        """
         decided = info.decisions[judged.call.id]
         waited = self._engine.history.of_call(judged.call.id)
         waited = waited if waited is not None and waited.effect == "defer" else None
@@ -190,7 +194,7 @@ class Authorizer:
         return describe_changes(waited.files, files, self._cwd)
 
     async def _ask(self, info: TurnInfo, judged: JudgedCall, changed: str = "") -> AnsweredCall:
-        """Ask until what is allowed is what is there; `changed` is why it is asked about again."""
+        """Ask until the allowed call is the current one; `changed` says why it is asked again."""
         for attempt in range(_MOST_ATTEMPTS):
             answered = await self._ask_once(info, judged, changed, is_first=attempt == 0)
             if answered.by != "answer" or answered.answer.effect != "allow":
@@ -210,7 +214,7 @@ class Authorizer:
     async def _ask_once(
         self, info: TurnInfo, judged: JudgedCall, changed: str, *, is_first: bool
     ) -> AnsweredCall:
-        """Ask about this call, and with it about those after it that would ask too."""
+        """Ask about this call, together with the later calls of its batch that need a question."""
         try:
             question = await self._question(judged, changed)
         except DirgeError as error:
@@ -229,7 +233,7 @@ class Authorizer:
         questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
         pending = [question]
         for its_question in questions:
-            # A failure is reported, or raised, when the turn of its call comes.
+            # A failure is reported or raised when it is its call's turn.
             if isinstance(its_question, AnsweredCall):
                 self._hold_answer(info, its_question)
             elif isinstance(its_question, PendingQuestion):
@@ -248,9 +252,11 @@ class Authorizer:
     async def _question(
         self, judged: JudgedCall, changed: str = ""
     ) -> PendingQuestion | AnsweredCall:
-        """The question about a call, or the judge's no. Raises DirgeError: it can only fail."""
+        """Return the question about a call, or the judge's refusal. Raises DirgeError if it can
+        only fail.
+        """
         can_keep = self._keep_rules is not None
-        # First: what changes while the rest is made is not what was shown.
+        # First, so that changes while the rest is prepared count as made after the question.
         files = await files_of(judged)
         request = await request_for(judged, self._engine, self._cwd, can_keep=can_keep)
         verdict = await verdict_on(request, judged, self._judge)
@@ -267,7 +273,7 @@ class Authorizer:
         judged, answer = answered.judged, answered.answer
         call, reason = judged.call, answer.comment or judged.decision.reason
         if answered.by == "failure":
-            # Nobody was asked, and nothing decided.
+            # Nothing was asked or decided.
             return ToolOverride(answer.comment, details={"outcome": "error"})
         if answer.effect == "deny":
             if answered.by == "answer" and isinstance(self._asker, SupportsForms):
@@ -282,7 +288,8 @@ class Authorizer:
                 self._remember(info, answered)
                 self._approve(judged)
                 if answered.shown:
-                    # An allowed edit is held to what was shown, and to what the person made of it.
+                    # An allowed edit is restricted to the shown changes, and to the hunks that the
+                    # user kept.
                     self._workspace.hold_to(call.id, answered.shown, answer.changes)
                 self._start_check.hold(judged, answered.files, self._cwd)
                 return None
@@ -311,7 +318,9 @@ class Authorizer:
             info.emit(SystemNotice(stored_rules_notice(rules)))
 
     def _approve(self, judged: JudgedCall) -> None:
-        """Hand what was judged to the workspace and the runner, which refuse anything else."""
+        """Approve the judged paths and commands in the workspace and the runner; both refuse
+        others.
+        """
         call_id, decision = judged.call.id, judged.decision
         reals = [claim.real for claim in decision.claims if claim.real is not None]
         if reals:
@@ -320,7 +329,7 @@ class Authorizer:
             return
         environment: Mapping[str, str] = {}
         if decision.plan is not None:
-            # It was judged by the names of its programs: none may be found in the workspace.
+            # It was judged by the names of its programs, so none may come from the workspace.
             closed: Sequence[str] = (*self._workspace.roots, *self._distrusted)
             if decision.is_read_only:
                 closed = closed_folders(closed, self._engine.home)
@@ -344,7 +353,7 @@ class Authorizer:
         self._report(info, judged, "deny", policy, reason, answered)
         text = (
             f"{DENIED}: {reason.rstrip('.')}. Do not try to get around this. If it names another "
-            "way, use that. Otherwise go on without it, or say what you need and why."
+            "way, use that. Otherwise continue without it, or say what you need and why."
         )
         return ToolOverride(text, details={"outcome": "denied"})
 
@@ -389,7 +398,7 @@ class Authorizer:
         reason: str,
         answered: AnsweredCall | None,
     ) -> None:
-        """Record what came of a call, and emit it."""
+        """Record the outcome of a call and emit it."""
         self._record(judged, effect, policy, reason, answered)
         info.emit(
             PermissionAnswered(
@@ -412,7 +421,7 @@ class RefusalLoopGuard:
     """Counts how often the same tool was denied the same claims in one run.
 
     After `most` denials without an approval in between it stops the questions; 0 turns it off. A
-    new run begins at zero: the person has written something since.
+    new run starts at zero, because the user has sent a message since.
     """
 
     def __init__(self, most: int) -> None:
@@ -420,7 +429,7 @@ class RefusalLoopGuard:
         self._runs: dict[str, Counter[Shape]] = {}
 
     def why_stopped(self, run_id: str, tool: str, claims: Sequence[Claim]) -> str:
-        """Why this need not be asked once more, or ""."""
+        """Return why the user is not asked again, or ""."""
         count = self._denials(run_id)[tool, tuple(claims)]
         if not self._most or count < self._most:
             return ""
@@ -433,7 +442,7 @@ class RefusalLoopGuard:
         self._denials(run_id).pop((tool, tuple(claims)), None)
 
     def _denials(self, run_id: str) -> Counter[Shape]:
-        # Several at once: a run that was forked off goes on beside its parent.
+        # Several runs at once: a forked run continues beside its parent.
         while run_id not in self._runs and len(self._runs) >= _MOST_REFUSED_RUNS:
             del self._runs[next(iter(self._runs))]
         return self._runs.setdefault(run_id, Counter())
@@ -443,17 +452,17 @@ _MOST_STARTS_HELD = 256
 
 
 class StartCheck:
-    """Keeps a command from starting if its files changed after it was allowed.
+    """Prevents a command from starting if its files changed after it was allowed.
 
-    Between the answer and the start lie hooks, a snapshot, and a record on disk: time enough for
-    something that runs beside them. Serves a conversation and its forks.
+    Between the answer and the start run hooks, a snapshot, and a write to disk: enough time for a
+    parallel process to change the files. Used by a conversation and its forks.
     """
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str], tuple[JudgedCall, Mapping[str, str], str]] = {}
 
     def hold(self, judged: JudgedCall, files: Mapping[str, str], cwd: str) -> None:
-        """From now on this call starts only if `files` (see `files_of`) are as they were."""
+        """Require that `files` (see `files_of`) are unchanged when this call starts."""
         while len(self._held) >= _MOST_STARTS_HELD:
             del self._held[next(iter(self._held))]
         if files:
@@ -476,5 +485,5 @@ class StartCheck:
 
 
 def _start_key(call: ToolCall) -> tuple[str, str]:
-    # Forks number their calls anew, so an id alone can stand for two of them.
+    # Forks number their calls from the start, so an id alone may name two of them.
     return call.id, repr((call.name, call.arguments))

@@ -1,7 +1,7 @@
-"""Commands refused in every mode.
+"""Commands that are refused in every mode.
 
-They destroy the machine, the home folder or a folder above the workspace, or they are functions
-that start themselves twice in the background (`:(){ :|:& };:`).
+They destroy the machine, the home folder or a folder above the workspace, or they are fork bombs:
+functions that start themselves twice in the background (`:(){ :|:& };:`).
 """
 
 import fnmatch
@@ -29,7 +29,7 @@ _DISK_TOOLS = word_set(
     "fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs badblocks"
 )
 _MAKERS = ("mkfs.", "newfs")
-"""What the programs that make a file system begin with."""
+"""Prefixes of the programs that make a file system."""
 _LOOKS = {
     "fdisk": ("-l", "--list", "-x"), "sfdisk": ("-l", "--list", "-d", "--dump", "-J"),
     "gdisk": ("-l",), "sgdisk": ("-p", "--print", "-i"), "parted": ("-l", "--list", "print"),
@@ -67,10 +67,10 @@ _NEVER_EMPTY = re.compile(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFolders:
-    """Where commands might run, and what must survive them."""
+    """The folders that commands might run in, and the folders that they must not destroy."""
 
     folders: Collection[str]
-    """The folders they might run in."""
+    """The folders the commands might run in."""
     home: str
     """The home folder."""
     roots: tuple[str, ...] = ()
@@ -82,9 +82,9 @@ def why_destructive(
     where: CommandFolders,
     listed: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]] = (),
 ) -> str:
-    """Why these commands of one line must not run, or "".
+    """Return why these commands of one line must not run, or "".
 
-    `listed` are those of them that get as arguments what other commands give out, with these.
+    `listed` holds those that get the output of other commands as arguments, with these commands.
     """
     found = (_of_one(words, where) for words in commands if words)
     why = next(filter(None, found), "")
@@ -93,7 +93,7 @@ def why_destructive(
 
 
 def dangerous_if_empty(commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
-    """What would be everything if a variable in it were empty (`rm -rf $X/`), or ""."""
+    """Return the path that would mean everything if a variable were empty (`rm -rf $X/`), or ""."""
     for words in commands:
         if _base(words) not in REMOVERS | _CHANGES_ALL | {"mv"}:
             continue
@@ -107,17 +107,17 @@ def dangerous_if_empty(commands: Sequence[Sequence[str]], where: CommandFolders)
 
 
 def dangerous_tails(words: Sequence[str]) -> list[Sequence[str]]:
-    """What follows each name that could be fatal, in text that cannot be taken apart."""
+    """Return the words after each possibly fatal program name, for text that cannot be parsed."""
     fatal = REMOVERS | _DISK_TOOLS | {"dd", "find", "mkfs"}
     names = (word.rsplit("/", 1)[-1] for word in words)
     starts = (at for at, name in enumerate(names) if name in fatal or name.startswith(_MAKERS))
     found = (tuple(words[at : at + _REACH]) for at in starts)
-    # Equal ones count once, so a text that only repeats itself costs next to nothing.
+    # Equal tails count once, so that repetitive text costs next to nothing.
     return list(dict.fromkeys(itertools.islice(found, _MAX_STARTS)))
 
 
 def is_device(path: str) -> bool:
-    """Whether `path` names a device that holds or is something."""
+    """Whether `path` names a device other than harmless ones such as `/dev/null`."""
     normal = os.path.normpath(path)
     return normal.startswith("/dev/") and not _SOUND.fullmatch(normal)
 
@@ -157,7 +157,7 @@ def _of_one(words: Sequence[str], where: CommandFolders) -> str:
 
 
 def _with_options_folder(words: Sequence[str], where: CommandFolders) -> CommandFolders:
-    """The where with the folders that `-C` leads to."""
+    """Return `where` with the folders that `-C` leads to."""
     named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in ("-C", "--directory")]
     homed = [HOME_SIGN.sub(lambda _: where.home, one, count=1) for one in named]
     entered = [os.path.join(folder, one) for one in homed for folder in where.folders]
@@ -169,7 +169,7 @@ def _git_clean(words: Sequence[str], where: CommandFolders) -> str:
     options = [word for word in words[at + 1 :] if word.startswith("-")]
     is_forced = any(re.fullmatch(r"-[A-Za-z]*f[A-Za-z]*|--force", word) for word in options)
     is_dry = any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*|--dry-run", word) for word in options)
-    # Where nobody knows the folder, it is the repository that it is meant for.
+    # With an unknown folder, assume the repository that it is meant for.
     is_guess = {"/", where.home} <= set(where.folders)
     if not is_forced or is_dry or is_guess:
         return ""
@@ -208,7 +208,7 @@ def _only_looks(name: str, words: Sequence[str]) -> bool:
 
 
 def _deletes_all(words: Sequence[str]) -> bool:
-    """Whether a `find` deletes all that it comes upon, and not only what has a certain name."""
+    """Whether a `find` deletes everything it finds, not only files with certain names."""
     runs = itertools.chain.from_iterable(
         words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok"))
     )
@@ -224,13 +224,13 @@ def _names_remover(word: str) -> bool:
 
 
 _LISTED = re.compile(r"\$\(\)|`|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}")
-"""A word that is wholly what a command gave out, now or when a variable was set."""
+"""Matches a word that is entirely the output of a command, directly or through a variable."""
 
 
 def _of_a_list(
     words: Sequence[str], listers: Sequence[Sequence[str]], where: CommandFolders
 ) -> str:
-    """A removal of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
+    """Find removals of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
     if _base(words) in ("xargs", "parallel"):
         is_fed = any(map(_names_remover, words))
     else:
@@ -247,7 +247,7 @@ def _of_a_list(
 
 
 def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
-    """A `dd` to what another command tells, where one names a device."""
+    """Find a `dd` that writes to another command's output, where a command names a device."""
     if not any(
         _base(words) == "dd" and any(re.match(r"of=.*(?:\$\(\)|`)", one) for one in words)
         for words in commands
@@ -258,7 +258,7 @@ def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
 
 
 def _is_all(operand: str, where: CommandFolders) -> bool:
-    """Whether `operand` is one of the folders that must stay, or all that is in one."""
+    """Whether `operand` is one of the folders that must stay, or everything in one."""
     # A function, so that a backslash in the home folder's name is no group reference.
     target = (
         HOME_SIGN.sub(lambda _: where.home, operand, count=1) if operand[:1] in "~$" else operand
@@ -269,11 +269,11 @@ def _is_all(operand: str, where: CommandFolders) -> bool:
 
 
 def _past_proc(path: str, cwd: str) -> str:
-    """Where a path through `/proc/PID/root` or `/proc/PID/cwd` leads."""
+    """Return where a path through `/proc/PID/root` or `/proc/PID/cwd` leads."""
     while found := _PROC.match(path) or _PROC.match(os.path.normpath(path)):
         path = found.string
         start = "/" if found.group(1) == "root" else cwd
-        # A path that goes through itself ends here.
+        # Stop at a path that leads through itself.
         cwd = "/"
         path = os.path.join(start, path[found.end() :].lstrip("/"))
     return os.path.normpath(path)
@@ -285,7 +285,7 @@ def _must_stay(path: str, where: CommandFolders) -> bool:
         names.pop()
     normal = "/" + "/".join(names)
     kept = (*upwards(where.home), *_NEVER_REMOVED)
-    # What lies within another part of the workspace is its own, although it is above this one.
+    # A folder within another root of the workspace belongs to it, even if it is above this root.
     above = (takewhile(lambda one: one not in where.roots, upwards(r)[1:]) for r in where.roots)
     if normal == "/" or normal in kept or any(normal in folders for folders in above):
         return True
@@ -297,7 +297,7 @@ def _fits(names: Sequence[str], path: str) -> bool:
     return len(parts) == len(names) and all(map(fnmatch.fnmatchcase, parts, names))
 
 
-# Every part begins where it must and gives nothing back, so that no text is read more than once.
+# Every part starts at a fixed place and never backtracks, so that all text is read only once.
 _NOT_RUN = re.compile(
     r"\\.|'[^']*+'|\"(?:[^\"\\]|\\.)*+\"|(?<!\\\s)(?<![^\s;|&(){}])#[^\n]*+", re.DOTALL
 )
@@ -309,9 +309,9 @@ _CLOSED_BY = {"{": "}", "(": ")"}
 
 
 def is_fork_bomb(text: str) -> bool:
-    """Whether a function in `text` pipes itself into itself, in the background."""
+    """Whether a function in `text` pipes itself into itself in the background."""
     open_brackets: list[tuple[str, str]] = []
-    """What closes each, and the function whose body it opens."""
+    """The closing character of each open bracket, and the function whose body it opens."""
     bodies: Counter[str] = Counter()
     for found in _TOKEN.finditer(_NOT_RUN.sub(" ", text)):
         if found["twice"]:

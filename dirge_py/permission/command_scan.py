@@ -1,13 +1,13 @@
-"""Every command that a command line might run, overestimated: what deny rules are compared with.
+"""Every command that a command line might run, overestimated; deny rules are compared with them.
 
 Unlike `shell_lexer`, this reader never refuses: it looks into substitutions, control structures,
-wrappers (`sudo`, `xargs`, `bash -c`, …) and strings, and finds a command too many rather than one
-too few. Nothing it finds may ever be used to allow something.
+wrappers (`sudo`, `xargs`, `bash -c`, …) and strings, and reports a command too many rather than one
+too few. Its results must never be used to allow anything.
 
-For commands that would destroy something it also guesses what their unknown words could be, as far
-as the command line spells it: a variable may hold whatever the line gives it anywhere, a parameter
-whatever the line gives to any function or shell, and what is read from input may be any text that
-stands in the line. `unresolved_commands` gives the forms that a command with such words can have.
+For commands that would destroy something it also guesses the values of their unknown words from the
+command line: a variable may hold any value that the line assigns to it, a parameter any argument of
+a function or shell in the line, and input may be any text in the line. `unresolved_commands` gives
+the forms that a command with such words can have.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ _MOST_FORMS = 64
 
 
 class RemovalGuesses:
-    """What the commands of one line hand to variables, parameters and input."""
+    """Tracks the values that the commands of one line give to variables, parameters and input."""
 
     def __init__(self, text: str) -> None:
         self._functions = {one or other for one, other in _FUNCTION.findall(text)}
@@ -76,7 +76,7 @@ class RemovalGuesses:
                 self._hold(name, value)
 
     def record(self, words: SplitCommand) -> None:
-        """Take what this command hands on."""
+        """Record the values that this command gives to others."""
         if UNRUN in words:
             for text in unmarked_words(words)[:_MOST_TEXTS]:
                 self._fed.update(dict.fromkeys((text, *text.split()[:_MOST_TEXTS])))
@@ -100,7 +100,9 @@ class RemovalGuesses:
                 self._hold(rest[1], value)
 
     def spelled(self, commands: Iterable[SplitCommand]) -> Iterator[SplitCommand]:
-        """The commands that remove or overwrite, with what their unknown words could be."""
+        """Return the commands that remove or overwrite, with possible values for their unknown
+        words.
+        """
         for words in commands:
             name = words[0].rsplit("/", 1)[-1] if words else ""
             if name not in _RELEVANT and not name.startswith(("mkfs.", "newfs")):
@@ -148,8 +150,7 @@ class RemovalGuesses:
 MAX_COMMANDS = 256
 MAX_DEPTH = 8
 MAX_WORK = 1_500
-"""How often something is read for one command line, over all that it nests; long texts count more.
-"""
+"""How many texts are read for one command line, nested ones included; long texts count more."""
 _LEADERS = word_set("if then elif else while until do ! { } time in function")
 _IFS = re.compile(r"\$\{IFS[^}]*\}")
 _BARE_IFS = re.compile(r"\$IFS\b")
@@ -165,45 +166,45 @@ _NAMES_PROGRAMS = ("BASH_ALIASES", "BASH_CMDS")
 class CommandScan:
     """Every command that one command line might run, overestimated.
 
-    Words that are known only when a command runs carry the marks of `shell_lexer`.
+    Words whose value is known only at run time carry the marks of `shell_lexer`.
     """
 
     commands: tuple[SplitCommand, ...]
-    """All commands, also those that only stand in text."""
+    """All commands, including those that are only part of a text."""
     run: tuple[SplitCommand, ...] = ()
-    """The commands without those that only stand in text."""
+    """The commands without those that are only part of a text."""
     open: tuple[SplitCommand, ...] = ()
-    """Those of `run` of which something is known only when they run."""
+    """The commands of `run` with words whose value is known only at run time."""
     targets: tuple[str, ...] = ()
-    """Files it might write to."""
+    """Files that the commands might write to."""
     sources: tuple[str, ...] = ()
-    """Files it would be fed with."""
+    """Files that commands would get as input."""
     open_targets: tuple[str, ...] = ()
-    """Targets of which something is known only when it runs."""
+    """Targets with parts that are known only at run time."""
     open_sources: tuple[str, ...] = ()
-    """Sources of which something is known only when it runs."""
+    """Sources with parts that are known only at run time."""
     is_torn: bool = False
-    """There may be more: quotes do not match up, it is nested too deeply, or too large."""
+    """Whether there may be more: quotes do not match, it is nested too deeply, or too long."""
     is_bomb: bool = False
-    """A function starts itself twice without end."""
+    """Whether a function starts itself twice without end."""
     listed: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
-    """Commands with those whose output they might get as arguments.
+    """Commands, each with the commands whose output it might get as arguments.
 
-    These stand before them in their pipeline or in their substitutions.
+    These come before it in its pipeline or in its substitutions.
     """
     emptied: tuple[tuple[SplitCommand, tuple[str, ...]], ...] = ()
-    """Commands with the variables in them that count as empty."""
+    """Commands, each with the variables in it that count as empty."""
     spelled: tuple[SplitCommand, ...] = ()
-    """Removals, with what their unknown words could be."""
+    """Removals, with possible values for their unknown words."""
 
 
 def scan_command(text: str) -> CommandScan:
-    """All commands that `text` might run, wrappers opened."""
+    """Return all commands that `text` might run, including those inside wrappers."""
     return _twice(text, partial(_read_text, replace_marks(text), depth=0))
 
 
 def scan_words(words: Sequence[Word]) -> CommandScan:
-    """The command itself and all that it would run in turn, as far as its words tell."""
+    """Return the command itself and everything that it would run, as far as its words show."""
     literal = ((word, mark_quoted(replace_marks(word.text))) for word in words)
     marked = tuple(unquoted_value(text) if word.has_glob else text for word, text in literal)
     return _twice(" ".join(word.text for word in words), partial(_open, marked, depth=0))
@@ -220,40 +221,40 @@ def _twice(text: str, read: Callable[["_ScanState"], None]) -> CommandScan:
 
 
 def raw_words(text: str) -> tuple[str, ...]:
-    """The text without quotes, backslashes and operators, for what cannot be read any other way."""
+    """Return the text without quotes, backslashes and operators, for text that cannot be parsed."""
     bare = _without_ifs(text).replace("\\\n", "")
     return tuple(filter(None, _RAW_BOUNDARY.split(re.sub(r"[\\'\"]", "", bare))))
 
 
 def _without_ifs(text: str) -> str:
-    # Only up to the last bracket, for behind it every start would be looked for in vain.
+    # Only up to the last bracket: a search beyond it would fail from every start.
     end = text.rfind("}") + 1
     return _BARE_IFS.sub(" ", _IFS.sub(" ", text[:end]) + text[end:])
 
 
 @dataclass(slots=True)
 class _FoundCommands:
-    """The commands that a scan has found so far. The keys of a dictionary keep their order."""
+    """The commands that a scan has found so far. Dictionaries serve as ordered sets."""
 
     every: dict[SplitCommand, None] = field(default_factory=dict)
-    """All commands, also those that only stand in text."""
+    """All commands, including those that are only part of a text."""
     run: dict[SplitCommand, None] = field(default_factory=dict)
-    """The commands without those that only stand in text."""
+    """The commands without those that are only part of a text."""
     open: dict[SplitCommand, None] = field(default_factory=dict)
-    """Commands of which something is known only when they run, with their marks."""
+    """Commands with words whose value is known only at run time, with their marks."""
     order: list[SplitCommand] = field(default_factory=list)
-    """All commands in the order in which they were found, repeated ones included."""
+    """All commands in the order in which they were found, including repetitions."""
     substituted: list[SplitCommand] = field(default_factory=list)
     """The commands in substitutions: a variable may hold their output."""
     before: tuple[SplitCommand, ...] = ()
     """The commands whose output the current one might get as arguments."""
     listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
-    """Commands with the commands whose output they might get as arguments."""
+    """Commands, each with the commands whose output it might get as arguments."""
     emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
-    """Commands with the variables in them that count as empty."""
+    """Commands, each with the variables in it that count as empty."""
 
     def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
-        """Add a command, given with its marks; `is_unrun`: it only stands in text."""
+        """Add a command, given with its marks; `is_unrun`: it is only part of a text."""
         spelled = unmarked_words(words)
         self.every[spelled] = None
         self.order.append(spelled)
@@ -265,40 +266,40 @@ class _FoundCommands:
             self.open[words] = None
 
     def may_run_anything(self) -> None:
-        """Note that a command runs of which nothing is known."""
+        """Record that an unknown command runs."""
         self.open[(ANYTHING,)] = None
 
 
 @dataclass(slots=True)
 class _ScanState:
-    """What one scan has found, and how much it may still read."""
+    """What one scan has found so far, and how much it may still read."""
 
     variables: ShellVariables
-    """What the variables of the command line hold where the scan is now."""
+    """The values of the variables at the current position of the scan."""
     guesses: RemovalGuesses
-    """What the commands hand to variables, parameters and input."""
+    """The values that the commands give to variables, parameters and input."""
     commands: _FoundCommands = field(default_factory=_FoundCommands)
     """The commands found so far."""
     aliases: dict[str, str] = field(default_factory=dict)
-    """What each alias stands for."""
+    """The text of each alias."""
     targets: list[str] = field(default_factory=list)
-    """Files that might be written to, with their marks."""
+    """Files that commands might write to, with their marks."""
     sources: list[str] = field(default_factory=list)
-    """Files that a command would be fed with, with their marks."""
+    """Files that a command would get as input, with their marks."""
     is_torn: bool = False
-    """There may be more: quotes do not match up, it is nested too deeply, or too large."""
+    """Whether there may be more: quotes do not match, it is nested too deeply, or too long."""
     is_bomb: bool = False
-    """A function starts itself twice without end."""
+    """Whether a function starts itself twice without end."""
     work_left: int = MAX_WORK
     """How much the scan may still read; below zero it has given up."""
     _read: dict[Hashable, int] = field(default_factory=dict)
-    """What was read in which circumstances, with the lowest depth at which it was."""
+    """The texts that were read, with their context and the lowest depth."""
 
     def should_read(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
-        """Whether this is still to be read: nobody did so before, and there is room for it.
+        """Whether to read this text: it was not read before, and the work limit allows it.
 
-        Launchers within launchers reach the same words in many ways. What was read in the same
-        circumstances, at no greater depth, is not read again.
+        Nested launchers reach the same words in many ways. A text that was read in the same
+        context, at no greater depth, is not read again.
         """
         if self.work_left < 0:
             return False
@@ -313,7 +314,7 @@ class _ScanState:
         return True
 
     def leave_unread(self, *, is_guess: bool) -> None:
-        """Leave something unread: it may run anything, unless it is perhaps no command at all."""
+        """Skip a text: it may run anything, unless it is only a guess that it is a command."""
         self.is_torn = True
         if not is_guess:
             self.commands.may_run_anything()
@@ -345,7 +346,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
     if not state.should_read(text, depth, is_guess=is_guess):
         return
     commands, splitter = state.commands, CommandSplitter(_without_ifs(text))
-    # Brackets nested beyond Python's own stack are nothing a person would write.
+    # Brackets nested beyond Python's own stack do not occur in commands that people write.
     with contextlib.suppress(RecursionError):
         splitter.scan("")
         splitter.is_torn |= splitter.depth_left < 0
@@ -361,7 +362,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
             if budget >= 0:
                 before = (*outer, *commands.order[starts[splitter.pipelines[at]] :])
                 state.variables.record(words)
-                # A variable may hold what any substitution gave.
+                # A variable may hold the output of any substitution.
                 references = (one for word in words for one in REFERENCE.findall(word))
                 held = commands.substituted if any(map(variable_of, references)) else ()
                 commands.before = (*before, *held)
@@ -463,13 +464,13 @@ _COUNTED = {
 }
 
 Names = Callable[[str], Sequence[str] | None]
-"""The names a pattern stands for in the folder at hand, relative to it; None: too many."""
+"""Returns the names that match a pattern in the current folder, relative to it; None: too many."""
 
 
 def unresolved_commands(
     commands: Sequence[SplitCommand], *, home: str, cwd: str, names: Names
 ) -> Iterator[UnresolvedCommand]:
-    """The commands that could be several, in the forms they can have."""
+    """Yield the commands whose words are not all known, in the forms they can have."""
     for words in commands:
         placed = [with_folders_spelled(word, home, cwd) for word in words[:_MOST_WORDS]]
         shown = next((word for word in placed if _is_open(word)), "")
@@ -482,7 +483,7 @@ def unresolved_commands(
 
 
 def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -> tuple[str, ...]:
-    """Words of commands that read files, and files they are fed with, that name unknown files."""
+    """Return unknown file names: words of commands that read files, and their input files."""
     found = [unmarked(word) for word in sources if is_unresolved(word)]
     for words in commands:
         name = words[0].rsplit("/", 1)[-1]
@@ -492,7 +493,9 @@ def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -
 
 
 def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]:
-    """For every `find` that has files read: a command that reads all that it could find."""
+    """Return, for every `find` whose files are read, a command that reads all files it could
+    find.
+    """
     return tuple(
         ("grep", "-r", "x", *find_starts(words))
         for words in commands
@@ -503,9 +506,10 @@ def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]
 def reads_of_listers(
     listers: Sequence[SplitCommand], words: SplitCommand
 ) -> tuple[SplitCommand, ...] | None:
-    """The same for an `xargs` that gets the names which other commands list; None: it does not.
+    """Do the same for an `xargs` that reads the files listed by other commands; None if it does
+    not.
 
-    `listers` are what its input goes through, in their order.
+    `listers` are the commands of the pipeline before it, in order.
     """
     if words[0].rsplit("/", 1)[-1] != "xargs" or READERS.isdisjoint(words) or not listers:
         return None
@@ -516,11 +520,11 @@ def reads_of_listers(
 
 
 def _listed_in(words: SplitCommand) -> tuple[str, ...]:
-    """The folders whose files a command lists."""
+    """Return the folders whose files a command lists."""
     if words[0] == "find":
         return find_starts(words)
     operands = tuple(word for word in words[1:] if not word.startswith("-"))
-    # `ls` leaves the folder out of the names; the others take a pattern or a subcommand first.
+    # `ls` omits the folder from the names; the others take a pattern or a subcommand first.
     return (*operands, ".") if words[0] == "ls" else operands[1:] or (".",)
 
 
@@ -532,7 +536,7 @@ def _has_files_read(words: SplitCommand) -> bool:
 
 
 def unresolved_targets(commands: Sequence[SplitCommand], targets: Sequence[str]) -> tuple[str, ...]:
-    """Words of commands that change files, and files they are redirected to, likewise."""
+    """Return unknown file names: words of commands that change files, and output redirections."""
     found = [unmarked(word) for word in targets if is_unresolved(word)]
     for words in commands:
         name = words[0].rsplit("/", 1)[-1]
@@ -565,11 +569,11 @@ def _is_open(word: str) -> bool:
 
 
 def _head(word: str) -> tuple[UnresolvedWord, ...]:
-    """The program: as it is called, in any folder."""
+    """Return the forms of the program word: as it is called, in any folder."""
     before, is_split = _first_part(word)
     form = _form(before)
     after = form.rpartition(_REFERENCE)[2]
-    # What is unknown may hold folders, too; a pattern stays within one.
+    # An unknown value may contain slashes, too; a pattern stays within one folder.
     name = after.rpartition("/")[2] if _REFERENCE not in form or "/" in after else MANY + after
     name = name.replace(_REFERENCE, MANY)
     if not is_split:
@@ -598,7 +602,9 @@ def _argument(word: str, names: Names) -> tuple[UnresolvedWord, ...]:
 
 
 def _first_part(word: str) -> tuple[str, bool]:
-    """What stands before anything that could become several words, and whether there is such."""
+    """Return the text before anything that could become several words, and whether there is
+    such.
+    """
     for found in REFERENCE.finditer(word):
         is_list = "@" in found.group()
         if not found.group().startswith((QUOTED, FOUND)) or is_list:

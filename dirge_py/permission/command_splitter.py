@@ -1,11 +1,11 @@
 """Splits a command line at everything that could end a command, and tracks its variables.
 
-`CommandSplitter` looks into substitutions and never refuses: it finds a command too many rather
+`CommandSplitter` looks into substitutions and never refuses: it reports a command too many rather
 than one too few. Words carry the marks of `shell_lexer`.
 
-`ShellVariables` knows what variables hold as far as the command line says so itself: only
-assignments of plain text count, and those of the home and the working folder. Anything else that
-could set a variable makes all of them unknown.
+`ShellVariables` knows the values of variables as far as the command line shows them: only
+assignments of plain text count, and the values of the home and the working folder. Anything else
+that could set a variable makes all of them unknown.
 """
 
 import codecs
@@ -35,7 +35,7 @@ _DELIMITER = re.compile(r"-?[ \t]*((?:[^\s;&|<>()'\"\\]|\\.|'[^'\n]*'|\"[^\"\n]*
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A here-document that was announced: what ends it, and what it is for."""
+    """A here-document that was announced: its end marker and its command."""
 
     end: str
     is_literal: bool
@@ -44,7 +44,9 @@ class _Document:
 
 
 class CommandSplitter:
-    """`is_text`: what stands outside of substitutions is no command, but text that looks so."""
+    """Splits a text. `is_text`: text outside of substitutions is not run, but may look like
+    commands.
+    """
 
     def __init__(self, text: str, *, is_text: bool = False, depth: int = 100) -> None:
         self.text = text
@@ -52,9 +54,9 @@ class CommandSplitter:
         self.depth_left = depth
         self.commands: list[SplitCommand] = []
         self.pipelines: list[int] = []
-        """For every command the number of the first one in its pipeline and its substitutions."""
+        """For every command the index of the first one in its pipeline and its substitutions."""
         self.substituted: set[int] = set()
-        """The numbers of the commands that stand in substitutions."""
+        """The indexes of the commands inside substitutions."""
         self.targets: list[str] = []
         self.sources: list[str] = []
         self.is_torn = False
@@ -63,7 +65,7 @@ class CommandSplitter:
         self._arithmetic = 0
 
     def scan(self, closer: str) -> None:
-        """Read commands up to `closer` ("" = the end of the text)."""
+        """Read commands up to `closer` ("" means the end of the text)."""
         line = _Line(self)
         self.depth_left -= 1
         while self.position < len(self.text) and self.depth_left >= 0:
@@ -116,7 +118,7 @@ class CommandSplitter:
         return before == "|" if char == "&" else char == "|" and "|" not in (before, self._peek())
 
     def _comment(self) -> None:
-        """Read what stands in a comment apart: a quote in it opens nothing behind it."""
+        """Read a comment separately: a quote in it opens nothing behind it."""
         end = self.text.find("\n", self.position)
         end = len(self.text) if end < 0 else end
         self._apart(self.text[self.position : end], is_literal=False)
@@ -148,7 +150,7 @@ class CommandSplitter:
         line.target = "write" if ">" in operator else kinds.get(operator, "read")
 
     def _announce(self, line: "_Line") -> None:
-        """Note the here-document that begins behind this line, if it ends anywhere."""
+        """Record the here-document that begins after this line, if its end marker exists."""
         found = _DELIMITER.match(self.text, self.position)
         if not found:
             return
@@ -205,13 +207,13 @@ class CommandSplitter:
         elif follower == '"' and not is_quoted:
             line.add("")
         else:
-            # `${…}` is kept as it is; a substitution in it is met while reading on.
+            # Keep `${…}` as it is; a substitution in it is found as reading continues.
             bracket = "{" if follower == "{" else ""
             self.position += len(bracket)
             line.add((QUOTED if is_quoted else "$") + bracket)
 
     def _substitution(self, closer: str) -> None:
-        """Read what surely is run, also where it stands in a text."""
+        """Read a substitution, which is run even inside a text."""
         was_text, self.is_text = self.is_text, False
         documents, self._documents = self._documents, []
         first = len(self.commands)
@@ -241,7 +243,7 @@ class CommandSplitter:
 
 
 class _Line:
-    """The command being read: finished words, and the letters of the word under way."""
+    """The command being read: its finished words, and the characters of the current word."""
 
     def __init__(self, scanner: CommandSplitter) -> None:
         self._scanner = scanner
@@ -252,11 +254,11 @@ class _Line:
         self._cases = 0
         self.begin_pipeline()
         self.names: set[str] = set()
-        """The words of the latest command, without folders: what a document goes to."""
+        """The words of the latest command, without folders: the one that gets a here-document."""
         self.target: Literal["", "read", "write", "text", "string"] = ""
 
     def ends_pattern(self) -> bool:
-        """Whether a bracket that closes here belongs to a `case`."""
+        """Whether a bracket that closes here ends a pattern of a `case`."""
         self.end_word()
         return self._cases > 0
 
@@ -273,7 +275,7 @@ class _Line:
         self._letters.append(letters)
 
     def open_list(self) -> None:
-        """A bracket opens: an array (`a=(…)`), a pattern (`@(…)`), or a command of its own."""
+        """Handle an opening bracket: an array (`a=(…)`), a pattern (`@(…)`), or a subshell."""
         if self._letters and self._letters[-1][-1:] in tuple("=@+?!*"):
             self._letters.append(ANYTHING)
         self.end_command()
@@ -340,10 +342,10 @@ _NOT_UNKNOWN = ("HOME", "PWD")
 
 
 class ShellVariables:
-    """Values by name, in the order of the text. None: nobody can tell.
+    """Values of variables by name, in the order of the text; None means unknown.
 
-    `is_late`: a value was found behind a use of its variable; it may hold there, too (in a loop, in
-    a function), so that the text has to be read once more.
+    `is_late`: a value was assigned after a use of its variable. It may apply there, too (in a loop,
+    in a function), so the text has to be read once more.
     """
 
     def __init__(self, text: str) -> None:
@@ -361,16 +363,16 @@ class ShellVariables:
 
     @property
     def state(self) -> Hashable:
-        """Equal as long as every variable holds what it held."""
+        """Return a value that is equal as long as no variable has changed."""
         return self._is_open, tuple(self._values.items())
 
     def record(self, words: SplitCommand) -> None:
-        """Take the assignments of one command; they hold for those behind it."""
+        """Record the assignments of one command; they apply to the commands after it."""
         start = 0
         while start < len(words) and ASSIGNMENT.match(words[start]):
             start += 1
         for word in words[:start]:
-            # In front of a command they are only for that one.
+            # In front of a command they apply to that one only.
             self._assign(word, is_known=start == len(words))
         name, rest = (words[start], words[start + 1 :]) if start < len(words) else ("", ())
         if name in ("do", "then", "else", "{", "!", "time", "builtin", "command"):
@@ -384,7 +386,7 @@ class ShellVariables:
         elif name == "for" and len(rest) > 1 and rest[1] == "in":
             self._hold(rest[0], rest[2:] or ("",))
         elif name == "for" and rest:
-            self._values[rest[0]] = None  # It goes through the arguments.
+            self._values[rest[0]] = None  # It loops over the arguments.
         elif name in ("source", ".") or (name == "eval" and any(map(REFERENCE.search, rest))):
             self._is_open = True
         elif name in _SETTERS and (name != "printf" or "-v" in rest):
@@ -392,7 +394,7 @@ class ShellVariables:
             self._is_open |= any(map(REFERENCE.search, rest))
 
     def spread(self, words: SplitCommand) -> Iterator[SplitCommand]:
-        """The command with known values in place of their variables, for every value."""
+        """Yield the command with known values in place of its variables, once for every value."""
         choices = [self._choices(word) for word in words]
         count = 1
         for variants in choices:
@@ -414,7 +416,7 @@ class ShellVariables:
             if name:
                 self._used.setdefault(name, values)
             if values is None and name in _NOT_UNKNOWN and name in self._values:
-                # By its name alone it would count as known.
+                # The name alone would count as known.
                 values = (ANYTHING,)
             if values is None or len(variants) * len(values) > _MOST_VARIANTS:
                 continue
@@ -426,7 +428,7 @@ class ShellVariables:
         return [tuple(parts) for parts in variants]
 
     def empty_in(self, words: SplitCommand) -> tuple[str, ...]:
-        """The variables in `words` that count as empty, because nothing sets them."""
+        """Return the variables in `words` that count as empty, because nothing sets them."""
         names = (variable_of(one) for word in words for one in REFERENCE.findall(word))
         return tuple(dict.fromkeys(one for one in names if one and self._value(one) == ("",)
                                    and one not in self._values))  # fmt: skip
@@ -439,7 +441,7 @@ class ShellVariables:
         return ("",) if self._is_unset(name) else None
 
     def _is_unset(self, name: str) -> bool:
-        """Whether nothing gives this variable a value: its name stands nowhere but in uses."""
+        """Whether nothing sets this variable: its name occurs only where it is used."""
         if name not in self._unset:
             is_set = name in os.environ or _SET_BY_PROGRAMS.fullmatch(name)
             other = rf"(?<![$\w])(?<!\$\{{){name}(?!\w)"
@@ -468,7 +470,7 @@ class ShellVariables:
 
 
 def _substituted(text: str, reference: str, value: str) -> list[str]:
-    """The words that `text` becomes with a value in the place of a reference."""
+    """Return the words of `text` with a value in place of a reference."""
 
     def put(found: re.Match[str]) -> str:
         return value if found.group() == reference else found.group()
@@ -482,7 +484,7 @@ def _substituted(text: str, reference: str, value: str) -> list[str]:
 
 
 def is_unresolved(word: str) -> bool:
-    """Whether something in the word is not known before it runs. A number can name nothing else."""
+    """Whether part of the word is known only at run time; a number does not count as such."""
     return any(
         variable_of(reference) not in _NOT_UNKNOWN and reference[1:] not in ("$", "?", "#")
         for reference in REFERENCE.findall(word)
@@ -490,7 +492,7 @@ def is_unresolved(word: str) -> bool:
 
 
 def with_folders_spelled(word: str, home: str, cwd: str) -> str:
-    """The word with the home folder and the working folder written out."""
+    """Return the word with the home folder and the working folder written out."""
 
     def place(found: re.Match[str]) -> str:
         return {"HOME": home, "PWD": cwd}.get(variable_of(found.group()), found.group())

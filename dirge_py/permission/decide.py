@@ -1,9 +1,9 @@
-"""The decision itself: pure, so that `/why` can replay it.
+"""The decision itself: a pure function, so that `/why` can repeat it.
 
-Every policy casts a vote on every claim. Where no rule votes, the table of operations and modes
-below decides. `wider_rule` offers a rule for a family of commands or a folder; only programs whose
-subcommands are a thing of their own have a family. Left out on purpose: interpreters, shells and
-wrappers, and the subcommands that run whatever they are given.
+Every policy votes on every claim. Where no rule votes, the table of operations and modes below
+decides. `wider_rule` offers a rule for a family of commands or a folder; a program has a family
+only if its subcommands are independent of each other. Excluded on purpose: interpreters, shells and
+wrappers, and subcommands that run arbitrary commands.
 """
 
 import os.path
@@ -57,7 +57,7 @@ _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get",
 
 
 def _table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
-    """The line of the table that this falls under."""
+    """Return the row of the table that applies to this fact."""
     if isinstance(fact, CommandFact):
         if not fact.refusal:
             return "look"
@@ -79,7 +79,7 @@ def _table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
 
 
 def _default_reason(row: TableRow, fact: Fact) -> str:
-    """The line of the table as a reason."""
+    """Return the reason for the row of the table."""
     if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
     if isinstance(fact, NameFact) and fact.op == "network":
@@ -95,7 +95,7 @@ def _default_reason(row: TableRow, fact: Fact) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """What one policy says about one claim; None = nothing. `is_firm`: yolo leaves it."""
+    """One policy's vote on one claim; None: it does not apply. `is_firm`: it holds in yolo, too."""
 
     policy: Policy
     effect: Effect | None = None
@@ -104,13 +104,13 @@ class _Vote:
 
 
 def decide(request: CallFacts, policy: PolicySet) -> Decision:
-    """What may happen, and which policy said so.
+    """Decide what may happen, and by which policy.
 
-    The strictest answer over all claims wins. For one claim the first policy that speaks wins:
-    hard deny, any deny rule wherever it stands, protected names, grants, the last matching allow
-    or ask rule, then the table of defaults. Two modes are no mere default: yolo beats everything
-    behind the deny rules but the protection of dirge's own settings, and what plan mode denies no
-    grant or allow rule opens.
+    The strictest answer over all claims wins. For one claim the first policy that votes wins: hard
+    deny, any deny rule wherever it stands, protected names, grants, the last matching allow or ask
+    rule, then the table of defaults. Two modes are more than defaults: yolo overrides everything
+    after the deny rules except the protection of dirge's own settings, and no grant or allow rule
+    allows what plan mode denies.
     """
     claims: list[ClaimDecision] = []
     trace: list[TraceLine] = []
@@ -125,9 +125,9 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
     effect = strictest(one.effect for one in claims)
     equal = [one for one in claims if one.effect == effect]
     grant = _grant(request, claims) if effect == "ask" else ()
-    # Of several that are allowed, the one that needed more than a default is worth telling.
+    # Of several allowed claims, report the one that needed more than a default.
     deciding = next((one for one in equal if one.policy != "builtin"), equal[0])
-    # One part that nobody was asked about is enough: git must be hardened for it.
+    # One part that ran without a question is enough: git must be hardened for it.
     is_automatic = deciding.effect == "allow" and any(
         claim.policy == "builtin" for claim in claims if claim.op == "execute"
     )
@@ -148,7 +148,9 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
 
 
 def refuse_tool(tool: str, by: str, request: CallFacts) -> Decision:
-    """A call of a tool that is switched off; `by` is what did it (`prompt NAME`)."""
+    """Refuse a call of a tool that is switched off; `by` names what switched it off (`prompt
+    NAME`).
+    """
     reason = f"{by} does not let `{tool}` be used"
     names = [(fact.op, fact.resource) for fact in request.facts]
     return Decision(
@@ -166,7 +168,7 @@ def refuse_tool(tool: str, by: str, request: CallFacts) -> Decision:
 
 
 def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
-    """One vote of every policy, in their order."""
+    """Yield one vote of every policy, in order."""
     yield _Vote("hard-deny", *_when("deny", _forbidden(fact, policy)), is_firm=True)
     yield _denied(fact, policy)
     yield _protected(fact, policy)
@@ -189,7 +191,7 @@ def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> 
         winner = default
     reason = winner.reason
     if winner.policy == "protected" and any(v.policy in ("grant", "allow-rule") for v in spoken):
-        reason += ", and no rule opens it"
+        reason += ", and no rule allows it"
     return ClaimDecision(
         op=fact.op,
         resource=fact.resource,
@@ -207,7 +209,7 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
         return ""
     named = (place.forbidden for place in fact.reads + fact.touches if place.forbidden)
     why = fact.forbidden or next(named, "")
-    # Only in yolo, where nobody is asked.
+    # Only in yolo, which asks no questions.
     if not why and fact.collapses and policy.mode == "yolo":
         why = (
             f"{fact.collapses} would be everything if a variable in it were empty:"
@@ -217,7 +219,9 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
 
 
 def _denied(fact: Fact, policy: PolicySet) -> _Vote:
-    """What a deny rule says: where it is not sure that it hits, yolo denies, and others ask."""
+    """Return the vote of the deny rules: if a match is uncertain, yolo denies and other modes
+    ask.
+    """
     denying = [rule for rule in policy.rules + policy.project_rules if rule.effect == "deny"]
     for rule in denying:
         if hit := forbids(rule, fact, policy.anchors):
@@ -231,7 +235,7 @@ def _denied(fact: Fact, policy: PolicySet) -> _Vote:
 
 
 def _protected(fact: Fact, policy: PolicySet) -> _Vote:
-    # What of dirge's own settings this would change.
+    # Which of dirge's own settings this would change.
     own = ""
     if isinstance(fact, CommandFact):
         own = next((place.own for place in fact.touches if place.own), "")
@@ -251,8 +255,8 @@ def _guarded(fact: Fact) -> str:
 
 
 def _granted(fact: Fact, policy: PolicySet) -> _Vote:
-    # A grant was given for a command seen in the start folder; elsewhere the same words run
-    # another program's files.
+    # A grant was given for a command in the start folder; in another folder the same words run
+    # other files.
     is_elsewhere = isinstance(fact, CommandFact) and fact.is_moved
     for grant in policy.grants:
         if not is_elsewhere and permits(grant, fact, policy.anchors):
@@ -266,7 +270,7 @@ def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
         "ask": lambda rule: bool(forbids(rule, fact, policy.anchors)),
         "deny": lambda rule: False,
     }
-    # A project comes last: what it wants to be asked about is asked about, whatever rule allows it.
+    # A project's rules come last: its `ask` asks, whatever rule allows the call.
     own = (rule for rule in reversed(policy.project_rules) if rule.effect == "ask")
     ordered = (*own, *reversed(policy.rules))
     return next((rule for rule in ordered if matches[rule.effect](rule)), None)
@@ -284,7 +288,7 @@ def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
 
 
 def _grant(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
-    """The rules that would let exactly this pass again; empty if one of its parts must not."""
+    """Return the rules that would allow exactly this again; empty if a part must not be granted."""
     rules: list[str] = []
     for fact, claim in zip(request.facts, claims, strict=True):
         if claim.effect != "ask":
@@ -299,7 +303,7 @@ def _grant(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
 
 
 def _wider(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
-    """As the grant, each part as wide as its kind goes; empty if none of them is any wider."""
+    """Return the grant with each part as wide as its kind allows; empty if no part gets wider."""
     asking = [
         fact for fact, claim in zip(request.facts, claims, strict=True) if claim.effect == "ask"
     ]
@@ -311,7 +315,9 @@ def _wider(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
 
 
 def _wanted(request: CallFacts, claims: list[ClaimDecision], policy: PolicySet) -> tuple[str, ...]:
-    """The allow rules that would have turned every ask into an allow; empty if none could."""
+    """Return the allow rules that would have turned every ask into an allow; empty if none
+    could.
+    """
     rules: list[str] = []
     for fact, claim in zip(request.facts, claims, strict=True):
         if claim.effect == "allow":
@@ -329,7 +335,7 @@ def _wanted(request: CallFacts, claims: list[ClaimDecision], policy: PolicySet) 
 
 
 def exact_rule(fact: Fact) -> str:
-    """The rule that matches this and nothing else."""
+    """Return the rule that matches this fact and nothing else."""
     if isinstance(fact, CommandFact):
         return f"execute:{quoted_command(fact.words)}"
     if isinstance(fact, NameFact):
@@ -369,7 +375,9 @@ _PLAIN_SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
 def wider_rule(fact: Fact) -> str:
-    """A rule that covers this and its like (`execute:git push *`, `edit:/w/src/**`), or ""."""
+    """Return a rule that covers this and similar calls (`execute:git push *`, `edit:/w/src/**`), or
+    "".
+    """
     if isinstance(fact, CommandFact):
         return _command_family(fact.words)
     if isinstance(fact, PathFact) and fact.op == "edit" and fact.place.inside:
@@ -389,7 +397,7 @@ def _command_family(words: Sequence[Word]) -> str:
     lead = " ".join(texts[:2])
     if lead in _RUN_ANYTHING:
         return ""
-    # A script is what its name says, and `gh pr list` has little to do with `gh pr merge`.
+    # A script is defined by its name, and `gh pr list` has little in common with `gh pr merge`.
     if lead not in _NAMED_SCRIPT and texts[0] not in _TWO_LEVELS:
         return f"execute:{lead} *"
     if len(texts) < 3 or not _PLAIN_SUBCOMMAND.fullmatch(texts[2]):

@@ -1,4 +1,4 @@
-"""Decisions as values: the effect, the policy behind it, every vote, and the log of a session."""
+"""Decisions as values: the effect, the policy behind it, every vote, and the session's log."""
 
 import hashlib
 import json
@@ -21,18 +21,18 @@ _STRICTNESS: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimDecision:
-    """The answer for one claim."""
+    """The decision about one claim."""
 
     op: Operation
     """What the claim would do."""
     resource: str
-    """What it would do it to, as it was named."""
+    """The path, command or name that the claim is about, as it was written."""
     effect: Effect
     """What may happen."""
     policy: Policy
-    """Which policy decided."""
+    """The policy that decided."""
     reason: str
-    """Why, in words for a person."""
+    """Why, as text for the user."""
     real: str | None = None
     """The physical path that a `read` or `edit` would open; None for other operations."""
 
@@ -44,11 +44,11 @@ class TraceLine:
     claim: str
     """The claim, as `op:resource`."""
     policy: Policy
-    """The policy that votes."""
+    """The policy that voted."""
     effect: Effect | None
-    """Its vote; None = it does not apply."""
+    """Its vote; None: it does not apply."""
     reason: str
-    """Why, in words for a person."""
+    """Why, as text for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,37 +58,38 @@ class Decision:
     effect: Effect
     """What may happen."""
     policy: Policy
-    """Which policy decided."""
+    """The policy that decided."""
     reason: str
-    """Why, in words for a person."""
+    """Why, as text for the user."""
     claims: tuple[ClaimDecision, ...] = ()
-    """The answer for each claim."""
+    """The decision about each claim."""
     trace: tuple[TraceLine, ...] = ()
     """Every vote that was cast."""
     grant: tuple[str, ...] = ()
-    """The exact rules that "allow for this session" stores; empty = it can be allowed only once."""
+    """The exact rules that "allow for this session" stores; empty: it can be allowed only once."""
     wider: tuple[str, ...] = ()
-    """Rules that cover more of the kind, where such a family makes sense."""
+    """Rules that cover similar calls, where such a family makes sense."""
     wanted: tuple[str, ...] = ()
-    """The allow rules that would have allowed it; empty = none could."""
+    """The allow rules that would have allowed it; empty: none could."""
     plan: ArgvPlan | None = None
-    """Set when a command was allowed because it only looks: run it with `GIT_HARDENING`."""
+    """Set when a read-only command was allowed: run it with `GIT_HARDENING`."""
     changes_git: bool = False
-    """Once allowed, it may write to the repository's own files."""
+    """Whether it may write to the repository's own files once it is allowed."""
     only_looks: bool = False
-    """It is nothing but commands that the grammar allows."""
+    """Whether it consists only of commands that the list of read-only programs allows."""
     is_read_only: bool = False
-    """All its commands are such, so that they can be held to looking; it may name files, too."""
+    """Whether all its commands are read-only, so that they can run restricted; it may name
+    files."""
 
     def votes(self) -> Mapping[str, Sequence[TraceLine]]:
-        """The lines of the trace by the claim they are about."""
+        """Return the lines of the trace by the claim they are about."""
         found: dict[str, list[TraceLine]] = {}
         for line in self.trace:
             found.setdefault(line.claim, []).append(line)
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """The shape that `dirge why --json` prints."""
+        """Return the decision in the shape that `dirge why --json` prints."""
         return {
             **_named(self, "effect policy reason"),
             "claims": [_named(claim, "op resource effect policy reason") for claim in self.claims],
@@ -102,12 +103,12 @@ def _named(record: object, fields: str) -> dict[str, Any]:
 
 
 def strictest(effects: Iterable[Effect]) -> Effect:
-    """The effect that wins among several claims."""
+    """Return the effect that wins among several claims."""
     return max(effects, key=_STRICTNESS.__getitem__)
 
 
 def explain(decision: Decision, tool: str, input_text: str) -> str:
-    """The decision and its trace as lines of text, for `/why` and `dirge why`."""
+    """Return the decision and its trace as lines of text, for `/why` and `dirge why`."""
     lines = [f"{tool} {input_text}", f"{decision.effect}: {decision.reason} [{decision.policy}]"]
     votes = decision.votes()
     for claim in decision.claims:
@@ -131,8 +132,8 @@ KEPT = 200
 _MOST_TEXT = 2000
 _MOST_CLAIMS = 32
 _MOST_TRIED = 4
+"""The most claims of a call that are kept in full, to be tried with other rules."""
 _MOST_LISTED = 20
-"""Claims of a call that is kept whole, to be tried with other rules."""
 Result = Literal["allow", "deny", "defer", "abort"]
 
 
@@ -141,7 +142,7 @@ class PastDecision:
     """One decision of a session, as `/why` shows it."""
 
     number: int
-    """Its place in the log, from 1."""
+    """Its position in the log, from 1."""
     call_id: str
     """The id of the tool call."""
     tool: str
@@ -149,24 +150,24 @@ class PastDecision:
     effect: Result
     """The outcome of the call."""
     policy: str
-    """That of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
-    `earlier` (given while the run was down), `changed` (what was asked about changed).
+    """The policy of the decision, or `answer` (from the user or `--on-ask`), `judge`, `loop-guard`,
+    `earlier` (given while the run was stopped), `changed` (the call changed after the question).
     """
     reason: str
-    """Why, in words for a person."""
+    """Why, as text for the user."""
     claims: tuple[str, ...]
     """The claims, as `op:resource`."""
     digest: str
-    """Stands for the call, see `call_digest`."""
+    """The hash that identifies the call, see `call_digest`."""
     text: str
-    """Its explanation, secrets taken out."""
+    """Its explanation, with secrets removed."""
     tried: tuple[Claim, ...] = ()
-    """The claims, word for word, if it asked and is neither long nor secret."""
+    """The claims, unchanged, if the call asked and they are neither long nor secret."""
     family: tuple[str, ...] = ()
-    """The wider rules of a call that was answered for itself alone."""
+    """The wider rules of a call that was answered without storing them."""
     files: Mapping[str, str] | None = None
-    """What the commands of a call that waits would run, see `files_run`; None if nobody looked, as
-    earlier versions did not."""
+    """The files that the commands of a deferred call would run, see `files_run`; None if they were
+    not recorded, as in earlier versions."""
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -180,10 +181,10 @@ class PastDecision:
 
 
 class DecisionLog:
-    """The last `KEPT` decisions, numbered from 1 as they were made.
+    """The last `KEPT` decisions, numbered from 1 in the order they were made.
 
-    `on_record` is given every new one as plain values, to be stored with the session; `restore`
-    takes those back. `redact` is applied to all text that is kept.
+    `on_record` is called with every new one as plain values, to be stored with the session;
+    `restore` loads those. `redact` is applied to all text that is kept.
     """
 
     def __init__(self, *, redact: Callable[[str], str] = lambda text: text) -> None:
@@ -201,7 +202,7 @@ class DecisionLog:
         return next((one for one in self._decisions if one.number == number), None)
 
     def of_call(self, call_id: str) -> PastDecision | None:
-        """The newest decision about a call."""
+        """Return the newest decision about a call."""
         return next((one for one in reversed(self._decisions) if one.call_id == call_id), None)
 
     def record(
@@ -218,7 +219,9 @@ class DecisionLog:
         family: Sequence[str] = (),
         files: Mapping[str, str] | None = None,
     ) -> PastDecision:
-        """Record a decision about `claims` and its outcome; the rest as in `PastDecision`."""
+        """Record a decision about `claims` and its outcome; other parameters as in
+        `PastDecision`.
+        """
         shown = _recorded_claims(decision)
         number = self._decisions[-1].number + 1 if self._decisions else 1
         past = PastDecision(
@@ -243,23 +246,23 @@ class DecisionLog:
         return past
 
     def restore(self, records: Sequence[Any]) -> None:
-        """Take back what an earlier process stored; what cannot be read is left out."""
+        """Load the decisions that an earlier process stored; unreadable ones are skipped."""
         self._decisions.extend(
             past for record in records if (past := _restored(record)) is not None
         )
 
     def _may_keep(self, claims: Sequence[Claim]) -> bool:
-        """Whether these claims can be kept as they are."""
+        """Whether these claims can be kept unchanged."""
         texts = [text for claim in claims for text in _as_plain(claim)]
         return len(claims) <= _MOST_TRIED and all(self._redacted(text) == text for text in texts)
 
     def _redacted(self, text: str, most: int = _MOST_TEXT) -> str:
-        # First the secrets: half of one, left by a cut, would not be known for one.
+        # Redact before cutting: half of a secret would not be recognized.
         return truncate(self.redact(text), most)
 
 
 def call_digest(tool: str, claims: Sequence[Claim], arguments: Any = None) -> str:
-    """Stands for a call: its tool, what it would do, and all that it was told."""
+    """Return a hash that identifies a call: its tool, its claims, and its arguments."""
     plain = list(map(_as_plain, claims))
     text = json.dumps([tool, plain, arguments], ensure_ascii=True, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -272,7 +275,7 @@ def _as_plain(claim: Claim) -> list[str]:
 
 
 def format_log(log: DecisionLog) -> str:
-    """The newest decisions, one line each, the newest last."""
+    """Return the newest decisions, one line each, the newest last."""
     newest = list(log)[-_MOST_LISTED:]
     if not newest:
         return "No decisions yet."
@@ -285,15 +288,15 @@ def format_log(log: DecisionLog) -> str:
 
 
 def format_past_decision(past: PastDecision) -> str:
-    """One decision with all that led to it."""
+    """Return one decision with its explanation."""
     return f"{past.number}  {past.tool}\n{past.text}"
 
 
-_WITHOUT_WORDS = {"answer": "that was the answer", "earlier": "decided while the run was down"}
+_WITHOUT_WORDS = {"answer": "that was the answer", "earlier": "decided while the run was stopped"}
 
 
 def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> str:
-    # Why something was asked about is not why it was then allowed or refused.
+    # The reason for asking is not the reason why it was then allowed or denied.
     said = _WITHOUT_WORDS.get(policy, reason) if reason == decision.reason else reason
     lines = [f"{effect}: {said} [{policy}]"]
     if policy != decision.policy:
@@ -307,7 +310,7 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
 
 
 def _recorded_claims(decision: Decision) -> Sequence[ClaimDecision]:
-    """The claims to record of a call that makes very many: those that decided come first."""
+    """Return the claims to record of a call with very many: those that decided come first."""
     by_weight = sorted(decision.claims, key=lambda claim: claim.effect != decision.effect)
     return decision.claims if len(by_weight) <= _MOST_CLAIMS else by_weight[:_MOST_CLAIMS]
 
@@ -341,7 +344,7 @@ def _restored(record: Any) -> PastDecision | None:
 
 
 def _restored_claims(plain: Any) -> tuple[Claim, ...]:
-    """The claims behind `_as_plain`; none of them if one cannot be read."""
+    """Return the claims that `_as_plain` wrote; none if one of them cannot be read."""
     claims: list[Claim] = []
     for parts in plain if isinstance(plain, list) else ():
         match parts:

@@ -1,6 +1,6 @@
-"""The permission engine: looks up what claims refer to, then asks `decide` what may happen.
+"""The permission engine: looks up what claims refer to, then calls `decide`.
 
-`ForkPermissionEngine` is the one of a fork that works in a copy or may only look: it follows the
+`ForkPermissionEngine` is the engine of a fork that works in a copy or may only read: it follows the
 rules of its parent and never allows more.
 """
 
@@ -30,28 +30,30 @@ _LOG = logging.getLogger(__name__)
 
 
 class SimulatedCall:
-    """One call as it would be judged today, with grants or rules that are not stored."""
+    """One call judged with other grants or rules, none of which are stored."""
 
     def __init__(self, request: CallFacts, policy: PolicySet) -> None:
         self._request = request
         self._policy = policy
 
     def effect(self, *, grants: Sequence[Rule] = (), rules: Sequence[Rule] = ()) -> Effect:
-        """With exactly these `grants` of the session, and `rules` after all others."""
+        """Return the effect with exactly these session `grants`, and with `rules` after all
+        others.
+        """
         rules = (*self._policy.rules, *rules)
         policy = replace(self._policy, grants=tuple(grants), rules=rules)
         return decide(self._request, policy).effect
 
 
 class PermissionEngine:
-    """Judges claims for one session: its rules, its mode, and what was granted in it.
+    """Judges claims for one session: its rules, its mode, and its grants.
 
-    `state_dirs` are places (folders or files) of dirge's own that nothing may touch in any mode,
-    save reading below `own_output_dirs`; `settings` are places that nothing changes unasked in any
-    mode. Removing a file asks as editing a protected one does if `workspace.originals` says that no
-    snapshot holds it. Decisions look at the file system but open nothing except git's own files,
-    ignore files where a search obeys them, and certificates. `denied_tools` are tools that are
-    switched off, by name, with what did it (`prompt NAME`); `history` is what was decided, for
+    `state_dirs` are dirge's own places (folders or files) that nothing may touch in any mode,
+    except to read below `own_output_dirs`; `settings` are places that only change after a question
+    in any mode. Removing a file asks like editing a protected one if `workspace.originals` says
+    that no snapshot holds it. Decisions use the file system but open no files except git's own,
+    ignore files that a search obeys, and certificates. `denied_tools` maps the tools that are
+    switched off to what switched them off (`prompt NAME`); `history` holds the past decisions for
     `/why`.
     """
 
@@ -79,7 +81,7 @@ class PermissionEngine:
 
     @property
     def home(self) -> str:
-        """The physical home folder."""
+        """Return the physical home folder."""
         return self._home
 
     @property
@@ -103,10 +105,10 @@ class PermissionEngine:
         return self._policy.rules
 
     def add_rule(self, rule: str, source: str) -> Rule:
-        """Allow what `rule` (`op:pattern`) matches, as if it had stood in the settings.
+        """Allow what `rule` (`op:pattern`) matches, as if it were in the settings.
 
         Raises:
-            UsageError: it is no rule.
+            UsageError: it is not a valid rule.
         """
         added = parse_rule(rule, "allow", source=source)
         if added not in self.rules:
@@ -115,7 +117,7 @@ class PermissionEngine:
 
     @property
     def opens_network(self) -> bool:
-        """Whether a rule or grant opens every host to sandboxed commands; no mode does alone."""
+        """Whether a rule or grant allows sandboxed commands every host; no mode alone does."""
         policy = self._policy
         rules = policy.rules + policy.project_rules
         about = [rule for rule in rules if rule.op in ("network", "*")]
@@ -126,14 +128,14 @@ class PermissionEngine:
 
     @property
     def grants(self) -> tuple[Rule, ...]:
-        """What was allowed for this session, oldest first."""
+        """Return what was allowed for this session, oldest first."""
         return self._policy.grants
 
     def add_grant(self, rule: str) -> Rule:
-        """Allow for this session what `rule` (`op:pattern`) matches.
+        """Allow what `rule` (`op:pattern`) matches for this session.
 
         Raises:
-            UsageError: it is no rule.
+            UsageError: it is not a valid rule.
         """
         grant = parse_rule(rule, "allow", source="this session")
         if grant not in self.grants:
@@ -141,17 +143,17 @@ class PermissionEngine:
         return grant
 
     def why_ineffective(self, rule: str) -> str:
-        """Why allowing what `rule` matches would open nothing, or "".
+        """Return why allowing what `rule` matches would have no effect, or "".
 
         Raises:
-            UsageError: it is no rule.
+            UsageError: it is not a valid rule.
         """
         parsed = parse_rule(rule, "allow")
         if parsed.op not in ("read", "edit"):
             return ""
         look = why_protected if parsed.op == "edit" else why_secret
         last = parsed.pattern.rsplit("/", 1)[-1]
-        # What a star in the last name leaves open may be a name that is free, as `.env.example`.
+        # A star in the last name may stand for a name that is not protected, as `.env.example`.
         if parsed.op == "read" and last.startswith(".env") and any(c in last for c in "*?"):
             return ""
         reasons = [
@@ -165,10 +167,10 @@ class PermissionEngine:
         return reasons[0] if all(reasons) else ""
 
     def remove_grant(self, index: int) -> Rule:
-        """Take back the grant at `index` (from 0).
+        """Remove the grant at `index` (from 0).
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no such grant.
         """
         if not 0 <= index < len(self.grants):
             raise UsageError(
@@ -184,14 +186,14 @@ class PermissionEngine:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The physical folders of the workspace, the one it began in first."""
+        """Return the physical folders of the workspace, the start folder first."""
         return self._workspace.roots
 
     def add_folder(self, folder: Path | str) -> str:
-        """Count `folder` as a part of the workspace from now on; its physical path.
+        """Add `folder` to the workspace; return its physical path.
 
         Raises:
-            FileError: it is no folder, or cannot be opened.
+            FileError: it is not a folder, or cannot be opened.
         """
         real = self._workspace.add_root(folder)
         anchors = self._policy.anchors
@@ -200,15 +202,15 @@ class PermissionEngine:
         return real
 
     def add_output_dir(self, folder: Path | str) -> None:
-        """Let what is below `folder` be read: it holds output of this session."""
+        """Allow reading below `folder`: it holds output of this session."""
         self._places.add_output_dir(folder)
 
     def decide(
         self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""
     ) -> Decision:
-        """What may happen with a call of `tool` that makes these claims.
+        """Decide about a call of `tool` that makes these claims.
 
-        Never raises: what cannot be judged asks.
+        Never raises: a claim that cannot be judged asks.
         """
         by = self._denied_by(tool, claims)
         try:
@@ -221,7 +223,7 @@ class PermissionEngine:
     def simulate(
         self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
     ) -> SimulatedCall | None:
-        """These claims, to be judged with other rules; None where no rule has a say."""
+        """Return these claims, to be judged with other rules; None where no rule applies."""
         if self._denied_by(tool, claims):
             return None
         try:
@@ -230,7 +232,8 @@ class PermissionEngine:
             return None
 
     def withholds(self, real: str) -> bool:
-        """Whether a search must pass over this file: reading it would not simply be allowed.
+        """Whether a search must skip this file, because reading it is not allowed without a
+        question.
 
         For `Workspace.withheld`.
         """
@@ -241,7 +244,7 @@ class PermissionEngine:
             return True
 
     def _denied_by(self, tool: str, claims: Sequence[Claim]) -> str:
-        """What switched the tool off, also by the name of its kind (`mcp_tool`, `plugin_tool`)."""
+        """Return what switched the tool off, also by its kind (`mcp_tool`, `plugin_tool`)."""
         if not self._denied_tools:
             return ""
         names = [tool.lower()]
@@ -268,7 +271,7 @@ class PermissionEngine:
         return CallFacts(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
 
     def _read(self, command: ShellCommand) -> CallFacts:
-        # Imported here: grammar and tables of programs are loaded with the first command.
+        # Imported here: the grammar and the program tables are loaded with the first command.
         from dirge_py.permission.path_mentions import ShellLookups  # noqa: PLC0415
         from dirge_py.permission.recursive_reads import kept_beneath  # noqa: PLC0415
         from dirge_py.permission.shell import read_command  # noqa: PLC0415
@@ -284,7 +287,7 @@ class PermissionEngine:
         def look_for_program(name: str) -> str:
             return program_problem(name, search_path, remembered_closed_folders(roots, self._home))
 
-        # One look at each place: a command names the same ones again and again.
+        # Cached: a command often names the same places several times.
         lookups = ShellLookups(
             place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
@@ -303,9 +306,9 @@ class PermissionEngine:
 
 
 def suggest_flags(decision: Decision) -> str:
-    """The flags that would have allowed it (`--allow 'execute:make'`), or "" if none could.
+    """Return the flags that would have allowed it (`--allow 'execute:make'`), or "" if none could.
 
-    None for what cannot be seen: a screen would show, and a person copy, a rule for something else.
+    Also "" if a rule has invisible characters: the user would see, and copy, a different rule.
     """
     if not all(char.isprintable() or char in "\n\t" for rule in decision.wanted for char in rule):
         return ""
@@ -331,7 +334,7 @@ def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:
 
 
 LOOKING = (
-    "only commands that look may be run here, one after the other and without redirections: "
+    "only read-only commands may run here, one after the other and without redirections: "
     "`ls`, `cat`, `wc`, `git log`, `git diff`, `git show` and the like; "
     "reading and searching have tools of their own"
 )
@@ -342,13 +345,13 @@ WORKING = (
 
 
 class ForkPermissionEngine(PermissionEngine):
-    """Judges as `parent` does at that moment, in another workspace.
+    """Judges like `parent` at that moment, in another workspace.
 
-    `first` are rules that stand before all others. What is granted here is put into `granted`, and
-    holds wherever that list is used, but not for the parent. With `only_looks` nothing is granted
-    but reading: it is the mode "plan", whatever the parent's, and what would ask about a command
-    denies it. Without, no network is opened. What a call would change below the physical folders
-    `kept` denies it, whatever the mode.
+    `first` are rules that come before all others. Grants of this engine are added to `granted` and
+    apply wherever that list is used, but not to the parent. With `only_looks` only reading can be
+    granted: the mode is "plan", whatever the parent's, and a command that would ask is denied.
+    Without it, no network is allowed. A call that would change anything below the physical folders
+    `kept` is denied in every mode.
     """
 
     def __init__(
@@ -410,7 +413,7 @@ class ForkPermissionEngine(PermissionEngine):
             request = self._request(claims, cwd or self._workspace.cwd)
             return decide(request, self._kept).effect == "deny"
         except Exception:
-            return False  # Then it was not judged above either, and asks.
+            return False  # Judging it failed above, too, so it asks.
 
     def simulate(
         self, claims: Sequence[Claim], cwd: str, *, tool: str = ""

@@ -1,4 +1,5 @@
-"""What a tool call would do, with all that had to be looked up: the input of the pure decision."""
+"""What a tool call would do, with everything that had to be looked up: the input of the
+decision."""
 
 from typing import Literal, TypeAlias
 
@@ -9,28 +10,28 @@ from dirge_py.types.tools import Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPath:
-    """A path as it was found at the time of asking."""
+    """A path as it was found at the time of the question."""
 
     asked: str
-    """The absolute path that was named."""
+    """The absolute path as it was named."""
     real: str
     """The physical path it leads to."""
     inside: bool
-    """It lies in the workspace."""
+    """Whether it lies in the workspace."""
     exists: bool = True
-    """Something stands there."""
+    """Whether it exists."""
     protected: str = ""
-    """Why changing it is special, or ""."""
+    """Why changing it needs a question, or ""."""
     is_system: bool = False
-    """It belongs to the machine, although it is inside."""
+    """Whether it belongs to the operating system, although it is inside."""
     secret: str = ""
-    """Why reading it is special, or ""."""
+    """Why reading it needs a question, or ""."""
     forbidden: str = ""
     """Why it must not be touched at all, or ""."""
     own: str = ""
-    """What of dirge's own settings it is, which nothing changes unasked in any mode, or ""."""
+    """Which of dirge's own settings it is, which need a question in any mode, or ""."""
     unkept: str = ""
-    """Why removing it cannot simply be undone; "" where nothing is removed."""
+    """Why removing it cannot be undone; "" if nothing is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +50,36 @@ class PathFact:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedWord:
-    """The form of one word."""
+    """The form of one word of a command, as far as it is known."""
 
     form: str = ""
-    """Its text, with `MANY` and `ONE` for what is not known."""
+    """Its text, with `MANY` and `ONE` for unknown parts."""
     is_rest: bool = False
-    """It stands for any number of any words."""
+    """Whether it stands for any number of any words."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedCommand:
-    """A command of which something is known only when it runs."""
+    """A command with words that are known only at run time."""
 
     words: tuple[UnresolvedWord, ...]
     """The forms of its words."""
     shown: str
-    """The word that is not known, as it is written."""
+    """The unknown word, as it is written."""
     is_program: bool
-    """That word names the program."""
+    """Whether that word names the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnresolvedParts:
-    """What of a command is known only when it runs."""
+    """The parts of a command that are known only at run time."""
 
     commands: tuple[UnresolvedCommand, ...] = ()
-    """Commands it might run, with words that are not known."""
+    """Commands that it might run, with unknown words."""
     reads: tuple[str, ...] = ()
-    """Words for files that it reads."""
+    """Unknown words for files that it reads."""
     edits: tuple[str, ...] = ()
-    """Words for files that it changes."""
+    """Unknown words for files that it changes."""
 
 
 _ALL_RESOLVED = UnresolvedParts()
@@ -91,31 +92,31 @@ class CommandFact:
     text: str
     """The command as it was written."""
     words: tuple[Word, ...] = ()
-    """Its words if it is plain; rules that allow are compared with them."""
+    """Its words if it is a plain command; allow rules are compared with them."""
     refusal: str = ""
-    """Why it may not run unasked; "" if the grammar allows it."""
+    """Why it needs a question; "" if it may run without one."""
     may_run: tuple[tuple[Word, ...], ...] = ()
-    """All it might run in turn, overestimated; rules that deny are compared with it."""
+    """Every command that it might run, overestimated; deny rules are compared with them."""
     raw_words: tuple[Word, ...] = ()
-    """The same for text that nothing could parse."""
+    """The words of text that could not be parsed."""
     forbidden: str = ""
     """Why it must not run whatever the rules say, or ""."""
     collapses: str = ""
     """A word that would mean everything if a variable in it were empty."""
     is_build: bool = False
-    """It is a build or a test run."""
+    """Whether it is a build or a test run."""
     is_moved: bool = False
-    """It runs in another folder than the command line began in."""
+    """Whether it runs in another folder than the start of the command line."""
     is_grantable: bool = False
-    """To run the same again would be as harmless as this time."""
+    """Whether running it again would be as harmless as this time."""
     changes_git: bool = False
-    """It runs git for more than looking."""
+    """Whether it runs git for more than reading."""
     reads: tuple[ResolvedPath, ...] = ()
-    """Paths it names, for rules that deny reading."""
+    """Paths that it names, for rules that deny reading."""
     touches: tuple[ResolvedPath, ...] = ()
-    """Paths it names, for rules that deny changing."""
+    """Paths that it names, for rules that deny changing."""
     unresolved: UnresolvedParts = _ALL_RESOLVED
-    """What of this is known only when it runs."""
+    """The parts that are known only at run time."""
 
     @property
     def op(self) -> Literal["execute"]:
@@ -128,10 +129,10 @@ class CommandFact:
 
 @dataclass(frozen=True, slots=True)
 class NameFact:
-    """Anything that is known by a name: a host, an MCP tool, an agent."""
+    """A use of something known by its name: a host, an MCP tool, an agent."""
 
     op: Operation
-    """What it would do with it."""
+    """The operation."""
     name: str
     """The name."""
 
@@ -153,9 +154,9 @@ class ArgvPlan:
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """One tool call: everything it would do."""
+    """Everything that one tool call would do."""
 
     facts: tuple[Fact, ...]
-    """What it would do, one by one."""
+    """The single facts."""
     plan: ArgvPlan | None = None
     """Its command as words, if it is plain."""

@@ -1,16 +1,13 @@
-"""Ignore patterns and folder listings, read so that no file is wrongly taken for left out.
+"""Ignore patterns and folder listings, read so that no searched file is taken for an ignored one.
 
-Only patterns of plain characters are trusted to leave a file out: programs differ about the others.
-Patterns that take something back in count for every file where they are not plain. A folder that
-has not changed is not listed again.
+Only patterns of plain characters count as ignoring a file: programs disagree about the others. A
+negated pattern that is not plain counts for every file. A folder that has not changed is not listed
+again.
 """
 
 import os
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TypeAlias
-
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import StampCache
 from dirge_py.git.repository import UnreadableRepository
@@ -19,6 +16,9 @@ from dirge_py.lib.paths import is_below, upwards
 from dirge_py.permission.git.repository import git_dir_of
 from dirge_py.permission.patterns import regex_with_gaps
 from dirge_py.permission.protected import may_be_secret
+from pathlib import Path
+from typing import TypeAlias
+
 
 MAX_IGNORE_BYTES = 1 << 20
 MAX_IGNORE_LINES = 5_000
@@ -35,13 +35,13 @@ class IgnoreLine:
     """One pattern of an ignore file."""
 
     regex: re.Pattern[str]
-    """What it matches."""
+    """What the pattern matches, as a regular expression."""
     leaves_out: bool
-    """What it matches is left out; else it is taken back in."""
+    """Whether matching files are ignored; False for a negated pattern."""
     is_anchored: bool = False
-    """It is compared with whole paths; else with the last name of a path only."""
+    """Whether it is compared with whole paths; otherwise only with the last name of a path."""
     is_for_folders: bool = False
-    """It matches folders only."""
+    """Whether it matches folders only."""
 
     def matches(self, relative: str, *, is_folder: bool) -> bool:
         if self.is_for_folders and not is_folder:
@@ -51,11 +51,11 @@ class IgnoreLine:
 
 
 _Rules: TypeAlias = Sequence[tuple[int, Sequence[IgnoreLine]]]
-"""Lines, each with where the part of a path begins that they are compared with."""
+"""Lines of ignore files, each with the offset of the path part that it is compared with."""
 
 
 def pattern_line(pattern: str, *, leaves_out: bool, ignore_case: bool = False) -> IgnoreLine | None:
-    """A pattern as ignore files write it; None where it is not plain and would leave out."""
+    """Parse a pattern of an ignore file; None if it is not plain and would ignore files."""
     trimmed = pattern.removesuffix("/")
     regex = _regex(trimmed, re.IGNORECASE if ignore_case else 0)
     if regex is None:
@@ -69,13 +69,15 @@ def pattern_line(pattern: str, *, leaves_out: bool, ignore_case: bool = False) -
 
 
 def plain_name(pattern: str) -> re.Pattern[str] | None:
-    """A pattern for one name, `*` and `?` in it; None if it holds more than that."""
+    """Compile a pattern for one name with `*` and `?`; None if it contains other syntax."""
     is_plain = _PLAIN.fullmatch(pattern) and "/" not in pattern
     return re.compile(_component(pattern) + r"\Z", re.DOTALL) if is_plain else None
 
 
 def unbraced(pattern: str) -> list[str]:
-    """The patterns that `{a,b}` in it stands for; the pattern itself if they are too many."""
+    """Return the patterns that `{a,b}` in it expands to; the pattern itself if they are too
+    many.
+    """
     done, waiting = [], [pattern]
     while waiting:
         current = waiting.pop()
@@ -91,10 +93,10 @@ def unbraced(pattern: str) -> list[str]:
 
 
 class IgnoreFiles:
-    """What the ignore files around a search leave out, in ripgrep's order of their kinds.
+    """What the ignore files around a search exclude, in ripgrep's order of precedence.
 
     `start` is the physical folder where the search begins. `is_named`: the command names it; then
-    ripgrep does not obey all that files above it say. `uses_git`: `.gitignore` files count, too.
+    ripgrep does not obey all files above it. `uses_git`: `.gitignore` files count, too.
     """
 
     def __init__(self, start: str, *, is_named: bool, uses_git: bool, uses_above: bool) -> None:
@@ -109,12 +111,14 @@ class IgnoreFiles:
             self.verdict(folder, is_folder=True) for folder in upwards(start) if folder != "/"
         ):
             self._above = "nothing"
-        # They were read while this was not known.
+        # Discard the rules that were read before this was known.
         self._lines.clear()
         self._rules.clear()
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """True: it is left out; False: it is taken back in; None: nothing is about this path."""
+        """Return True if the path is ignored, False if a negated pattern matches, None if no line
+        does.
+        """
         for offset, lines in self._rules_in(path.rpartition("/")[0] or "/"):
             relative = path[offset:]
             for line in lines:
@@ -123,7 +127,7 @@ class IgnoreFiles:
         return None
 
     def _rules_in(self, folder: str) -> _Rules:
-        """What counts for names in this folder, in the order in which it is compared."""
+        """Return the lines that apply to names in this folder, in the order of comparison."""
         known = self._rules.get(folder)
         if known is None:
             is_inner = folder.startswith(self._start.rstrip("/") + "/")
@@ -136,7 +140,7 @@ class IgnoreFiles:
 
     def _collected(self, folders: Sequence[str]) -> Iterator[tuple[int, Sequence[IgnoreLine]]]:
         has_git = self._uses_git and any(map(self._is_top, folders))
-        # In these a repository surely makes `.gitignore` files count.
+        # Folders in which a repository certainly makes `.gitignore` files count.
         looked_for = (f for f in folders if self._uses_above or is_below(f, self._start))
         is_sure = has_git and any(map(self._is_top, looked_for))
         kinds = (".rgignore", ".ignore", *((".gitignore", ".git/info/exclude") if has_git else ()))
@@ -157,7 +161,7 @@ class IgnoreFiles:
         return self._has_git[folder]
 
     def _of(self, folder: str, kind: str) -> Sequence[IgnoreLine]:
-        """The lines of one file, the last one first."""
+        """Return the lines of one file, the last one first."""
         if (folder, kind) not in self._lines:
             lines = _lines_of(_place_of(folder, kind))
             if folder != self._start and is_below(self._start, folder):
@@ -186,7 +190,7 @@ _FILES: StampCache[Sequence[IgnoreLine]] = StampCache(MAX_IGNORE_FILES)
 
 
 def _lines_of(path: str) -> Sequence[IgnoreLine]:
-    """The lines of an ignore file; none where there is none."""
+    """Return the lines of an ignore file; empty if it does not exist."""
     try:
         return _FILES.get(path, _read_file)
     except OSError:
@@ -195,13 +199,13 @@ def _lines_of(path: str) -> Sequence[IgnoreLine]:
 
 def _read_file(path: str) -> Sequence[IgnoreLine]:
     content = read_regular(Path(path), MAX_IGNORE_BYTES + 1)
-    # What is a link is an ignore file for some programs only.
+    # Only some programs accept a link as an ignore file.
     is_trusted = len(content) <= MAX_IGNORE_BYTES and not os.path.islink(path)
     return tuple(_read_lines(content, is_trusted=is_trusted))
 
 
 def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[IgnoreLine]:
-    """The lines of an ignore file, the last one first."""
+    """Yield the lines of an ignore file, the last one first."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -221,7 +225,7 @@ def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[IgnoreLine]:
 
 
 def _regex(pattern: str, flags: int) -> re.Pattern[str] | None:
-    """A regex for a path relative to the pattern's folder; None if the pattern is not plain."""
+    """Compile a regex for a path relative to the pattern's folder; None if it is not plain."""
     components = pattern.removeprefix("/").split("/")
     if not _PLAIN.fullmatch(pattern) or components.count("**") > MAX_DEPTH:
         return None
@@ -250,18 +254,18 @@ _RULING = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderListing:
-    """What matters of a folder's content."""
+    """The relevant contents of a folder."""
 
     entries: int = 1
-    """How many names are in it, and one for itself."""
+    """The number of names in it, plus one for the folder itself."""
     folders: Sequence[str] = ()
     """The folders in it."""
     suspects: Sequence[str] = ()
-    """Files that may be secret by their names."""
+    """Files with names that may be secret."""
     suspect_folders: frozenset[str] = frozenset()
-    """Folders that may be secret by their names."""
+    """Folders with names that may be secret."""
     has_rules: bool = False
-    """Something in it says which files searches leave out."""
+    """Whether it contains files that say what searches ignore."""
 
 
 _NOTHING = FolderListing()
@@ -269,7 +273,7 @@ _KNOWN: StampCache[FolderListing] = StampCache(MAX_FOLDERS_KNOWN)
 
 
 def listing_of(folder: str) -> FolderListing:
-    """What is in a folder; nothing where it cannot be listed."""
+    """Return the contents of a folder; empty if it cannot be listed."""
     try:
         return _KNOWN.get(folder, _listed)
     except OSError:

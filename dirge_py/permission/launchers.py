@@ -1,9 +1,9 @@
-"""Programs that run what they are given, and the commands in their words.
+"""Programs that run the commands they are given, and the commands in their arguments.
 
-A command can stand in words of its own (`sudo rm x`), in inline code (`python -c …`, `awk '…'`), or
-within one word in the program's own language (`sed 'e …'`, `ssh -o ProxyCommand=…`). In code, only
-commands that stand there as text are found. For rules that deny: found too often rather than too
-seldom.
+A command can be separate words (`sudo rm x`), inline code (`python -c …`, `awk '…'`), or part of
+one word in the program's own language (`sed 'e …'`, `ssh -o ProxyCommand=…`). In code, only
+commands written as text are found. For deny rules: it reports too many commands rather than too
+few.
 """
 
 import re
@@ -73,15 +73,17 @@ class InnerCommand:
     """What a command runs in turn: words, or a text that a shell reads."""
 
     words: SplitCommand = ()
-    """The words."""
+    """The words of the command."""
     text: str = ""
-    """The text."""
+    """The text that a shell reads."""
     is_guess: bool = False
-    """Perhaps it is only an argument; then what is unknown in it means nothing."""
+    """Whether it may be only an argument; then its unknown parts are ignored."""
 
 
 def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[InnerCommand]:
-    """All that a command would run; `is_fed`: its input stands in the command line."""
+    """Yield everything that a command would run; `is_fed`: its input is part of the command
+    line.
+    """
     if name in WRAPPERS or name in SHELLS or _LOADER.fullmatch(name):
         yield from _tails(name, words)
         yield from _texts(name, words)
@@ -101,12 +103,12 @@ def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[
     for text in _command_lines_in_words(name, words):
         yield InnerCommand(text=text, is_guess=True)
     for tail in _commands_run_elsewhere(name, words):
-        # Not on this machine, or not surely: it destroys nothing here.
+        # It does not run on this machine, or not certainly: it destroys nothing here.
         yield InnerCommand((*tail, UNRUN), is_guess=True)
 
 
 def find_starts(words: Sequence[str]) -> tuple[str, ...]:
-    """Where a `find` begins to look."""
+    """Return the paths where a `find` begins to search."""
     starts: list[str] = []
     for word in words[1:]:
         if word in ("-H", "-L", "-P"):
@@ -118,8 +120,8 @@ def find_starts(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tails(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
-    # Which words are options of a wrapper and which of its options take a value need not be known:
-    # the wrapped command is one of the tails.
+    # Which words are options of a wrapper and which of its options take a value is irrelevant: the
+    # wrapped command is one of the tails.
     start = _command_start(name, words)
     for at in range(1, min(len(words), _MAX_TAILS)):
         if not words[at].startswith("-") and not _is_wrapper(words[at - 1], at):
@@ -127,12 +129,12 @@ def _tails(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
 
 
 def _is_wrapper(word: str, start: int) -> bool:
-    # `sudo sudo sudo …`: the tail behind an inner wrapper is found when that one is opened.
+    # `sudo sudo sudo …`: the tail after an inner wrapper is found when that one is opened.
     return start > 1 and word in WRAPPERS
 
 
 def _command_start(name: str, words: SplitCommand) -> int | None:
-    """Where the wrapped command begins; 0: nowhere; None: it could begin at any word."""
+    """Return the index of the wrapped command; 0: there is none; None: it could be at any word."""
     if name in SHELLS:
         return 1 if name == "eval" else 0
     if name not in _VALUED:
@@ -162,7 +164,7 @@ def _texts(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
             continue
         is_code = name in _TAKES_TEXT or _is_code_flag(name, words[at - 1])
         yield InnerCommand(text=text, is_guess=not is_code)
-        # `env -S'git push'`: the text is glued to its option.
+        # `env -S'git push'`: the text is attached to its option.
         glued = _GLUED.match(text)
         if glued:
             yield InnerCommand(
@@ -181,7 +183,7 @@ def _is_code_flag(name: str, flag: str) -> bool:
 
 
 def _fed_with_words(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
-    """The command that words are put to which come from input."""
+    """Yield the command that gets words from its input appended."""
     sign = "{}" if name == "parallel" else ""
     for at, word in enumerate(words[1:], start=1):
         if name == "xargs" and word in ("-I", "--replace") and at + 1 < len(words):
@@ -207,7 +209,7 @@ def _fed_with_words(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
 
 
 def _reads_commands(name: str, words: SplitCommand) -> bool:
-    """Whether a shell takes its commands from its input."""
+    """Whether a shell reads its commands from its input."""
     if name in ("source", "."):
         return len(words) < 2 or bool(_FROM_INPUT.fullmatch(words[1]))
     if name in ("at", "batch"):
@@ -259,7 +261,7 @@ def _of_git(words: SplitCommand) -> Iterator[InnerCommand]:
         return
     sub, arguments = rest[0], rest[1:]
     if not is_unresolved(sub) and sub not in _GIT_COMMANDS:
-        # It may be an alias of the repository or of the person: for anything git can do.
+        # It may be an alias of the repository or of the user, and run anything that git can.
         yield InnerCommand(("git", ANYTHING))
     for at, word in enumerate(arguments[:-1]):
         if sub == "config" and word.lower().startswith("alias."):
@@ -296,7 +298,7 @@ _MOST_TEXTS = 16
 
 
 def _commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]:
-    """Commands that the code in these words would start, as far as it spells them out."""
+    """Yield the commands that the code in these words would start, as far as they are literal."""
     code = inline_code(name, words)
     if not code:
         return
@@ -314,13 +316,13 @@ def _commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]
     if _DELETES.search(text):
         yield from (("rm", "-r", one) for one in texts)
     elif _DELETES_FILES.search(text):
-        # Of single files; all that is in a folder is meant by a pattern.
+        # For single files; a pattern stands for everything in a folder.
         patterns = (*texts, *_PATTERN_TEXT.findall(text)[:_MOST_TEXTS])
         yield from (("rm", one) for one in patterns if "*" in one)
 
 
 def runs_inline_code(words: Sequence[str]) -> bool:
-    """Whether code stands in these words: "the same again" says too little about what it does."""
+    """Whether these words contain code: "the same again" says too little about what it does."""
     name = words[0].rsplit("/", 1)[-1]
     if name in ("eval", "source", ".") or name in ("awk", "gawk", "mawk"):
         return True
@@ -330,7 +332,7 @@ def runs_inline_code(words: Sequence[str]) -> bool:
 
 
 def inline_code(name: str, words: Sequence[str]) -> str:
-    """The code that stands in the words of an interpreter or of `awk`, or ""."""
+    """Return the code in the words of an interpreter or of `awk`, or ""."""
     if _AWK.fullmatch(name):
         operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
         return next((words[at] for at in operands if words[at - 1] not in ("-v", "-F", "-f")), "")
@@ -355,7 +357,7 @@ _SED_RESULT = re.compile(r"s([^\w\s])(?:(?!\1).)*\1((?:(?!\1).)*)\1\w*e")
 _SED_FILES = re.compile(r"[rRwW]\s*([^\s;{}'\"]+)")
 _QUOTED_WORD = re.compile(r"'([^'\\\s]+)'|\"([^\"\\\s]+)\"")
 PUTS_INTO = word_set("cp mv install ln rsync scp")
-"""Programs whose last operand may be a folder that the others are put into."""
+"""Programs whose last operand may be the folder that the other operands are put into."""
 _FOLDER = re.compile(r"(?:\A|/)\.{0,2}\Z|\A~\Z")
 _RUNS_IN = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx")),
@@ -366,7 +368,7 @@ _MOST = 64
 
 
 def _command_lines_in_words(name: str, words: Sequence[str]) -> Iterator[str]:
-    """Command lines that a program is told within its words."""
+    """Yield the command lines inside the words of a program."""
     for word in map(unmarked, words[1:]):
         if name in _SSH and (found := _SSH_RUNS.fullmatch(word)):
             yield found.group(1)
@@ -383,7 +385,7 @@ def _command_lines_in_words(name: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _commands_run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """What may be the command that a program runs in a container, or out of a package."""
+    """Yield possible commands that a program runs in a container, or from a package."""
     verbs = _RUNS_IN.get(name, frozenset())
     at = next((at for at, word in enumerate(words) if word in verbs), 0)
     for start in range(at + 1, min(len(words), at + _MOST)) if at else ():
@@ -392,7 +394,7 @@ def _commands_run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[s
 
 
 def files_named_in_code(commands: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Files that the code in the words of commands names, or that copying puts in a folder."""
+    """Yield the files that code in the commands names, or that copying puts into a folder."""
     for words in commands:
         name = words[0].rsplit("/", 1)[-1]
         code = inline_code(name, words)

@@ -1,9 +1,10 @@
 """The paths that the words of a command could name, overestimated: for rules that deny.
 
 `CwdTracker` follows `cd` as bash does. `changed_files` lists the files that a program reads, moves,
-copies, links or deletes: each is claimed as `read`, and as `edit` where its name or content
-changes, since a second name for a secret is as good as its content. `own_places_touched` finds what
-of dirge's own files a command would touch, `withheld_from_searches` what its searches would read.
+copies, links or deletes: each is claimed as `read`, and as `edit` if its name or content changes,
+because a second name for a secret is as good as its content. `own_places_touched` finds the files
+of dirge itself that a command would touch, `withheld_from_searches` those that its searches would
+read.
 """
 
 import os
@@ -11,8 +12,6 @@ import os.path
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
-
 from dirge_py.git.repository import work_tree_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
@@ -23,6 +22,8 @@ from dirge_py.permission.launchers import PUTS_INTO
 from dirge_py.permission.patterns import GLOB
 from dirge_py.permission.program_options import paths_behind_colons
 from dirge_py.permission.recursive_reads import Beneath, RecursiveRead, possible_recursive_read
+from typing import Literal, TypeAlias
+
 
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
@@ -37,24 +38,24 @@ _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLookups:
-    """The looks at the file system that judging a command takes; paths are absolute."""
+    """The file system lookups for judging a command; all paths are absolute."""
 
     place: Callable[[str], ResolvedPath]
     """Looks a path up."""
     is_folder: Callable[[str], bool]
-    """Whether a path is a folder."""
+    """Returns whether a path is a folder."""
     expand: Callable[[str, str], Sequence[str] | None]
-    """The paths a pattern could stand for in a folder; None if they are too many."""
+    """Returns the paths that a pattern could match in a folder; None if they are too many."""
     git_hazard: Callable[[str], str]
-    """Why git must not run unasked in a folder, or ""."""
+    """Returns why git must not run in a folder without a question, or ""."""
     git_hooks: Callable[[str, Sequence[str]], str]
-    """Words about what a git command would run besides."""
+    """Returns a text about what a git command would also run, or ""."""
     kept_beneath: Beneath
-    """What a search would come upon below a folder though it is not read unasked."""
+    """Returns what a search would find below a folder though reading it needs a question."""
     program_problem: Callable[[str], str]
-    """Why a program of this name must not run unasked, or ""."""
+    """Returns why a program of this name must not run without a question, or ""."""
     own_paths: Sequence[str]
-    """Where dirge's own settings, keys and state are."""
+    """The places of dirge's own settings, keys and state."""
     home: str
     """The physical home folder."""
     roots: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class ShellLookups:
 def mentioned_paths(
     words: Iterable[str], folders: Sequence[str], lookups: ShellLookups
 ) -> tuple[ResolvedPath, ...]:
-    """Every place that a word could name, also as the value of an option or by a pattern."""
+    """Return every place that a word could name, also as an option's value or by a pattern."""
     pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
     named = [
         HOME_SIGN.sub(lambda _: lookups.home, without_cwd_prefix(piece), count=1)
@@ -88,9 +89,11 @@ def mentioned_paths(
 def files_in_git_objects(
     commands: Iterable[Sequence[str]], folders: Sequence[str]
 ) -> Iterator[str]:
-    """What the git commands among these could name in a repository, as `git cat-file HEAD:.env`.
+    """Yield the paths in a repository that these git commands could name, as `git cat-file
+    HEAD:.env`.
 
-    Git counts that from the top of the work tree, `HEAD:./.env` from the physical `folders`.
+    They are relative to the top of the work tree; `HEAD:./.env` is relative to the physical
+    `folders`.
     """
     for words in commands:
         if all(os.path.basename(word) != "git" for word in words):
@@ -103,7 +106,7 @@ def files_in_git_objects(
 
 
 def _first_distinct(most: int, texts: Iterable[str]) -> dict[str, None]:
-    """The distinct ones among the first, one more than `most` if there are more."""
+    """Return the first distinct texts, at most `most` plus one."""
     found: dict[str, None] = {}
     for text in texts:
         found[text] = None
@@ -113,20 +116,20 @@ def _first_distinct(most: int, texts: Iterable[str]) -> dict[str, None]:
 
 
 def too_many_paths(place: Callable[[str], ResolvedPath]) -> ResolvedPath:
-    """What stands for the places that were not looked at: no rule may allow it."""
+    """Return a place for those that were not looked up: no rule may allow it."""
     return replace(place("/"), protected="it names too many files to look at")
 
 
 def folders_entered(
     commands: Iterable[Sequence[str]], folders: Sequence[str], home: str
 ) -> list[str]:
-    """The folders, and those that any `cd` among the commands might lead to from them."""
+    """Return the folders, and those that any `cd` in the commands might lead to from them."""
     found = list(folders)
     for words in commands:
         if words[0] not in MOVERS:
             continue
         for target in words[1:] or ("~",):
-            # No path holds a null character, and no look at the files takes one.
+            # Paths cannot contain a null character, and file system calls reject it.
             text = HOME_SIGN.sub(lambda _: home, target).replace("\0", "")
             if not text or text.startswith(("-", "$", "`")) or len(found) > _MAX_FOLDERS:
                 found += ["/", home]
@@ -137,7 +140,7 @@ def folders_entered(
 
 
 def without_cwd_prefix(word: str) -> str:
-    """The word, where it begins with a way to name the working folder or the root, without it."""
+    """Return the word without a leading name of the working folder or the root."""
     return _ROOT.sub("", _CWD.sub(".", CWD_SIGN.sub(".", word, count=1)))
 
 
@@ -156,7 +159,7 @@ def _pieces(word: str) -> Iterator[str]:
 
 
 def _is_name(piece: str) -> bool:
-    # Longer ones no file system would take: they are no paths.
+    # No file system accepts longer names.
     if not piece or "\0" in piece or len(piece) > 4096:
         return False
     return all(len(name) <= _LONGEST_NAME for name in piece.split("/"))
@@ -167,10 +170,11 @@ _MAX_POSSIBLE_FOLDERS = 8
 
 
 class CwdTracker:
-    """Folders as bash keeps them: paths whose links are not followed.
+    """Tracks the working folder as bash does: paths whose links are not resolved.
 
-    `possible` are those the part at hand may run in. `is_lost`: nobody can know; then they hold
-    the root and the home folder, too, so that nothing which would be fatal there gets through.
+    `possible` are the folders that the current part may run in. `is_lost`: the folder is unknown;
+    then `possible` also holds the root and the home folder, so that a fatal command there is still
+    found.
     """
 
     def __init__(self, cwd: str, home: str, real: Callable[[str], str]) -> None:
@@ -186,12 +190,14 @@ class CwdTracker:
         return self.possible != [self._start]
 
     def enter(self, joint: Joint) -> None:
-        """Go on to the next part. Only behind `&&` is it sure that the `cd` before went well."""
+        """Continue with the next part. Only after `&&` is it certain that the last `cd`
+        succeeded.
+        """
         if joint not in ("&&", "|"):
             self.possible = _distinct([*self.possible, *self._before])
 
     def follow(self, part: Part, *, is_piped: bool) -> Sequence[str]:
-        """Go where this `cd` leads; the new folders, none if nobody can tell."""
+        """Follow this `cd`; return the new folders, empty if they are unknown."""
         target, is_physical = _cd_target(part, self._home)
         if not target or is_piped:
             self.lose()
@@ -209,13 +215,13 @@ class CwdTracker:
         return moved
 
     def lose(self, guesses: Iterable[str] = ()) -> None:
-        """Something went to a folder that nobody can know; it might be one of `guesses`."""
+        """Record a change to an unknown folder, possibly one of `guesses`."""
         self.is_lost = True
         self.possible = _distinct([*self.possible, *self._before, "/", self._home, *guesses])
 
 
 def _cd_target(part: Part, home: str) -> tuple[str, bool]:
-    """Where a `cd` goes, "" if unknown, and whether it follows links first."""
+    """Return the target of a `cd`, "" if unknown, and whether it resolves links first."""
     words = part.words[1:]
     is_physical = False
     while words and words[0].text in ("-P", "-L"):
@@ -239,7 +245,7 @@ _COPIES_TO_LAST = word_set("cp install ln link scp rsync")
 _PACKS = word_set("tar bsdtar zip 7z 7za cpio pax gzip bzip2 xz zstd lz4 gpg")
 _CHANGES_AFTER_FIRST = word_set("chmod chown chgrp")
 _TARGET_FOLDER = re.compile(r"-[A-Za-z]*t.*|--t[a-z-]*(=.*)?")
-"""`cp -t DIR a b`: the last operand is then a source, too."""
+"""Options like `cp -t DIR a b`: then the last operand is a source, too."""
 TURNS_SHELL = word_set(
     "export declare typeset readonly local set unset shopt alias unalias source . eval exec trap"
     " enable hash builtin command pushd popd read mapfile readarray let getopts umask ulimit"
@@ -250,7 +256,7 @@ FileUse: TypeAlias = tuple[Literal["read", "edit"], Word]
 
 
 def changed_files(words: Sequence[Word]) -> Iterator[FileUse]:
-    """The files a command would read, move or change, as far as its words tell."""
+    """Yield the files that a command would read, move or change, as far as its words show."""
     if not words:
         return
     name = words[0].text.rsplit("/", 1)[-1]
@@ -276,11 +282,11 @@ def changed_files(words: Sequence[Word]) -> Iterator[FileUse]:
 
 def _copied(words: Sequence[Word], operands: Sequence[Word], *, moves: bool) -> Iterator[FileUse]:
     names_target = any(_TARGET_FOLDER.fullmatch(word.text) for word in words)
-    # `ln SECRET` alone makes a name in the current folder.
+    # `ln SECRET` alone creates a link in the current folder.
     has_target = len(operands) > 1
     sources = operands if names_target or not has_target else operands[:-1]
     yield from _read_and_edited(sources) if moves else (("read", word) for word in sources)
-    # Which of them is the target nobody knows where an option names it.
+    # If an option names the target, any operand may be a source.
     yield from (("edit", word) for word in (operands if names_target else operands[-1:]))
 
 
@@ -308,7 +314,7 @@ _PATH_REST = r"(?![\w.-])[^\s'\"`();,:<>|&\]}]*"
 def own_places_touched(
     commands: Iterable[Sequence[str]], folders: Sequence[str], text: str, lookups: ShellLookups
 ) -> tuple[ResolvedPath, ...]:
-    """Places of dirge's own that these commands would touch when they run in the folders.
+    """Return dirge's own places that these commands would touch when they run in the folders.
 
     `text` is the whole command line: paths in the code of a script count, too.
     """
@@ -341,10 +347,10 @@ def _own_changed(
 def _own_replaced(
     folder: ResolvedPath, sources: Sequence[str], lookups: ShellLookups
 ) -> Iterator[ResolvedPath]:
-    """What copying or moving the sources into a folder would replace."""
+    """Yield what copying or moving the sources into a folder would replace."""
     for source in sources:
         last = source.rstrip("/").rpartition("/")[2]
-        # Of such a source only what is in it is copied.
+        # With such a source, only its contents are copied.
         if last in ("", ".", "..") or source.endswith("/"):
             yield from _if_holding_own(folder, lookups)
             continue
@@ -354,7 +360,7 @@ def _own_replaced(
 
 
 def _if_holding_own(place: ResolvedPath, lookups: ShellLookups) -> Iterator[ResolvedPath]:
-    # Taking away the whole machine or home is refused for another reason.
+    # Removing the whole machine or home is refused for another reason.
     is_whole = place.real in ("/", lookups.home)
     if not is_whole and any(is_below(one, place.real) for one in lookups.own_paths):
         yield replace(place, own=f"{place.asked} holds dirge's own settings or state")
@@ -381,10 +387,10 @@ def withheld_from_searches(
     *,
     guesses: Collection[str],
 ) -> Iterator[ResolvedPath]:
-    """What these commands would come upon: places that rules keep from being read, and dirge's own.
+    """Yield what these commands would find that rules keep from being read, and dirge's own places.
 
-    Of the physical `folders` in which they may run, `guesses` stand for one that nobody knows: that
-    dirge's own lies in there says nothing.
+    `guesses` are those of the physical `folders` that stand for an unknown one: they are not
+    searched for dirge's own places.
     """
     for words in commands:
         search = possible_recursive_read(words)
@@ -398,7 +404,7 @@ def withheld_from_searches(
 
 
 def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
-    """Whether a `cd` among the commands goes where nobody can tell."""
+    """Whether a `cd` in the commands goes to an unknown folder."""
     targets = (
         HOME_SIGN.sub(lambda _: home, target)
         for words in commands
@@ -409,7 +415,7 @@ def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
 
 
 def _search_starts(search: RecursiveRead, folder: str, lookups: ShellLookups) -> Iterator[str]:
-    """The physical folders below which the search may read."""
+    """Yield the physical folders below which the search may read."""
     words = [without_cwd_prefix(word.text) for word in search.starts]
     named = [HOME_SIGN.sub(lambda _: lookups.home, word, count=1) for word in words]
     paths = [os.path.join(folder, text) for text in named] or [folder]

@@ -1,7 +1,7 @@
-"""Paths as they are found on this machine: where they lead, and why touching them is special.
+"""Looks up paths on this machine: where they lead, and why touching them needs a question.
 
-Paths below `/proc/self` and the like lead elsewhere in every process, so nothing can be said about
-them from here.
+Paths below `/proc/self` and the like lead elsewhere in every process, so they cannot be judged
+from here.
 """
 
 import os
@@ -33,11 +33,11 @@ _PUBLIC_FILES: StampCache[bool] = StampCache(4096)
 
 
 class PathResolver:
-    """Looks paths up for one workspace.
+    """Looks up paths for one workspace.
 
-    `state_dirs` are places (folders or files) of dirge's own that nothing may touch, save reading
-    below `own_output_dirs`. `settings` are places of dirge's own that only a person may change.
-    Both hold for where their links lead, too, and for other names of the same files.
+    `state_dirs` are dirge's own places (folders or files) that nothing may touch, except to read
+    below `own_output_dirs`. `settings` are dirge's own places that only the user may change. Both
+    include the targets of their links and other names of the same files.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class PathResolver:
         self._linked_keys = _hard_linked(self.state, is_deep=False)
 
     def add_output_dir(self, folder: Path | str) -> None:
-        """Let what is below `folder` be read: it holds output of this session."""
+        """Allow reading below `folder`: it holds output of this session."""
         self._outputs = (*self._outputs, *both_spellings([folder]))
 
     def find(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> ResolvedPath:
-        """The place that the absolute `path` names now."""
+        """Look up the absolute `path`."""
         try:
             located = self._workspace.locate(path)
         except FileError as problem:
@@ -74,7 +74,7 @@ class PathResolver:
         elsewhere = why_process_path(located.path, real)
         protected, secret = elsewhere, elsewhere
         if not elsewhere and is_output:
-            protected = "it holds what dirge itself wrote"
+            protected = "it holds dirge's own output"
         elif not elsewhere:
             protected = (
                 why_protected(real, roots)
@@ -106,7 +106,9 @@ class PathResolver:
         return f"{asked} belongs to dirge's own settings, which only you change" if is_own else ""
 
     def _lost(self, path: str, problem: FileError) -> ResolvedPath:
-        """A path that leads nowhere: nobody can say what a command makes of it."""
+        """Return a place for a path that cannot be resolved: what a command does with it is
+        unknown.
+        """
         is_path = bool(path) and "\0" not in path
         forbidden = self._state_reason(path, path) if is_path else f"{path!r} is no path"
         elsewhere = why_process_path(path) if is_path else ""
@@ -122,7 +124,7 @@ class PathResolver:
 
 
 def is_public(path: str) -> bool:
-    """Whether this file consists of certificates and public keys, whatever its name says."""
+    """Whether this file consists of certificates and public keys, whatever its name suggests."""
     if not path.lower().endswith((".pem", ".key")):
         return False
     try:
@@ -138,19 +140,21 @@ def _holds_public_blocks(path: str) -> bool:
 
 
 def _is_same_or_below(spellings: Iterable[str], places: Iterable[str]) -> bool:
-    """`is_below_any`, also where a file system takes differently spelled names for the same."""
+    """`is_below_any`, also for file systems that treat differently spelled names as the same."""
     folded = tuple(map(comparable_path, places))
     return any(is_below_any(comparable_path(path), folded) for path in spellings)
 
 
 def both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
-    """The paths, absolute, as they were named and where they lead."""
+    """Return the absolute paths, as they were named and where they lead."""
     asked = [os.path.abspath(os.fspath(path)) for path in paths]
     return tuple(dict.fromkeys([*asked, *map(os.path.realpath, asked)]))
 
 
 def _link_targets(places: Iterable[str]) -> Iterator[str]:
-    """Where the links within these folders lead: settings are often kept in another folder."""
+    """Yield the targets of links within these folders: settings are often kept in another
+    folder.
+    """
     too_wide = ("/", os.path.realpath(os.path.expanduser("~")))
     for entry in _entries(places):
         if entry.is_symlink() and (target := os.path.realpath(entry.path)) not in too_wide:
@@ -158,7 +162,7 @@ def _link_targets(places: Iterable[str]) -> Iterator[str]:
 
 
 def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tuple[int, int]]:
-    """Device and inode of the files in there that have other names, too."""
+    """Return device and inode of the files in these places that have other names, too."""
     found: set[tuple[int, int]] = set()
     files = [place for place in places if os.path.isfile(place)]
     folders = (one for one in places if is_deep or os.path.basename(one) == "keys")
@@ -198,7 +202,7 @@ def _is_one_of(real: str, identities: frozenset[tuple[int, int]]) -> bool:
 
 
 def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:
-    """Whether one of the folders above, within the workspace, is a repository of its own."""
+    """Return why the path is protected if a folder above, within the workspace, is a repository."""
     within = takewhile(lambda folder: is_below_any(folder, roots), upwards(os.path.dirname(real)))
     bare = next(filter(is_bare, within), "")
     return f"{bare} is protected: it is a bare repository" if bare else ""
@@ -209,9 +213,9 @@ _MAX_LINKS = 40
 
 
 def why_process_path(path: str, real: str = "") -> str:
-    """Why the absolute `path` leads elsewhere in another process, or "". Follows its links.
+    """Return why the absolute `path` leads elsewhere in another process, or "". Follows its links.
 
-    `real` is where it leads; a path that is its own goal has no links to follow.
+    `real` is its target; a path that is its own target has no links to follow.
     """
     if path == real:
         return (

@@ -1,16 +1,16 @@
-"""What patterns match: words of a command, paths, names, and the files behind a glob.
+"""Patterns for commands, paths and names, and the files that a glob matches.
 
-Commands: the pattern is split into words as a shell would (quotes and backslash make what they hold
+Commands: the pattern is split into words as in a shell (text in quotes or after a backslash is
 literal). A word `*` or `**` stands for any number of words, also none; inside a word `*` is any
 text and `?` one character. Paths: `*` and `?` stay within one component, a component `**` is any
-number of them, so `src/**` is `src` and all beneath it; backslash makes the next character literal.
-Names: `*` and `?` over the whole text.
+number of them, so `src/**` is `src` and everything below it; a backslash makes the next character
+literal. Names: `*` and `?` over the whole text.
 
-Some words are covered only by a pattern that spells them (`escapes`): those by which a program runs
-another one or writes anywhere. A rule that allows `git *` was not meant for
+Some words are covered only by a pattern that spells them (`escapes`): those that let a program run
+another one or write anywhere. A rule that allows `git *` was not meant for
 `git -c core.sshCommand=… fetch`. The commands that such words start are compared with deny rules.
 
-`GlobExpander` gives the files that an unquoted glob could stand for, overestimated within limits.
+`GlobExpander` returns the files that an unquoted glob could match, overestimated within limits.
 """
 
 import os
@@ -29,7 +29,7 @@ _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
 
 MANY, ONE = "\ue020", "\ue021"
-"""In the form of a word: any text, and any one letter."""
+"""The marks in a word's form for any text and for any one character."""
 _LONGEST_FORM = 256
 
 
@@ -38,19 +38,19 @@ class WordPattern:
     """One word of a command pattern."""
 
     regex: re.Pattern[str]
-    """What the word must match in full."""
+    """Matches the whole word."""
     is_literal: bool
-    """There is no wildcard in it."""
+    """Whether it has no wildcards."""
     is_rest: bool = False
-    """It stands for any number of words."""
+    """Whether it stands for any number of words."""
     is_open: bool = False
-    """It ends in a star that is not quoted."""
+    """Whether it ends in an unquoted star."""
     form: str = ""
     """Its text, with `MANY` and `ONE` for wildcards."""
 
     def matches(self, word: Word, *, is_strict: bool) -> bool:
-        # What an unquoted `*` becomes is decided when the command runs: a rule that grants the
-        # literal star was not meant for it.
+        # An unquoted `*` is expanded when the command runs: a rule that grants the literal star was
+        # not meant for it.
         if is_strict and word.has_glob and self.is_literal:
             return False
         return self.regex.fullmatch(word.text) is not None
@@ -58,10 +58,10 @@ class WordPattern:
 
 @lru_cache(maxsize=4096)
 def command_pattern(text: str) -> tuple[WordPattern, ...]:
-    """The words of a command pattern.
+    """Parse a command pattern into words.
 
     Raises:
-        ValueError: in words a person can use.
+        ValueError: it is not valid; the message is for users.
     """
     words: list[WordPattern] = []
     position = 0
@@ -83,11 +83,11 @@ def match_command(
     is_strict: bool,
     spelled: Mapping[int, str] = MappingProxyType({}),
 ) -> bool:
-    """Whether the whole of `words` fits. `is_strict` is how rules that allow are read.
+    """Whether all of `words` match. `is_strict` is how allow rules are read.
 
-    Where a rule asks or denies, a star at the end of the last word goes on over further words:
-    a rule that denies `git push*` means `git push --force`, too. `spelled` are the places of words
-    that no star stands for: the pattern has to begin the word there as it is given.
+    In ask and deny rules, a star at the end of the last word also covers further words: a rule that
+    denies `git push*` means `git push --force`, too. `spelled` maps positions of words that no star
+    matches to the text that the pattern's word has to begin with.
     """
     if not is_strict and pattern[-1].is_open:
         pattern = (*pattern, _REST)
@@ -114,7 +114,7 @@ def match_command(
 
 
 def could_match(pattern: Sequence[WordPattern], words: Sequence[UnresolvedWord]) -> bool:
-    """Whether a command of which only the form is known could fit a pattern."""
+    """Whether a command of which only the form is known could match a pattern."""
     rows, columns = len(pattern), len(words)
     fits = [[False] * (columns + 1) for _ in range(rows + 1)]
     fits[rows][columns] = True
@@ -152,16 +152,16 @@ def _forms_overlap(one: str, other: str) -> bool:
 
 
 def quoted_command(words: Sequence[Word]) -> str:
-    """The pattern that matches exactly these words."""
+    """Return the pattern that matches exactly these words."""
     return shlex.join([word.text for word in words])
 
 
 @lru_cache(maxsize=4096)
 def path_pattern(text: str) -> re.Pattern[str]:
-    """An absolute path pattern, to be matched in full against a path without a slash at its end.
+    """Compile an absolute path pattern, matched in full against a path without a trailing slash.
 
     Raises:
-        ValueError: in words a person can use.
+        ValueError: it is not valid; the message is for users.
     """
     stretches = [""]
     for component in text.split("/"):
@@ -177,7 +177,7 @@ def path_pattern(text: str) -> re.Pattern[str]:
 
 
 def match_path(pattern: re.Pattern[str], path: str, *, is_strict: bool) -> bool:
-    """Whether `path` fits. Strict reading compares as spelled, else case and form are ignored."""
+    """Whether `path` matches. Strict matching compares exactly, else case and form are ignored."""
     trimmed = path.rstrip("/")
     if pattern.fullmatch(trimmed):
         return True
@@ -193,15 +193,15 @@ def _path_pattern_folded(regex: str) -> re.Pattern[str]:
 
 
 def quoted_path(path: str) -> str:
-    """The pattern that matches exactly this path."""
+    """Return the pattern that matches exactly this path."""
     return re.sub(r"([*?\\]|\A\s|\s\Z)", r"\\\1", path)
 
 
 def regex_with_gaps(pieces: Sequence[str], step: str) -> str:
-    """A regex for `pieces` with any number of `step` between each two of them.
+    """Return a regex for `pieces` with any number of `step` between each two of them.
 
-    A piece between two stars is taken where it first fits, and kept there. That is never wrong for
-    pieces of a fixed length, and without it a row of stars would take time without end.
+    A piece between two stars is matched where it first fits, without backtracking. For pieces of a
+    fixed length that is always correct, and it keeps a row of stars from taking exponential time.
     """
     first, *further = pieces
     if not further:
@@ -212,7 +212,7 @@ def regex_with_gaps(pieces: Sequence[str], step: str) -> str:
 
 @lru_cache(maxsize=4096)
 def name_pattern(text: str) -> re.Pattern[str]:
-    """A pattern for a host, a tool, an agent: compared without case."""
+    """Compile a pattern for a host, a tool or an agent, compared without case."""
     return re.compile(_wildcards(text, one=".").lower(), re.DOTALL)
 
 
@@ -258,7 +258,7 @@ _REST = WordPattern(re.compile(".*", re.DOTALL), is_literal=False, is_rest=True)
 
 
 def _wildcards(text: str, *, one: str) -> str:
-    """A regex for text in which `*` is any number of `one` and `?` is one of them."""
+    """Return a regex for text in which `*` is any number of `one` and `?` is one of them."""
     pieces, position = [""], 0
     while position < len(text):
         char = text[position]
@@ -283,11 +283,11 @@ def _add(char: str, pieces: list[str], *, one: str) -> None:
 MAX_ENTRIES = 20_000
 MAX_FOUND = 400
 GLOB = re.compile(r"[*?\[]")
-"""A letter that makes a word a pattern of file names."""
+"""Matches a character that makes a word a pattern of file names."""
 
 
 class GlobExpander:
-    """What patterns could become. The limits hold for all patterns of one decision together."""
+    """Expands patterns. The limits apply to all patterns of one decision together."""
 
     def __init__(self) -> None:
         self._entries_left = MAX_ENTRIES
@@ -295,9 +295,11 @@ class GlobExpander:
         self._names: dict[str, list[str] | None] = {}
 
     def expand(self, folder: str, pattern: str) -> Sequence[str] | None:
-        """Absolute paths of what `pattern` could become in `folder`; None if they are too many.
+        """Return the absolute paths that `pattern` could match in `folder`; None if they are too
+        many.
 
-        The fixed part before the first pattern is always among them: it is what gets listed.
+        The fixed part before the first wildcard is always among them, because that folder gets
+        listed.
         """
         components = pattern.split("/")
         fixed = next(index for index, part in enumerate(components) if GLOB.search(part))
@@ -334,7 +336,9 @@ class GlobExpander:
 
 
 def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
-    """What `pattern` becomes in any of the folders, as a program is given it; None: too many."""
+    """Return what `pattern` expands to in any of the folders, as a program gets it; None: too
+    many.
+    """
     expansions = GlobExpander()
     found: dict[str, None] = {}
     for folder in folders:
@@ -362,7 +366,7 @@ def _matching_names(folder: str, most: int) -> list[str] | None:
 
 
 def _name_regex(component: str) -> re.Pattern[str]:
-    # What stands in brackets is not looked at: any text there counts as a match.
+    # Brackets are not interpreted: they match any text.
     before, bracket, _ = component.partition("[")
     pieces = [re.escape(piece).replace(r"\?", ".") for piece in before.split("*")]
     return re.compile(regex_with_gaps([*pieces, ""] if bracket else pieces, "."), re.DOTALL)
@@ -370,14 +374,14 @@ def _name_regex(component: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """A word by which a program runs another one or writes anywhere."""
+    """A word that makes a program run another one or write anywhere."""
 
     at: int
-    """Where it stands among the words."""
+    """Its position among the words."""
     name: str
-    """What it begins with."""
+    """The option or setting that it begins with."""
     text: str = ""
-    """What it would run; "" if it runs nothing."""
+    """The command that it would run; "" if it runs none."""
 
 
 _RUNNING: Mapping[str, frozenset[str]] = {
@@ -423,7 +427,7 @@ _LEAST_SHORTENED = 5
 
 
 def escapes(words: Sequence[str]) -> Iterator[Escape]:
-    """What in the words of a command does more than the program's name says."""
+    """Yield the words of a command that make it do more than the program's name says."""
     name = words[0].rsplit("/", 1)[-1] if words else ""
     if name == "git":
         yield from _of_git(words)
@@ -465,12 +469,12 @@ def _of_git(words: Sequence[str]) -> Iterator[Escape]:
 
 
 def _escape_of_option(word: str, options: frozenset[str]) -> str:
-    """Which of the options this is, also with its value, shortened, or glued to it."""
+    """Return which of the options this is, also with its value, abbreviated, or attached to it."""
     if word.startswith("--"):
         name = word.partition("=")[0]
         if name in options:
             return name
-        # Programs take the beginning of a long option for the whole.
+        # Programs accept the beginning of a long option for the whole.
         near = (one for one in options if len(name) >= _LEAST_SHORTENED and one.startswith(name))
         return name if next(near, "") else ""
     if word in options:
@@ -479,7 +483,7 @@ def _escape_of_option(word: str, options: frozenset[str]) -> str:
 
 
 def _setting_of(words: Sequence[str], at: int, option: str) -> str:
-    """What an option is given: in the same word, or in those behind it."""
+    """Return the value of an option: in the same word, or in the next one."""
     glued = words[at][len(option) :]
     if glued:
         value = glued.removeprefix("=")

@@ -1,4 +1,4 @@
-"""How the words of a known program are read: options by allow-list, then its operands."""
+"""Parses the arguments of a known program: options by allow-list, then its operands."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Literal
 from dirge_py.lib.shell_lexer import Word, word_set
 
 OperandRule = Literal["path", "text", "revision", "none"]
-"""`revision`: a git revision or a path, nobody can tell which."""
+"""What the operands are. `revision`: a git revision or a path, which cannot be told apart."""
 
 names_in_text = cache(word_set)
 _NUMBER = re.compile(r"-\d+")
@@ -17,14 +17,15 @@ _MOST_COLONS = 8
 
 
 class NotReadOnly(Exception):
-    """The command is not one that may run unasked; the message says what is wrong with it."""
+    """The command may not run without a question; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What may be said to a program without asking. Lists of names are written as one text.
+    """The arguments that a program may get without a question. Lists of names are written as one
+    text.
 
-    Long options count only when spelled in full; `--help` and `--version` are always among them.
+    Long options count only when spelled in full; `--help` and `--version` are always allowed.
     """
 
     flags: str = field(default="", kw_only=False)
@@ -32,39 +33,39 @@ class Program:
     values: str = ""
     """Letters of the options with a value."""
     attached: str = ""
-    """Letters of the options that may have a value glued to them."""
+    """Letters of the options that may have an attached value."""
     long: str = ""
     """Long options without a value."""
     long_values: str = ""
-    """Long options with a value: behind `=`, or the next word."""
+    """Long options with a value: after `=`, or the next word."""
     long_optional: str = ""
-    """Long options that may have a value, behind `=` only."""
+    """Long options that may have a value, only after `=`."""
     paths: str = ""
     """Options, short or long, whose value is a file to read."""
     operands: OperandRule = "path"
-    """What its operands are."""
+    """The kind of its operands."""
     lead: int = 0
-    """So many of the first operands are text, such as the pattern of a search."""
+    """The number of first operands that are text, such as the pattern of a search."""
     lead_options: str = ""
-    """With one of these options there is no such text."""
+    """Options that take the place of these texts."""
     needs: str = ""
-    """Operands are allowed only beside one of these options."""
+    """Operands are allowed only together with one of these options."""
     most: int | None = None
-    """How many operands are allowed."""
+    """The most operands that are allowed; None: no limit."""
     takes_globs: bool = False
-    """A file named like any option of it could do no harm."""
+    """Whether a file named like any of its options could do no harm."""
     takes_numbers: bool = False
-    """`-5` is an option of it."""
+    """Whether it takes options like `-5`."""
 
 
 @dataclass(slots=True)
 class ParsedOptions:
-    """What was given to a program: option names with their values, and operands in order."""
+    """The parsed arguments: option names with their values, and operands in order."""
 
     seen: list[tuple[str, Word | None]] = field(default_factory=list)
     operands: list[Word] = field(default_factory=list)
     guarded: int | None = None
-    """How many operands came before `--`; those behind it cannot be options."""
+    """The number of operands before `--`; those after it cannot be options."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -72,7 +73,7 @@ class ParsedOptions:
 
 
 def parse_options(row: Program, arguments: Sequence[Word]) -> ParsedOptions:
-    """The arguments told apart.
+    """Split the arguments into options and operands.
 
     Raises:
         NotReadOnly: an option is not in the row, or has no value.
@@ -95,7 +96,7 @@ def parse_options(row: Program, arguments: Sequence[Word]) -> ParsedOptions:
 
 
 def files_read(row: Program, given: ParsedOptions) -> Iterator[Word]:
-    """The operands and option values that name files.
+    """Yield the operands and option values that name files.
 
     Raises:
         NotReadOnly: it has too many operands, or a glob could become an option.
@@ -107,7 +108,7 @@ def files_read(row: Program, given: ParsedOptions) -> Iterator[Word]:
     lead = 0 if given.names & names_in_text(row.lead_options) else row.lead
     for index, word in enumerate(given.operands):
         if index < lead or row.operands == "text":
-            # A pattern may turn into file names, and then they are what the program is given.
+            # A glob may expand to file names, which the program then gets as operands.
             if word.has_glob:
                 yield word
         elif word.text != "-":
@@ -117,9 +118,9 @@ def files_read(row: Program, given: ParsedOptions) -> Iterator[Word]:
 
 
 def paths_behind_colons(word: Word) -> Iterator[Word]:
-    """What could be the path in `REVISION:PATH` or `:STAGE:PATH`; a revision may hold colons, too.
+    """Yield possible paths in `REVISION:PATH` or `:STAGE:PATH`; a revision may contain colons, too.
 
-    `:!PATH` and `:^PATH` leave a path out, and `:/PATH` counts from the top of the work tree.
+    `:!PATH` and `:^PATH` exclude a path, and `:/PATH` is relative to the top of the work tree.
     """
     text = word.text
     if text.startswith((":!", ":^")):
@@ -192,7 +193,7 @@ def _next_value(option: Word, rest: Iterator[Word]) -> Word:
     value = next(rest, None)
     if value is None:
         raise NotReadOnly(f"{option.text} has no value")
-    # Were the table wrong about this option, its "value" would be read as an option.
+    # If the table were wrong about this option, its "value" would be read as an option.
     if value.text.startswith("-") and value.text != "-" and not _NUMBER.fullmatch(value.text):
         raise NotReadOnly(f"the value of {option.text} looks like an option")
     if value.has_glob:

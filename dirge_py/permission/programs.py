@@ -1,7 +1,7 @@
-"""Programs that may run unasked: they only look, given these options.
+"""Programs that may run without a question because they only read, with their allowed options.
 
-A program is listed with what it may be told, never with what it may not: an option that is not
-here asks. Left out on purpose: whatever writes (`sort -o`, `sort -m`), runs something
+A program is listed with the options it may get, never with those it may not: an option that is not
+listed asks. Excluded on purpose: whatever writes (`sort -o`, `sort -m`), runs something
 (`rg --pre`), reads a list of further files (`wc --files0-from`), sets variables (`printf %n`),
 follows links while descending (`grep -R`, `diff -r`), or does not end (`tail -f`).
 """
@@ -195,7 +195,7 @@ PROGRAMS = {
 }
 
 SHELL_BUILTINS = frozenset(("cd", "echo", "true", "false", ":", "pwd", "test", "type"))
-"""Those of the list that the shell does itself: no file of that name is started."""
+"""Listed programs that are shell builtins: no file of that name is started."""
 
 _FREE_TEXT = frozenset(("echo", "true", "false", ":"))
 
@@ -237,23 +237,23 @@ _BUILDS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudgement:
-    """A command that only looks: at which files."""
+    """What a read-only command reads."""
 
     reads: tuple[Word, ...] = ()
     """The words that name files it reads."""
     from_top: tuple[Word, ...] = ()
-    """Paths that git takes from the top of the work tree."""
+    """Paths relative to the top of git's work tree."""
     uses_git: bool = False
-    """It runs git."""
+    """Whether it runs git."""
     wants_files: bool = False
-    """Given folders it would follow the links in them."""
+    """Whether it would follow the links in folders that it is given."""
 
 
 def judge_program(words: Sequence[Word]) -> ProgramJudgement:
-    """What a plain command reads.
+    """Return what a plain command reads.
 
     Raises:
-        NotReadOnly: it could do more than look.
+        NotReadOnly: it could do more than read.
     """
     head, arguments = words[0].text, words[1:]
     special = _SPECIAL.get(head)
@@ -268,7 +268,7 @@ def judge_program(words: Sequence[Word]) -> ProgramJudgement:
 
 
 def is_build(argv: Sequence[str]) -> bool:
-    """Whether this is a build or a test run, as far as its first words tell."""
+    """Whether this is a build or a test run, judged by its first words."""
     return any(tuple(argv[: len(build)]) == build for build in _BUILDS)
 
 

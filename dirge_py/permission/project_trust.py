@@ -1,8 +1,8 @@
-"""The trust gate: nothing a project brings along is parsed or run before a person agreed.
+"""The trust gate: nothing in a project's `.dirge/` is parsed or run until the user trusts it.
 
-Its files are read once, within limits, and never through a link. The bytes that are hashed are kept
+The files are read once, within limits, and never through a link. The bytes that are hashed are kept
 and are what is loaded later, so nothing can be exchanged between the question and the loading.
-What a person decided is in `trust.json` in the state folder.
+The user's decisions are stored in `trust.json` in the state folder.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ FOLDER = ".dirge"
 SETTINGS = f"{FOLDER}/config.toml"
 _FILES = {"config.toml": "settings", "mcp.json": "mcp", "mcp.toml": "mcp", "hooks.toml": "hook"}
 _FOLDERS = {
-    # What does not run by itself may be used by what does, so there every file counts.
+    # Plugins may use files that do not act on their own, so every file counts there.
     "plugins": ("plugin", ""),
     "skills": ("skill", ""),
     "hooks": ("hook", ""),
@@ -46,26 +46,26 @@ _FOLDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRecord:
-    """What a person decided about one folder."""
+    """The user's decision about one folder."""
 
     device: int = 0
-    """The device of the folder they saw."""
+    """The device of the folder."""
     inode: int = 0
-    """Its inode: tells it from another that stands there later."""
+    """The inode of the folder: tells it from another one at the same path later."""
     accepted: Mapping[str, str] = field(default_factory=dict)
-    """Hashes by path of what is trusted."""
+    """Hashes of the trusted files by path."""
     declined: Mapping[str, str] = field(default_factory=dict)
-    """Hashes by path of what is not."""
+    """Hashes of the declined files by path."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def record_from(value: Any) -> TrustRecord:
-    """The record that `as_json` wrote.
+    """Return the record that `as_json` wrote.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not such a record.
     """
     match value:
         case {
@@ -79,10 +79,10 @@ def record_from(value: Any) -> TrustRecord:
 
 
 def acting_kind(path: str) -> str:
-    """What the file would act as; "" for one that dirge never loads.
+    """Return the kind of file that dirge would load; "" for a file that it never loads.
 
-    `path` is relative to the project, and compared letter by letter: what is loaded later is looked
-    up among these very names.
+    `path` is relative to the project, and compared letter by letter, because files are loaded later
+    by these exact names.
     """
     top, *below = path.removeprefix(f"{FOLDER}/").split("/")
     if not below:
@@ -94,13 +94,13 @@ def acting_kind(path: str) -> str:
 
 
 def may_hold_acting_files(path: str) -> bool:
-    """Whether files below this folder of the project could act."""
+    """Whether dirge could load files below this folder of the project."""
     top, *below = path.removeprefix(f"{FOLDER}/").split("/")
     return top in _FOLDERS and (not below or not _FOLDERS[top][1])
 
 
 def files_digest(files: Iterable[tuple[str, str]]) -> str:
-    """One hash for all of (path, sha256), whatever their order."""
+    """Return one hash of all (path, sha256) pairs, independent of their order."""
     digest = hashlib.sha256()
     for path, sha256 in sorted((os.fsencode(path), sha256) for path, sha256 in files):
         digest.update(path + b"\0" + sha256.encode("ascii") + b"\n")
@@ -110,7 +110,7 @@ def files_digest(files: Iterable[tuple[str, str]]) -> str:
 def judge_files(
     files: Iterable[ActingFile], record: TrustRecord | None, *, device: int, inode: int
 ) -> tuple[ActingFile, ...]:
-    """Each file with what the record says of it. A record of another folder says nothing."""
+    """Return each file with its recorded state. A record of another folder is ignored."""
     is_about = record is not None and (record.device, record.inode) == (device, inode)
     accepted = record.accepted if record is not None and is_about else {}
     return tuple(
@@ -129,7 +129,7 @@ def judge_files(
 def is_answered(
     files: Iterable[ActingFile], record: TrustRecord | None, *, device: int, inode: int
 ) -> bool:
-    """Whether each of these files, as it is now, was already trusted or turned down."""
+    """Whether each of these files, as it is now, was already trusted or declined."""
     if record is None or (record.device, record.inode) != (device, inode):
         return False
     return all(
@@ -138,13 +138,15 @@ def is_answered(
 
 
 def why_untrustable(root: PurePath, home: PurePath) -> str:
-    """Why this folder cannot be trusted as a project; "" if it can. Both are physical paths."""
+    """Return why this folder cannot be trusted as a project; "" if it can. Both paths are
+    physical.
+    """
     if root == PurePath("/"):
-        return "the root of the file system is no project"
+        return "the root of the file system is not a project"
     if root == home:
-        return "your home folder is no project"
+        return "your home folder is not a project"
     if root in home.parents:
-        return "a folder above your home folder is no project"
+        return "a folder above your home folder is not a project"
     return ""
 
 
@@ -157,17 +159,19 @@ _VERSION = 1
 
 
 class TrustDamaged(DirgeError):
-    """The file is there and cannot be read: nothing is trusted, and nothing written over it."""
+    """The trust file exists and cannot be read: nothing is trusted, and the file is not
+    overwritten.
+    """
 
 
 class TrustStore:
-    """The records of all projects, by the physical path of each."""
+    """The records of all projects, by their physical path."""
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "trust.json"
 
     def record(self, root: Path) -> TrustRecord | None:
-        """What was said about this folder; None if nothing was.
+        """Return the decision about this folder; None if there is none.
 
         Raises:
             TrustDamaged: the file cannot be read.
@@ -175,10 +179,10 @@ class TrustStore:
         return self._read().get(str(root))
 
     def put(self, root: Path, record: TrustRecord | None) -> None:
-        """Keep what was said about this folder; None forgets it.
+        """Store the decision about this folder; None removes it.
 
         Raises:
-            TrustDamaged: the file there is cannot be read; it stays as it is.
+            TrustDamaged: the existing file cannot be read; it stays as it is.
             FileError: it cannot be written.
         """
         with self._locked():
@@ -203,9 +207,9 @@ class TrustStore:
             match json.loads(content):
                 case {"version": int(version), "projects": dict(projects)}:
                     if version != _VERSION:
-                        raise ValueError(f"version {version} is not known here")
+                        raise ValueError(f"version {version} is unknown")
                     return {str(path): record_from(record) for path, record in projects.items()}
-            raise ValueError("it is no list of projects")
+            raise ValueError("it is not a list of projects")
         except (ValueError, RecursionError) as error:
             raise self._damaged(str(error)) from None
 
@@ -217,7 +221,9 @@ class TrustStore:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One writer at a time, also across processes. A lock of its own: the file is replaced."""
+        """Allow one writer at a time, in all processes; the lock file is separate, as the store is
+        replaced.
+        """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -243,21 +249,21 @@ _MOST_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedFile:
-    """A file that would act and is never loaded, and why."""
+    """A file that would be loaded but is refused, and why."""
 
     path: str
     """Its path in the project."""
     reason: str
-    """Why it is never loaded."""
+    """Why it is refused."""
 
 
 class _TooMuch(Exception):
-    """The project holds more than a person could review."""
+    """The project contains more than a user could review."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FoundFiles:
-    """What was found so far, with the content of each file that would act."""
+    """The files found so far, with the content of each acting file."""
 
     files: dict[ActingFile, bytes] = field(default_factory=dict)
     refused: list[RefusedFile] = field(default_factory=list)
@@ -287,7 +293,7 @@ def _read_all(anchor: int, found: _FoundFiles) -> None:
 
 
 def _entries(anchor: int, folder: str, found: _FoundFiles) -> Iterator[tuple[str, int]]:
-    """(name, mode) of each entry of the folder, in the order of their names."""
+    """Yield (name, mode) of each entry of the folder, sorted by name."""
     try:
         handle = open_beneath(anchor, folder, AS_FOLDER)
     except FileNotFoundError:
@@ -303,22 +309,22 @@ def _entries(anchor: int, folder: str, found: _FoundFiles) -> Iterator[tuple[str
                     raise _TooMuch(f"{folder} holds more than {_MOST_ENTRIES} entries")
                 yield entry.name, entry.stat(follow_symlinks=False).st_mode
     except FileNotFoundError:
-        return  # gone while we looked: it will not be loaded either
+        return  # removed meanwhile: it will not be loaded either
     finally:
         os.close(handle)
 
 
 def _read_file(anchor: int, path: str, mode: int, found: _FoundFiles) -> int:
-    """Read one file, or note why not; returns how many bytes were read."""
+    """Read one file, or record why not; return how many bytes were read."""
     if not stat.S_ISREG(mode):
-        reason = "it is a link" if stat.S_ISLNK(mode) else "it is no regular file"
+        reason = "it is a link" if stat.S_ISLNK(mode) else "it is not a regular file"
         found.refused.append(RefusedFile(path=path, reason=reason))
         return 0
     try:
         descriptor = open_beneath(anchor, path, FILE)
         with open(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is no regular file")
+                raise OSError("it is not a regular file")
             content = stream.read(_MOST_FILE_BYTES + 1)
     except FileNotFoundError:
         return 0
@@ -336,7 +342,7 @@ def _read_file(anchor: int, path: str, mode: int, found: _FoundFiles) -> int:
 
 def _is_link(anchor: int, path: str) -> bool:
     try:
-        # `.dirge` itself: what lies above it is the project, and everything below is checked.
+        # `.dirge` itself: the path above it is the project, and everything below is checked.
         status = os.stat(path, dir_fd=anchor, follow_symlinks=False)
     except OSError:
         return False
@@ -345,27 +351,27 @@ def _is_link(anchor: int, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectTrust:
-    """A project folder and its files that would act, as they were when they were read."""
+    """A project folder and its acting files, as they were when they were read."""
 
     root: Path
     """The physical folder of the project."""
     state: Literal["none", "restricted", "trusted"] = "none"
-    """`none`: nothing would act. `trusted`: a person agreed to all of it.
+    """`none`: it has no acting files. `trusted`: the user trusts all of them.
 
-    `restricted`: a person did not agree to some of it, and that is not loaded. Files that were
+    `restricted`: the user does not trust some of them, and those are not loaded. Files that were
     trusted before and are unchanged are loaded in either case.
     """
     files: tuple[ActingFile, ...] = ()
-    """All that would act, with a state each."""
+    """All acting files, each with its state."""
     refused: tuple[RefusedFile, ...] = ()
-    """What would act and is never loaded."""
+    """Acting files that are never loaded."""
     digest: str = ""
-    """Stands for all of `files`."""
+    """One hash of all `files`."""
     offer: TrustOffer | None = None
-    """What a person should be asked now; None if there is nothing to ask.
+    """The question to ask the user now; None if there is nothing to ask.
 
-    There is nothing to ask if all is trusted, if they said no to just this, or if it cannot be
-    trusted (`obstacle`).
+    There is nothing to ask if all files are trusted, if the user declined exactly these, or if the
+    project cannot be trusted (`obstacle`).
     """
     obstacle: str = ""
     """Why it cannot be trusted, or ""."""
@@ -376,14 +382,14 @@ class ProjectTrust:
     contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The bytes that were hashed, by path."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Where the record of trust is looked for."""
+    """The environment that names the folder of the trust record."""
 
     @property
     def settings(self) -> ProjectConfig | None:
-        """What its `config.toml` sets, if that is there and trusted.
+        """Return the settings of its `config.toml`, if it exists and is trusted.
 
         Raises:
-            ConfigError: it holds something that a project may not set.
+            ConfigError: it contains a setting that a project may not set.
         """
         content = self.trusted("settings").get(SETTINGS)
         if content is None:
@@ -392,7 +398,7 @@ class ProjectTrust:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Its rules, which ask or deny. Raises ConfigError."""
+        """Return its rules, which ask or deny. Raises ConfigError."""
         settings = self.settings
         source = visible(str(self.root / SETTINGS))
         return tuple(
@@ -402,13 +408,13 @@ class ProjectTrust:
 
     @property
     def theme(self) -> str:
-        """The theme that its settings name; "" if none. Raises ConfigError."""
+        """Return the theme in its settings; "" if there is none. Raises ConfigError."""
         settings = self.settings
         return (settings.ui.theme or "") if settings else ""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a person should know before they begin: at most one line for each thing wrong."""
+        """Return what the user should know before starting: at most one line for each problem."""
         if self.state == "none":
             return ()
         notices = [
@@ -433,14 +439,14 @@ class ProjectTrust:
 
     @property
     def _are_plugins_whole(self) -> bool:
-        """Whether all that a plugin may find beside it was agreed to, and is as it was then."""
+        """Whether every file that a plugin could use is trusted and unchanged."""
         found = [file.state == "trusted" for file in self.files if file.kind == "plugin"]
         return all(found) and not any(acting_kind(each.path) == "plugin" for each in self.refused)
 
     def trusted(self, kind: str) -> Mapping[str, bytes]:
-        """The bytes of its trusted files of this kind, by path; the very bytes that were hashed.
+        """Return the bytes of its trusted files of this kind, by path: the bytes that were hashed.
 
-        Of plugins all or none.
+        Plugins are returned all or not at all.
         """
         if kind == "plugin" and not self._are_plugins_whole:
             return {}
@@ -455,10 +461,11 @@ _MOST_TOLD = 5
 
 
 def project_root(start: Path, home: Path) -> Path:
-    """The folder whose `.dirge` counts: the nearest upwards with `.git`, else `start` itself.
+    """Return the folder whose `.dirge` counts: the nearest upwards with `.git`, else `start`
+    itself.
 
-    Only whether there is a `.git` counts; nothing in it is read. A repository at the home
-    folder or above it holds the settings of a person and is no project.
+    Only the existence of `.git` counts; nothing in it is read. A repository at the home folder or
+    above it holds the user's own settings and is not a project.
     """
     real = Path(os.path.realpath(start))
     for folder in (real, *real.parents):
@@ -470,13 +477,15 @@ def project_root(start: Path, home: Path) -> Path:
 
 
 def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> ProjectTrust:
-    """The project around `cwd`: its acting files read and hashed, none of them parsed or run."""
+    """Return the project around `cwd`: its acting files read and hashed, none of them parsed or
+    run.
+    """
     home = Path(os.path.realpath(environment.get("HOME") or os.path.expanduser("~")))
     root = project_root(cwd, home)
     try:
         project = _read_project(root, environment)
     except OSError as error:
-        # A folder that cannot be opened has nothing to load; working in it fails soon enough.
+        # A folder that cannot be opened has nothing to load; other operations there will report it.
         return ProjectTrust(root=root, obstacle=error.strerror or "it cannot be opened")
     if not (project.files or project.refused or project.obstacle):
         return ProjectTrust(root=root)
@@ -491,7 +500,7 @@ def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
 
 
 def _read_project(root: Path, environment: Mapping[str, str]) -> ProjectTrust:
-    """Everything below `.dirge` of the physical folder `root` that would act; nothing is judged.
+    """Read all acting files below `.dirge` of the physical folder `root`; no decision is applied.
 
     Raises:
         OSError: `root` cannot be opened.
@@ -519,11 +528,11 @@ def _read_project(root: Path, environment: Mapping[str, str]) -> ProjectTrust:
 
 
 def trust_project(project: ProjectTrust) -> ProjectTrust:
-    """Trust exactly the files that were read; returns the project as it is from now on.
+    """Trust exactly the files that were read; return the project in its new state.
 
     Raises:
-        DirgeError: it cannot be trusted, or that cannot be kept.
-        ConfigError: its settings hold something that a project may not set. Nothing is kept then.
+        DirgeError: it cannot be trusted, or the decision cannot be stored.
+        ConfigError: it contains a setting that a project may not set. Nothing is stored then.
     """
     if project.obstacle:
         raise DirgeError(f"{project.root} cannot be trusted: {project.obstacle}.")
@@ -533,7 +542,8 @@ def trust_project(project: ProjectTrust) -> ProjectTrust:
         accepted={file.path: file.sha256 for file in project.files},
     )
     trusted = _judged(project, record)
-    # Judged by what it says before it is kept: a start that fails should not fail again unasked.
+    # Checked before it is stored, so that a start that fails does not fail again without a
+    # question.
     _ = trusted.rules
     TrustStore(state_dir(project.environment)).put(project.root, record)
     return trusted
@@ -547,19 +557,19 @@ def decline_project(project: ProjectTrust) -> ProjectTrust:
         accepted={file.path: file.sha256 for file in project.files if file.state == "trusted"},
         declined={file.path: file.sha256 for file in project.files if file.state != "trusted"},
     )
-    # Where that cannot be kept, the next start asks again: no reason not to begin this one.
+    # If it cannot be stored, the next start asks again: that is no reason to stop this one.
     with suppress(FileError):
         TrustStore(state_dir(project.environment)).put(project.root, record)
     return replace(project, offer=None)
 
 
 def forget_project(project: ProjectTrust) -> None:
-    """Forget what was decided about this folder."""
+    """Remove the decision about this folder."""
     TrustStore(state_dir(project.environment)).put(project.root, None)
 
 
 class TrustGate:
-    """The project of one process: it is read once and asked about once."""
+    """The project of one process: read once and asked about once."""
 
     def __init__(self, cwd: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._cwd = cwd
@@ -574,7 +584,7 @@ class TrustGate:
 
     @property
     def offer(self) -> TrustOffer | None:
-        """What a person should be asked before anything is opened; None: nothing."""
+        """Return the question to ask before anything is opened; None if there is none."""
         return self.project.offer
 
     @property
@@ -582,7 +592,7 @@ class TrustGate:
         return self.project.theme
 
     def answer(self, *, is_trusted: bool) -> None:
-        """Apply a person's answer. Raises as `trust_project`; nothing is trusted before."""
+        """Apply the user's answer. Raises as `trust_project`; nothing is trusted before."""
         project = self.project
         self._project = replace(project, offer=None)
         self._project = trust_project(project) if is_trusted else decline_project(project)

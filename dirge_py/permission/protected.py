@@ -1,7 +1,7 @@
-"""Names that matter more than what is in them: what must not be changed or read unasked.
+"""Protected and secret names: paths that need a question to be changed or read.
 
-Names are protected, not files: also where they do not exist yet. They are compared in a form in
-which no file system's idea of "the same name" makes a difference.
+Names are protected, not files, so names that do not exist yet are included. They are compared in a
+form that is independent of any file system's rules for equal names.
 """
 
 import unicodedata
@@ -14,7 +14,7 @@ SYSTEM_FOLDERS = word_set(
     "/bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /nix /proc /sbin /sys /usr"
     " /Library /System /private/etc"
 )
-"""What the machine itself consists of: no workspace, even where the workspace is above it."""
+"""The folders of the operating system: never part of a workspace, even below its root."""
 
 _PROTECTED = {
     "the repository's own files": ".git",
@@ -85,7 +85,7 @@ _PROTECTED = {
         " library/launchdaemons .crontab .forward .procmailrc"
     ),
 }
-"""Why changing a name asks → the names; one with slashes is a path's part with these names."""
+"""Why changing a name asks, mapped to the names; one with slashes is a sequence of path parts."""
 
 _PROTECTED_ENDINGS = {".code-workspace": "settings of an editor, which can run programs"}
 _PROTECTED_BELOW = {("site-packages", ".pth"): "Python runs it at every start"}
@@ -96,7 +96,7 @@ _SECRET = (
     " .config/rclone .config/hub .config/github-copilot .config/doctl .config/hcloud .mozilla"
     " .config/google-chrome .config/chromium .local/share/keyrings library/keychains"
 )
-"""Folders all of whose files are secret."""
+"""Folders whose files are all secret."""
 _SECRET_FILES = word_set(
     ".netrc _netrc .npmrc .pypirc .pgpass .my.cnf .mylogin.cnf .git-credentials .htpasswd .s3cfg"
     " .boto .vault-token .databrickscfg .terraformrc .authinfo .authinfo.gpg .msmtprc .claude.json"
@@ -119,10 +119,10 @@ SECRET_NAMES = tuple(
         | {f"server{ending}" for ending in _SECRET_ENDINGS}
     )
 )
-"""A path for every kind of secret that the tables above name."""
+"""A sample path for every kind of secret in the tables above."""
 _EXAMPLES = word_set(".env.example .env.sample .env.template .env.dist")
 _PUBLISHED = word_set("node_modules site-packages dist-packages")
-"""Packages that everybody can download: keys in them are made for tests, and no secret."""
+"""Folders of published packages: keys in them are test data, not secrets."""
 
 _IGNORED_BY_HFS = dict.fromkeys(
     (
@@ -133,7 +133,7 @@ _IGNORED_BY_HFS = dict.fromkeys(
 
 @lru_cache(maxsize=4096)
 def why_protected(path: str, roots: tuple[str, ...]) -> str:
-    """Why changing the absolute `path` needs a person's word, or "".
+    """Return why changing the absolute `path` needs a question, or "".
 
     Below a root only the names beneath it count; a workspace may lie in any folder.
     """
@@ -154,7 +154,7 @@ def why_protected(path: str, roots: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=4096)
 def why_secret(path: str, roots: tuple[str, ...]) -> str:
-    """Why reading the absolute `path` needs a person's word, or ""."""
+    """Return why reading the absolute `path` needs a question, or ""."""
     names = _names_of(path, roots)
     for index, name in enumerate(names):
         for tail, _ in _SECRET_FOLDERS.get(name, ()):
@@ -175,7 +175,7 @@ def why_secret(path: str, roots: tuple[str, ...]) -> str:
 
 
 def is_of_system(real: str, roots: Sequence[str]) -> bool:
-    """Whether a path belongs to the machine. A part of the workspace that lies deeper does not."""
+    """Whether a path belongs to the operating system; a workspace root deeper inside does not."""
     folder = next((one for one in SYSTEM_FOLDERS if f"{real}/".startswith(f"{one}/")), "")
     return bool(folder) and not any(
         root.startswith(f"{folder}/") and f"{real}/".startswith(f"{root}/") for root in roots
@@ -184,7 +184,9 @@ def is_of_system(real: str, roots: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=65536)
 def may_be_secret(name: str) -> bool:
-    """Whether a path that ends in this name could be a secret: a quick look before `why_secret`."""
+    """Whether a path that ends in this name could be a secret: a quick check before
+    `why_secret`.
+    """
     spelled = comparable_name(name)
     return (
         spelled.startswith(".env")
@@ -196,7 +198,7 @@ def may_be_secret(name: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def comparable_name(name: str) -> str:
-    """The form in which two names of one file on any file system are equal."""
+    """Return a form of the name that is equal for all spellings that a file system may equate."""
     if name.isascii():
         return name.lower().rstrip(". ")
     visible = unicodedata.normalize("NFC", name).translate(_IGNORED_BY_HFS)
@@ -205,7 +207,7 @@ def comparable_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def comparable_path(path: str) -> str:
-    """The absolute path with every name in its comparable form."""
+    """Return the absolute path with every name in its comparable form."""
     return "/".join(map(comparable_name, path.split("/")))
 
 
@@ -226,7 +228,7 @@ _Tails = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 
 
 def _by_name(rows: Iterable[tuple[str, str]], at: int) -> _Tails:
-    """Names with why, as components, to be found by the first (0) or the last (-1) of them."""
+    """Group the names, with their reasons, by their first (0) or last (-1) component."""
     found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for spelled, why in rows:
         tail = tuple(map(comparable_name, spelled.split("/")))

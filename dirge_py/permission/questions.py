@@ -1,10 +1,10 @@
-"""Questions about the calls of one batch: put together, asked at once, answered one by one.
+"""Questions about the calls of one batch: prepared and asked together, answered one by one.
 
-A model may look at a call before a person is asked (`PermissionJudge`). It can only tighten: its
-yes, its silence and its failures leave the question as it was; its no refuses the call or is shown
-as a warning, as the settings say. An answer that is neither counts as a no to be shown.
+A model may judge a call before the user is asked (`PermissionJudge`). It can only tighten: when it
+allows, times out or fails, the question stays as it was; when it denies, the call is refused or a
+warning is shown, depending on the settings. An unclear answer is shown as a warning.
 
-`preview_rules` tells what the rules that a question offers would allow beyond its call. It tries
+`preview_rules` says what the rules offered by a question would allow beyond its call. It tries
 them on the calls that this session asked about before.
 """
 
@@ -54,7 +54,7 @@ _VERDICT = re.compile(r"[\s*`\"']*(ALLOW|DENY)\b[*`\"']*[ \t]*[:.,-]*[ \t]*(.*)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeInput:
-    """A call that would be asked about."""
+    """The call to be judged, as a judge sees it."""
 
     tool_name: str
     """The name of the tool."""
@@ -65,25 +65,25 @@ class JudgeInput:
     cwd: str
     """The folder it would run in."""
     shown: str = ""
-    """Its preview."""
+    """The text of its preview."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeVerdict:
-    """What a judge said."""
+    """A judge's verdict on one call."""
 
     kind: Literal["allow", "deny", "unclear"]
-    """Its answer; `unclear`: it could not be read."""
+    """The verdict; `unclear`: the answer could not be parsed."""
     reason: str = ""
-    """Its reason, on one line."""
+    """The reason, on one line."""
 
 
 PermissionJudge: TypeAlias = Callable[[JudgeInput], Awaitable[JudgeVerdict]]
-"""Looks at one call. It keeps its own time limit, and may raise: that changes nothing."""
+"""Judges one call. It has its own time limit; an exception leaves the question unchanged."""
 
 
 def judge_prompt(call: JudgeInput) -> str:
-    """The call as data: JSON, so that nothing in it can end its own quotation."""
+    """Return the call as JSON data, so that no text in it can end the quotation."""
     claims = [_cut(claim) for claim in call.claims[:_MOST_JUDGED_CLAIMS]]
     if more := len(call.claims) - len(claims):
         claims.append(f"[{more} more left out]")
@@ -98,7 +98,7 @@ def judge_prompt(call: JudgeInput) -> str:
 
 
 def parse_verdict(answer: str) -> JudgeVerdict:
-    """The verdict in a model's answer. Only a lone ALLOW allows."""
+    """Parse the verdict in a model's answer. Only ALLOW alone allows."""
     found = _VERDICT.match(answer)
     if found is None:
         return JudgeVerdict(
@@ -115,7 +115,7 @@ def parse_verdict(answer: str) -> JudgeVerdict:
 
 
 def model_judge(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
-    """A judge that asks a model: `ask` takes a system prompt and a prompt."""
+    """Return a judge that asks a model: `ask` takes a system prompt and a prompt."""
 
     async def judge(call: JudgeInput) -> JudgeVerdict:
         return parse_verdict(await ask(_JUDGE_PROMPT, judge_prompt(call)))
@@ -124,7 +124,7 @@ def model_judge(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
 
 
 def _cut(text: str) -> str:
-    # A judge that sees only a part must know it: what is hidden may be what matters.
+    # The judge must know that text is missing: the hidden part may be what matters.
     hidden = len(text) - _MOST_JUDGED_CHARACTERS
     if hidden <= 0:
         return text
@@ -133,7 +133,7 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCall:
-    """A call, what it would do, and what the rules say to that."""
+    """A call, its claims, and the decision of the rules."""
 
     call: ToolCall
     """The call."""
@@ -142,26 +142,26 @@ class JudgedCall:
     decision: Decision
     """What the rules say."""
     digest: str
-    """Stands for the call as it was then: its arguments are in other hands, too."""
+    """The hash of the call at that time: others can change its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredCall:
-    """What was asked about a call, and the answer."""
+    """A call with its question and the answer."""
 
     judged: JudgedCall
     """The call, as it was judged."""
     request: PermissionRequest | None
-    """The question; None if nobody had to be asked."""
+    """The question; None if no question was needed."""
     answer: PermissionAnswer
     """The answer."""
     by: Literal["answer", "judge", "earlier", "loop-guard", "failure", "changed"]
-    """Who gave it."""
+    """Where the answer came from."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The files its commands would run, as they were when it was asked (`files_of`)."""
+    """The files its commands would run, at the time of the question (`files_of`)."""
 
     def is_about(self, now: JudgedCall) -> bool:
-        """Whether it still is the call that was asked about: a plugin may have changed it."""
+        """Whether `now` is the call of the question: a plugin may have changed it."""
         then = self.judged
         return (
             then.digest == now.digest
@@ -171,14 +171,14 @@ class AnsweredCall:
 
     @property
     def shown(self) -> tuple[FileChange, ...]:
-        """The changes to files that the question showed."""
+        """Return the file changes that the question showed."""
         preview = self.request.preview if self.request is not None else None
         return preview.changes if preview is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingQuestion:
-    """A question about a call, and the files its commands would run as it was put."""
+    """A question about a call, and the files its commands would run at that time."""
 
     judged: JudgedCall
     """The call, as it was judged."""
@@ -189,7 +189,7 @@ class PendingQuestion:
 
 
 def judge_call(engine: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
-    """The decision about a call; None where there is nothing to decide."""
+    """Return the decision about a call; None if there is nothing to decide."""
     if call.tool is None or call.problem is not None:
         return None
     claims = tuple(call.tool.claims(call.arguments))
@@ -204,11 +204,11 @@ def judge_call(engine: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall
 def batch_questions(
     info: TurnInfo, first: JudgedCall, engine: PermissionEngine, cwd: str
 ) -> Iterator[JudgedCall]:
-    """The calls after `first` in its batch that would ask, too, as they stand now.
+    """Yield the calls after `first` in its batch that would ask, too, as they are now.
 
-    Left for their own turn: repetitions, edits of a file that a call before them edits, and
-    commands behind an edit that is still to come. What such a question shows, or such a command
-    runs, is about to change.
+    Excluded, and asked about in their own turn: repetitions, edits of a file that an earlier call
+    edits, and commands after an edit that is still to come, because the question's preview or the
+    files that the command runs are about to change.
     """
     ids = [call.id for call in info.calls]
     if first.call.id not in ids:
@@ -235,7 +235,9 @@ def batch_questions(
 
 
 async def files_of(judged: JudgedCall) -> Mapping[str, str]:
-    """The files that the commands of a call would run or name, and their versions as of now."""
+    """Return the files that the commands of a call would run or name, with their current
+    versions.
+    """
     commands = _commands(judged)
     if not commands:
         return {}
@@ -247,7 +249,7 @@ async def files_of(judged: JudgedCall) -> Mapping[str, str]:
 
 
 def describe_changes(then: Mapping[str, str], now: Mapping[str, str], cwd: str) -> str:
-    """What changed between two results of `files_of`, as words; "" if nothing did."""
+    """Describe what changed between two results of `files_of`; "" if nothing did."""
     changed = [path for path in {**then, **now} if then.get(path) != now.get(path)]
     if not changed:
         return ""
@@ -258,7 +260,7 @@ def describe_changes(then: Mapping[str, str], now: Mapping[str, str], cwd: str) 
 
 
 async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str:
-    """What changed since the question, so that its answer does not hold; "" if nothing did."""
+    """Describe what changed since the question and makes its answer invalid; "" if nothing did."""
     if not answered.is_about(now):
         return "the call was changed"
     words = describe_changes(answered.files, await files_of(now), cwd)
@@ -276,7 +278,7 @@ async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str
 async def request_for(
     judged: JudgedCall, engine: PermissionEngine, cwd: str, *, can_keep: bool
 ) -> PermissionRequest:
-    """The question about a call, with all that a person should see.
+    """Return the question about a call, with everything the user should see.
 
     Raises:
         DirgeError: the call cannot succeed, so there is nothing to ask about.
@@ -303,7 +305,7 @@ async def request_for(
 async def verdict_on(
     request: PermissionRequest, judged: JudgedCall, judge: PermissionJudge | None
 ) -> JudgeVerdict:
-    """What `judge` says to the call; a judge that fails, or none, lets the person be asked."""
+    """Return the verdict of `judge`; without a judge, or if it fails, the user decides alone."""
     if judge is None:
         return JudgeVerdict("allow")
     call = JudgeInput(
@@ -321,7 +323,7 @@ async def verdict_on(
 
 
 def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
-    """The claims as a question shows them."""
+    """Return the claims as a question shows them."""
     return tuple(
         AskedClaim(
             op=claim.op,
@@ -335,7 +337,7 @@ def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
 
 
 async def preview_of(call: ToolCall) -> Preview | None:
-    """What the call would change, as of now; None if that cannot be shown.
+    """Return what the call would change, as of now; None if that cannot be shown.
 
     Raises:
         DirgeError: the change cannot be made.
@@ -346,7 +348,7 @@ async def preview_of(call: ToolCall) -> Preview | None:
 
 
 def rules_to_store(answered: AnsweredCall) -> Sequence[str]:
-    """The rules that an answer wants to be stored, exactly as they were shown."""
+    """Return the rules that an answer stores, exactly as they were shown."""
     request, answer = answered.request, answered.answer
     if request is None or answer.effect != "allow" or answer.remember == "once":
         return ()
@@ -354,7 +356,7 @@ def rules_to_store(answered: AnsweredCall) -> Sequence[str]:
 
 
 def stored_rules_notice(rules: Sequence[str], where: str = "") -> str:
-    """What a person is told of rules that were stored in the file `where`, or for the session."""
+    """Return the notice about rules stored in the file `where`, or for the session."""
     shown = ", ".join(f"`{visible_name(rule)}`" for rule in rules)
     if not where:
         return f"Allowed for this session: {shown}"
@@ -362,7 +364,7 @@ def stored_rules_notice(rules: Sequence[str], where: str = "") -> str:
 
 
 def answered_family(answered: AnsweredCall) -> Sequence[str]:
-    """The wider rules of a call that was answered alone; none where they were stored."""
+    """Return the wider rules of a call that was answered once; empty if they were stored."""
     answer = answered.answer
     is_stored = answer.remember != "once" and answer.is_wide
     return answered.judged.decision.wider if answered.by == "answer" and not is_stored else ()
@@ -372,7 +374,7 @@ def _judge_quietly(engine: PermissionEngine, call: ToolCall, cwd: str) -> Judged
     try:
         return judge_call(engine, call, cwd)
     except Exception:
-        return None  # it is looked at, and its failure told, when its turn comes
+        return None  # it is judged again, and its failure reported, in its own turn
 
 
 def _edited_paths(judged: JudgedCall) -> set[str]:
@@ -392,7 +394,7 @@ def _shown(path: str, cwd: str) -> str:
 
 
 ENOUGH_ALIKE = 3
-"""Approvals one by one after which a rule for all of their kind is worth a hint."""
+"""The number of single approvals after which a rule for the family is suggested."""
 _MOST_SIMULATED = 8
 _MOST_ALSO = 2
 _MOST_STILL = 1
@@ -401,7 +403,7 @@ _MOST_STILL = 1
 def preview_rules(
     engine: PermissionEngine, judged: JudgedCall, cwd: str, *, can_keep: bool
 ) -> tuple[Reach | None, Reach | None]:
-    """What the exact and the wider rules of a call stand for; None for those it does not have.
+    """Describe what the exact and the wider rules of a call cover; None for missing ones.
 
     `can_keep`: the rules may go into the settings, too.
     """
@@ -410,7 +412,9 @@ def preview_rules(
     earlier = list(_earlier_calls(engine, judged, cwd, (*grant, *wider)))
 
     def allowed_by(rules: Sequence[Rule]) -> tuple[list[str], list[str]]:
-        """The earlier calls that these rules would have allowed, and those that still ask."""
+        """Return the earlier calls that these rules would have allowed, and those that still
+        ask.
+        """
         also: list[str] = []
         still: list[str] = []
         for claims, call in earlier:
@@ -429,7 +433,7 @@ def preview_rules(
     wide_also, wide_still = allowed_by(wider)
     times = sum(past.tried == judged.claims for past in engine.history)
     before = f", asked about {'once' if times == 1 else f'{times} times'} before" if times else ""
-    # That another command is another one goes without saying, save for those that are much alike.
+    # Other commands are mentioned only if they are similar to this one.
     alike_still = [call for call in exact_still if call in wide_also]
     return (
         _reach(_exactly(grant) + before, exact_also, alike_still) if grant else None,
@@ -444,7 +448,7 @@ def _reach(words: str, also: Sequence[str], still: Sequence[str]) -> Reach:
 
 
 def count_alike(log: DecisionLog, family: Sequence[str]) -> int:
-    """How many calls of a family were allowed one by one since the last that was not.
+    """Return how many calls of a family were allowed one by one since the last denial.
 
     0 while they are too few to suggest a rule for all of them.
     """
@@ -456,7 +460,7 @@ def count_alike(log: DecisionLog, family: Sequence[str]) -> int:
 def _earlier_calls(
     engine: PermissionEngine, judged: JudgedCall, cwd: str, rules: Sequence[Rule]
 ) -> Iterator[tuple[tuple[Claim, ...], SimulatedCall]]:
-    """Other calls that were asked about and that the rules could be about, the newest first."""
+    """Yield other calls that were asked about and that the rules may match, the newest first."""
     seen = {judged.claims}
     simulated = 0
     for past in reversed(tuple(engine.history)):
@@ -472,7 +476,7 @@ def _earlier_calls(
 
 
 def _could_match(claims: Sequence[Claim], rules: Sequence[Rule]) -> bool:
-    """A cheap look: reading a command anew takes a moment."""
+    """Check cheaply whether a rule may match: parsing a command again takes time."""
     return any(
         claim.op == rule.op
         and (claim.op != "execute" or rule.pattern.split()[0] in _command_text(claim))
@@ -486,7 +490,7 @@ def _command_text(claim: Claim) -> str:
 
 
 def _kind(claim: Claim) -> tuple[str, Sequence[str]]:
-    """The operation and, of a command, its program: calls alike in both could be mixed up."""
+    """Return the operation and a command's program: calls equal in both are easily confused."""
     return claim.op, _command_text(claim).split()[:1]
 
 
@@ -500,7 +504,7 @@ def _call_text(claims: Sequence[Claim], cwd: str) -> str:
 
 
 def _near(path: str, cwd: str) -> str:
-    """The path as it is called from the folder the session works in."""
+    """Return the path relative to the folder that the session works in."""
     return os.path.relpath(path, cwd) if is_below(path, cwd) else path
 
 

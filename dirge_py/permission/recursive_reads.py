@@ -1,7 +1,7 @@
-"""Commands that read whole folders, and which of those files may not be read unasked.
+"""Commands that read whole folders, and which of those files need a question.
 
-`RecursiveRead` says where such a command begins and which files it leaves out; `kept_beneath` lists
-what it would come upon although reading it is not allowed.
+`RecursiveRead` says where such a command starts and which files it skips; `kept_beneath` lists the
+files that it would read although that needs a question.
 """
 
 import os
@@ -57,7 +57,7 @@ _TYPES = {
     "typescript": ".ts .tsx .cts .mts", "cs": ".cs", "csharp": ".cs", "vue": ".vue",
     "svelte": ".svelte .svelte.ts", "zig": ".zig",
 }  # fmt: skip
-"""Types of ripgrep, and endings that cover at least the names each stands for."""
+"""ripgrep's file types, with endings that cover at least the names of each type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,32 +65,32 @@ class RecursiveRead:
     """A command that reads whole folders."""
 
     program: str
-    """Its name: `grep`, `rg`, `git grep` and the like."""
+    """The name of the program: `grep`, `rg`, `git grep` and the like."""
     starts: tuple[Word, ...] = ()
-    """The words that may name these folders; none: it reads the folder it runs in."""
+    """The words that may name these folders; empty: it reads the folder it runs in."""
     options: tuple[tuple[str, str], ...] = ()
-    """Its options with their values, in their order."""
+    """Its options with their values, in order."""
     paths: tuple[str, ...] = ()
     """The pathspecs of a `git grep`."""
     unsure: tuple[str, ...] = ()
-    """Words of a `git grep` that name a commit unless a file has that name."""
+    """Words of a `git grep` that name a commit unless a file of that name exists."""
     is_known: bool = True
-    """It says itself which files it leaves out."""
+    """Whether dirge knows which files it skips."""
     is_linked: bool = False
-    """It comes to its folder through a link."""
+    """Whether it reaches its folder through a link."""
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """The pathspecs of a `git grep` that name what it does not read."""
+        """Return the pathspecs of a `git grep` that name what it does not read."""
         return tuple(one for one in self.paths if one.startswith(":"))
 
     def leaving_out(self, paths: Sequence[tuple[str, bool]]) -> str:
-        """The words by which this search would leave these out, or "" if they are none to tell.
+        """Return the words that would make this search skip these paths, or "" if there are none.
 
-        `paths` count from the folder it runs in, each with whether it is a folder.
+        `paths` are relative to the folder it runs in, each with whether it is a folder.
         """
         if not all(_SAYABLE.fullmatch(path) for path, _ in paths):
             return ""
@@ -108,14 +108,14 @@ class RecursiveRead:
 
 
 class FileFilter:
-    """What one search leaves out: nothing, unless a subclass says so.
+    """What one search skips: nothing, unless a subclass overrides this.
 
-    Paths are physical and lie below the place where the search begins.
+    Paths are physical and lie below the start of the search.
     """
 
     @property
     def suspects(self) -> list[str] | None:
-        """The only files that could be secret, where the filter knows them; else None."""
+        """Return the only files that could be secret, if the filter knows them; else None."""
         return None
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool:
@@ -123,10 +123,10 @@ class FileFilter:
 
 
 def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
-    """What this command searches, if it is one that may run unasked; None: it is no search.
+    """Return what this read-only command searches; None: it is no search.
 
     Raises:
-        NotReadOnly: it reads what cannot be looked at from here.
+        NotReadOnly: it reads files that dirge cannot look up.
     """
     match words[0].text:
         case "grep":
@@ -134,7 +134,7 @@ def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
             return _read_of("grep", given) if given.names & {"r", "recursive"} else None
         case "rg":
             given = parse_options(PROGRAMS["rg"], words[1:])
-            # These list names, and read nothing.
+            # With these options they list names and read nothing.
             return None if given.names & {"files", "type-list"} else _read_of("rg", given)
         case "git":
             rest = words[2:] if words[1:] and words[1].text in ("--no-pager", "-P") else words[1:]
@@ -143,7 +143,7 @@ def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
 
 
 def possible_recursive_read(words: Sequence[str]) -> RecursiveRead | None:
-    """What a command may search that nothing is known about; None: it reads no whole folders."""
+    """Return what an unknown command may search; None: it reads no whole folders."""
     name = words[0].rsplit("/", 1)[-1]
     if name == "git":
         return RecursiveRead(program="git", is_known=False) if "grep" in words[1:3] else None
@@ -152,16 +152,16 @@ def possible_recursive_read(words: Sequence[str]) -> RecursiveRead | None:
     ):
         return None
     named = [Word(word) for word in words[1:] if word and not word.startswith("-")]
-    # A search takes its pattern first; that it could be a folder's name, too, does no harm.
+    # A search takes its pattern first; it does no harm that it could be a folder's name, too.
     starts = named if len(named) > 1 or name not in _SEARCHES else ()
     return RecursiveRead(program=name, starts=tuple(starts), is_known=False)
 
 
 def file_filter(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
-    """What this search leaves out below the physical folder `start`; it runs in `cwd`.
+    """Return what this search skips below the physical folder `start`; it runs in `cwd`.
 
     Raises:
-        NotReadOnly: it cannot be told.
+        NotReadOnly: it cannot be found out.
     """
     if not search.is_known:
         return FileFilter()
@@ -189,7 +189,7 @@ class _GrepFilter(FileFilter):
         if is_folder:
             return any(regex.match(name) for regex in self._folders)
         for kind, regex in reversed(self._files):
-            # What cannot be read is taken for a pattern that lets the file be searched.
+            # An unreadable pattern counts as one that makes grep search the file.
             if kind == "include" and (regex is None or regex.match(name)):
                 return False
             if kind == "exclude" and regex is not None and regex.match(name):
@@ -230,7 +230,7 @@ class _RgFilter(FileFilter):
         is_inside = path.startswith(self._cwd + "/") and not self._is_linked
         relative = path[len(self._cwd) + 1 :] if is_inside else path
         for line in self._globs:
-            # Elsewhere nobody can tell what a pattern with slashes is compared with.
+            # Elsewhere it is unclear what a pattern with slashes is compared with.
             if line.is_anchored and not is_inside:
                 if not line.leaves_out:
                     return False
@@ -240,7 +240,7 @@ class _RgFilter(FileFilter):
 
 
 def _globs(search: RecursiveRead) -> Iterator[IgnoreLine]:
-    """The patterns of `-g` and `--iglob`, in the order in which ripgrep compares them."""
+    """Yield the patterns of `-g` and `--iglob`, in ripgrep's order of comparison."""
     ignores_case = search.has("glob-case-insensitive")
     for names, ignore_case in ((("g", "glob"), ignores_case), (("iglob",), True)):
         for name, value in search.options:
@@ -254,7 +254,7 @@ def _globs(search: RecursiveRead) -> Iterator[IgnoreLine]:
 
 
 def _endings(search: RecursiveRead) -> tuple[str, ...] | None:
-    """What the files of the chosen types end in; None: their names do not matter."""
+    """Return the endings of the chosen file types; None: names do not matter."""
     types = [value for name, value in search.options if name in ("t", "type")]
     if not types:
         return None
@@ -264,13 +264,13 @@ def _endings(search: RecursiveRead) -> tuple[str, ...] | None:
 
 
 class _TrackedFilter(FileFilter):
-    """The files that git tracks, and with `--untracked` all others."""
+    """Selects the files that git tracks, and with `--untracked` all others."""
 
     def __init__(self, search: RecursiveRead, cwd: str) -> None:
         self._cwd = cwd.rstrip("/")
         self._excluded = [one[2:] for one in search.excluded]
         wanted = [one for one in search.paths if not one.startswith(":")]
-        # One that leads out of the folder is not compared: everything is wanted then.
+        # A pathspec that leads out of the folder is not compared: all files count then.
         is_inner = not any(one.startswith("/") or ".." in one.split("/") for one in wanted)
         self._wanted = wanted if is_inner else []
         self._is_whole = search.has("untracked")
@@ -286,7 +286,7 @@ class _TrackedFilter(FileFilter):
             raise NotReadOnly(f"git has the files of {self._sparse[0]} in its repository only")
 
     def _moved_folders(self) -> Iterator[str]:
-        """Links that took the place of folders with tracked files."""
+        """Yield links that replaced folders with tracked files."""
         for top, index in self._trees:
             for parent in {folder.rpartition("/")[0] for folder in index.folders}:
                 links = links_of(f"{top}/{parent}")
@@ -316,10 +316,10 @@ class _TrackedFilter(FileFilter):
 
 
 def _is_meant(pathspec: str, relative: str, *, is_folder: bool = False) -> bool:
-    """Whether git takes the path for one that the pathspec names; its star spans folders."""
+    """Whether git selects the path by this pathspec; its star also matches slashes."""
     spec = os.path.normpath(pathspec)
     is_named = spec == "." or relative == spec or relative.startswith(spec + "/")
-    # A pattern is compared with files only: that it fits a folder's name says nothing.
+    # A pattern is compared with files only: a match with a folder's name means nothing.
     return is_named or (not is_folder and fnmatchcase(relative, spec))
 
 
@@ -333,14 +333,14 @@ def _read_of(program: str, given: ParsedOptions) -> RecursiveRead:
 
 
 def _git_grep(words: Sequence[Word]) -> RecursiveRead:
-    """A `git grep` whose options were already found harmless."""
+    """Parse a `git grep` whose options were already checked."""
     given = parse_options(GREP, words)
     has_pattern = "e" in given.names
     operands, behind = given.operands, None
     if given.guarded is not None:
         operands, behind = given.operands[: given.guarded], given.operands[given.guarded :]
         if not operands and not has_pattern:
-            # The `--` only ends the options: the pattern comes next, and then commits may.
+            # The `--` only ends the options: the pattern comes next, and then possibly commits.
             at = next((at for at, one in enumerate(behind) if one.text == "--"), None)
             operands, behind = behind[:at], None if at is None else behind[at + 1 :]
     operands = operands[0 if has_pattern else 1 :]
@@ -372,17 +372,17 @@ def _options_of(given: ParsedOptions) -> tuple[tuple[str, str], ...]:
 
 
 MAX_ENTRIES = 20_000
-"""How many paths are compared with rules."""
+"""The most paths that are compared with rules."""
 MAX_NAMES = 400_000
-"""How many names are looked at in search of secrets: about half a second the first time."""
+"""The most names that are checked for secrets: about half a second the first time."""
 MAX_SECONDS = 1.0
-"""How long a walk may take, whatever the ignore files of a repository say."""
+"""The longest time of a walk, whatever a repository's ignore files contain."""
 MAX_FOUND = 16
 NARROWER = "name the files or a smaller folder, or use the `grep` tool, which leaves secrets out"
 _MOST_NAMED = 3
 Beneath = Callable[[RecursiveRead, str, str], Sequence[ResolvedPath] | None]
-"""What a search that runs in a physical folder would come upon below another, though it must not
-be read unasked; None: there are too many files to tell.
+"""Returns what a search in a physical folder would find below another folder though reading it
+needs a question; None: there are too many files to check.
 """
 
 
@@ -395,11 +395,11 @@ def kept_beneath(
     policy: PolicySet,
     roots: Sequence[str],
 ) -> Sequence[ResolvedPath] | None:
-    """The places below the physical folder `start` that this search reads and may not read unasked:
-    dirge's own state, what rules keep from being read, and secrets. None: too many to tell.
+    """Return the places below the physical folder `start` that this search reads though they need a
+    question: dirge's own state, places that rules protect, and secrets. None: too many to check.
 
     Raises:
-        NotReadOnly: it cannot be told what the search reads.
+        NotReadOnly: it is unclear what the search reads.
     """
     reach = _Reach(file_filter(search, cwd, start), start)
     state = [one for one in places.state if is_below_any(one, [start]) and os.path.lexists(one)]
@@ -416,7 +416,7 @@ def kept_beneath(
         return found or None
     for path in secrets:
         place = places.find(path)
-        # A folder of secrets, or a link to a secret, comes without a reason.
+        # A folder of secrets, or a link to a secret, has no reason yet.
         found.append(replace(place, secret=place.secret or f"{path} may hold secrets"))
     return found
 
@@ -424,7 +424,7 @@ def kept_beneath(
 def with_reasons(
     found: Sequence[ResolvedPath], search: RecursiveRead, cwd: str
 ) -> Sequence[ResolvedPath]:
-    """The places with reasons that name them all, and what to do instead; `cwd` is physical."""
+    """Add reasons that name all places, and an alternative for the model; `cwd` is physical."""
     kept = [place for place in found if place.forbidden] or [
         place for place in found if place.secret
     ]
@@ -453,7 +453,7 @@ def with_reasons(
 
 
 class _Reach:
-    """Which paths below the start of a search it comes to."""
+    """Decides which paths below its start a search reaches."""
 
     def __init__(self, leaving: FileFilter, start: str) -> None:
         self.filter = leaving
@@ -498,7 +498,7 @@ def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) 
             path = f"{base}/{name}"
             if path in passed_over or leaves_out(path, is_folder=True):
                 continue
-            # Whether everything in this folder is secret, whatever its name.
+            # Test whether everything in this folder is secret, whatever its name.
             if name in listing.suspect_folders and why_secret(f"{path}/x", roots):
                 found_by_walk.append(path)
             else:
@@ -511,7 +511,7 @@ def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
 
 
 def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
-    """Paths in reach that a rule keeps from being read; None: too many to tell.
+    """Return reached paths that a rule keeps from being read; None: too many to check.
 
     Links are not followed.
     """
@@ -540,11 +540,12 @@ def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
 
 
 def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> list[str]:
-    """Where to begin a search for what the absolute patterns match, also in copies of folders.
+    """Return where to start a search for the matches of absolute patterns, also in copies of
+    folders.
 
     `copies` are pairs of the copy and the original.
     """
-    # The folder or file that a pattern begins with, before its first wildcard.
+    # The folder or file before the first wildcard of the pattern.
     plain = (
         takewhile(lambda name: not re.search(r"[*?\\]", name), pattern.split("/"))
         for pattern in patterns
@@ -560,7 +561,7 @@ def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> li
 
 
 def _deeper(one: str, other: str) -> str:
-    """The deeper of two places if one lies in the other, else ""."""
+    """Return the deeper of two places if one lies in the other, else ""."""
     for outer, inner in ((one, other), (other, one)):
         if inner == outer or inner.startswith(outer.rstrip("/") + "/"):
             return inner

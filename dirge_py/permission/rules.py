@@ -1,4 +1,4 @@
-"""Rules (`op:pattern`, or `Bash(npm test)` as Claude Code spells them), and what they match."""
+"""Rules (`op:pattern`, or `Bash(npm test)` in Claude Code's syntax), and what they match."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -33,16 +33,16 @@ _RAW_REACH = 64
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An effect for what `op` and `pattern` match."""
+    """An effect for the claims that `op` and `pattern` match."""
 
     op: RuleOp
     """The operation; `*` means any."""
     pattern: str
-    """What it is compared with, see `patterns`."""
+    """The pattern that resources are compared with, see `patterns`."""
     effect: Effect
     """Allow, ask or deny."""
     source: str = ""
-    """Where it stands, for a person."""
+    """Where the rule comes from, as text for the user."""
 
     def __str__(self) -> str:
         return f"{self.op}:{self.pattern}"
@@ -50,20 +50,20 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchors:
-    """What paths in rules are relative to."""
+    """The folders that paths in rules are relative to."""
 
     folders: tuple[str, ...] = ()
     """The start folder and the roots of the workspace."""
     home: str = ""
     """The physical home folder."""
     copies: tuple[tuple[str, str], ...] = ()
-    """Pairs of a folder and another that it is a copy of, both physical.
+    """Pairs of a folder and the folder that it is a copy of, both physical.
 
-    What rules say of a path in the one holds for the same path in the other.
+    Rules for a path in one folder also apply to the same path in the other.
     """
 
     def spellings(self, path: str) -> tuple[str, ...]:
-        """The path, and what it is a copy of."""
+        """Return the path, and the original that it is a copy of."""
         originals = (
             original + path[len(copy) :]
             for copy, original in self.copies
@@ -74,29 +74,29 @@ class Anchors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySet:
-    """Everything a decision depends on but the request."""
+    """Everything a decision depends on, except the call itself."""
 
     rules: tuple[Rule, ...] = ()
-    """Rules, in the order of the files and flags they came from."""
+    """The rules, in the order of their files and flags."""
     project_rules: tuple[Rule, ...] = ()
-    """Rules that a project brought along; they only tighten."""
+    """Rules of a project; they only tighten."""
     grants: tuple[Rule, ...] = ()
-    """Allow rules that a person gave in this session."""
+    """Allow rules that the user granted in this session."""
     mode: Mode = "standard"
-    """The preset for what no rule speaks about."""
+    """The preset for claims that no rule matches."""
     anchors: Anchors = Anchors()
-    """What paths in the rules are relative to."""
+    """The folders that paths in rules are relative to."""
     is_sandboxed: bool = False
-    """Commands run in a sandbox that was seen to work."""
+    """Whether commands run in a sandbox that was tested."""
 
 
 def parse_rule(
     text: str, effect: Effect, *, source: str = "", error: type[DirgeError] = UsageError
 ) -> Rule:
-    """The rule written as `op:pattern`.
+    """Parse a rule written as `op:pattern`.
 
     Raises:
-        UsageError (or `error`): it is no rule; the message says why and how it would be written.
+        UsageError (or `error`): it is not valid; the message says why and how to write it.
     """
     op, colon, pattern = text.partition(":")
     if not colon:
@@ -110,7 +110,7 @@ def parse_rule(
 def make_rule(
     op: str, pattern: str, effect: Effect, *, source: str = "", error: type[DirgeError] = UsageError
 ) -> Rule:
-    """The rule with these parts. Raises as `parse_rule`."""
+    """Return the rule with these parts. Raises as `parse_rule`."""
     where = _where(source)
     if op not in _OPS:
         near = nearest(op, _OPS)
@@ -134,11 +134,11 @@ def make_rule(
 
 
 def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
-    """Whether a rule that allows covers this: read narrowly."""
+    """Whether an allow rule covers this fact; it is read narrowly."""
     if rule.op not in ("*", fact.op):
         return False
     if isinstance(fact, CommandFact):
-        # A command that is not plain has no words: no rule can allow it.
+        # A command that is not plain has no words, so no rule can allow it.
         if not fact.words:
             return False
         return _permits_command(command_pattern(rule.pattern), fact.words)
@@ -148,7 +148,9 @@ def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
 
 
 def _permits_command(pattern: tuple[WordPattern, ...], words: Sequence[Word]) -> bool:
-    """A rule for a program covers its ways to run another one only where it spells them."""
+    """Match a command narrowly: words that run other programs match only if they are spelled
+    out.
+    """
     spelled: dict[int, str] = {}
     if not pattern[0].is_rest:
         spelled = {one.at: one.name for one in escapes([word.text for word in words])}
@@ -156,7 +158,7 @@ def _permits_command(pattern: tuple[WordPattern, ...], words: Sequence[Word]) ->
 
 
 def forbids(rule: Rule, fact: Fact, anchors: Anchors) -> str:
-    """What of this a rule that asks or denies hits, read widely; "" = nothing."""
+    """Return which part of the fact an ask or deny rule hits, read widely; "" if none."""
     if isinstance(fact, CommandFact):
         return _forbids_command(rule, fact, anchors)
     if rule.op not in ("*", fact.op):
@@ -181,7 +183,7 @@ def _forbids_command(rule: Rule, fact: CommandFact, anchors: Anchors) -> str:
 
 
 def may_forbid(rule: Rule, fact: Fact) -> str:
-    """Why dirge can't tell whether a rule that denies hits this, or ""."""
+    """Return why dirge can't tell whether a deny rule hits this, or ""."""
     if not isinstance(fact, CommandFact):
         return ""
     if rule.op in ("*", "execute") and fact.unresolved.commands:
@@ -206,7 +208,7 @@ def may_forbid(rule: Rule, fact: Fact) -> str:
 
 
 def _in_raw_words(pattern: tuple[WordPattern, ...], fact: CommandFact) -> bool:
-    """Whether the pattern's words stand anywhere in text that could not be taken apart."""
+    """Whether the pattern's words occur anywhere in text that could not be parsed."""
     words = fact.raw_words
     if words and pattern[0].is_rest:
         return True
@@ -235,14 +237,14 @@ def _covers_path(
     )
 
 
-# A command may name hundreds of places, and every rule is compared with each of them.
+# Cached: a command may name hundreds of places, and every rule is compared with each of them.
 @lru_cache(maxsize=4096)
 def _regexes(pattern: str, anchors: Anchors) -> Sequence[re.Pattern[str]]:
     return tuple(map(path_pattern, anchored(pattern, anchors)))
 
 
 def anchored(pattern: str, anchors: Anchors) -> Sequence[str]:
-    """The absolute patterns that a path pattern stands for."""
+    """Return the absolute patterns that a path pattern stands for."""
     if pattern.startswith("/"):
         return (pattern,)
     for sign in ("~", "$HOME"):
@@ -252,7 +254,7 @@ def anchored(pattern: str, anchors: Anchors) -> Sequence[str]:
 
 
 def _trimmed(pattern: str) -> str:
-    """The pattern without blanks around it, save one that a backslash makes part of it."""
+    """Return the pattern without surrounding blanks, except one after a backslash."""
     begun = pattern.lstrip()
     bare = begun.rstrip()
     backslashes = len(bare) - len(bare.rstrip("\\"))
@@ -280,12 +282,12 @@ _TOOL_WITH_PATTERN = re.compile(
 def parse_claude_rules(
     text: str, effect: Effect = "allow", *, source: str = ""
 ) -> tuple[Rule, ...]:
-    """The rules of a list separated by commas or blanks.
+    """Parse a list of rules separated by commas or blanks.
 
     `Bash(npm run test:*)` is `execute:npm run test *`; a bare name covers everything of its kind.
 
     Raises:
-        UsageError: an item is not one we know.
+        UsageError: an item is not a known rule.
     """
     rules: list[Rule] = []
     position = 0
@@ -294,7 +296,7 @@ def parse_claude_rules(
         item = _TOOL_WITH_PATTERN.match(stripped, position)
         if not item:
             raise UsageError(
-                f"{_where(source)}{stripped[position:]!r} is no tool rule.",
+                f"{_where(source)}{stripped[position:]!r} is not a tool rule.",
                 hint="Write `Bash(npm test)`, `Edit(src/**)`, `Read`, `WebFetch(domain:a.b)`.",
             )
         rules.append(_translated(item.group(1), item.group(2), effect, source))
@@ -321,6 +323,6 @@ def _translated(tool: str, pattern: str | None, effect: Effect, source: str) -> 
     if op == "network":
         return make_rule(op, wanted.removeprefix("domain:"), effect, source=source)
     if op in ("read", "edit"):
-        # `//x` is Claude's way to write an absolute path.
+        # `//x` is Claude Code's syntax for an absolute path.
         wanted = wanted[1:] if wanted.startswith("//") else wanted.removeprefix("./")
     return make_rule(op, wanted, effect, source=source)

@@ -1,8 +1,8 @@
-"""The files that a command would run, or that its words name, and which version of them is there.
+"""The files that a command would run or name, with their current versions.
 
-An approval is about them as they were when the question was asked. Build tools and test runners
-count with the files they take their orders from. What a script loads in turn and what a build file
-includes cannot be known from the words, so they are not among them.
+An approval covers these files as they were at the time of the question. Build tools and test
+runners count with their build files. Files that a script loads in turn or that a build file
+includes are not known from the words, so they are not covered.
 """
 
 import os
@@ -10,8 +10,6 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
-
 from dirge_py.files.versions import fingerprint, short_digest, version_text
 from dirge_py.git.repository import UnreadableRepository, repository_setting, work_tree_of
 from dirge_py.lib.paths import is_below_any, upwards
@@ -24,9 +22,11 @@ from dirge_py.permission.path_mentions import CWD_SIGN, folders_entered
 from dirge_py.permission.patterns import GLOB, GlobExpander
 from dirge_py.processes.programs import PROGRAM_FOLDERS
 from dirge_py.types.tools import ShellCommand
+from itertools import islice, pairwise
+
 
 MAX_FILES = 128
-"""Files known by their content; further ones are known by where they lead alone."""
+"""The most files identified by content; further ones are identified only by their link target."""
 _MOST_PATHS = 1024
 _MOST_FOLDERS = 16
 _MOST_LEVELS = 8
@@ -38,7 +38,7 @@ _INTERPRETER = re.compile(
     r"|java|julia|pwsh)[0-9.]*"
 )
 _READERS = word_set(". source xargs parallel trap coproc run-parts")
-# What they are given is named in the question and changed or shown by them, but never run.
+# Their files are named in the question and changed or shown by them, but never run.
 _NEVER_RUNS = word_set(
     "rm rmdir unlink touch mkdir chmod chown chgrp truncate shred cat head tail wc ls grep egrep"
     " fgrep rg sort uniq cut tr diff cmp stat file du df echo printf cd pushd popd test [ basename"
@@ -56,10 +56,11 @@ _SKIPPED = word_set("node_modules __pycache__ venv site-packages target dist bui
 
 
 def files_run(commands: Iterable[ShellCommand], *, home: str, path: str = "") -> Mapping[str, str]:
-    """Absolute path → fingerprint of what `commands` would run or name; `path` is their `PATH`.
+    """Map absolute paths to fingerprints of what `commands` would run or name; `path` is their
+    `PATH`.
 
-    What is missing is left out, so that it stands out once it is made, as is a path of which only
-    the links count while it has none. A path that ends in `/` stands for all tests below it.
+    Missing files are left out, so that creating them counts as a change, as are paths without links
+    of which only the links count. A path that ends in `/` stands for all tests below it.
     """
     found: dict[str, str] = {}
     for command in commands:
@@ -68,7 +69,7 @@ def files_run(commands: Iterable[ShellCommand], *, home: str, path: str = "") ->
 
 
 class _Look:
-    """One look at the files of one command line."""
+    """Collects the files of one command line."""
 
     def __init__(self, command: ShellCommand, home: str, path: str) -> None:
         self._cwd = command.cwd
@@ -98,7 +99,9 @@ class _Look:
         return {path: value for path, value in found.items() if value is not None}
 
     def _paths(self) -> Mapping[str, bool]:
-        """Every path to look at, and whether its content counts, which then also may be missing."""
+        """Return every path to check, and whether its content counts; then it may also be
+        missing.
+        """
         paths: dict[str, bool] = {}
 
         def add(path: str, *, is_run: bool) -> None:
@@ -112,7 +115,8 @@ class _Look:
                 add(path, is_run=True)
             for path in self._named(_arguments(words)):
                 is_run = not never_runs and (_interprets(words) or os.path.isfile(path))
-                # Where a link leads counts for every path, also for one that is made or removed.
+                # The target of a link counts for every path, also for one that is created or
+                # removed.
                 add(path, is_run=is_run)
             if _interprets(words):
                 operands = [word for word in words[1:] if not word.startswith("-")]
@@ -128,13 +132,13 @@ class _Look:
         return paths
 
     def _program(self, name: str) -> Iterator[str]:
-        """Where the program of this name is, if a person could have written it."""
+        """Yield the file of this program, if a user could have written it."""
         found = shutil.which(name, path=self._path) if self._path else None
         if found is not None and not is_below_any(os.path.realpath(found), PROGRAM_FOLDERS):
             yield found
 
     def _orders(self, words: Sequence[str]) -> Iterator[str]:
-        """Files that the tool reads without being told to: build files, modules of Python."""
+        """Yield files that the tool reads by itself: build files, modules of Python."""
         tool = words[0].rsplit("/", 1)[-1]
         # `yarn jest`, `bundle exec rspec`: the tool is one of the first words.
         for each in dict.fromkeys(_tools(words)):
@@ -163,7 +167,9 @@ class _Look:
         return HOME_SIGN.sub(lambda _: self._home, CWD_SIGN.sub(".", text, count=1), count=1)
 
     def _tests(self) -> Mapping[str, str]:
-        """One fingerprint for the tests below each folder in which a test runner would look."""
+        """Return one fingerprint for the tests below each folder that a test runner would
+        search.
+        """
         found: dict[str, str] = {}
         for words in self._reading.commands:
             if not _runs_tests(words):
@@ -186,7 +192,7 @@ class _Look:
         return folders
 
     def _upwards(self) -> Iterator[str]:
-        """The folders, and those above them within the repository."""
+        """Yield the folders, and those above them within the repository."""
         for folder in self._folders:
             for at in upwards(folder)[:_MOST_LEVELS]:
                 yield at
@@ -195,7 +201,7 @@ class _Look:
 
 
 def _tools(words: Sequence[str]) -> Sequence[str]:
-    """The tools that the first words of the command could name."""
+    """Return the tools that the first words of the command could name."""
     return (words[0].rsplit("/", 1)[-1], *_modules(words), *words[1:_MOST_LEADING])
 
 
@@ -219,7 +225,7 @@ def _arguments(words: Sequence[str]) -> Sequence[str]:
 
 
 def _modules(words: Sequence[str]) -> Iterator[str]:
-    """Names of modules that Python would run."""
+    """Yield the names of modules that Python would run."""
     if not words[0].rsplit("/", 1)[-1].startswith(("python", "pypy")):
         return
     for option, value in pairwise((*words[1:], "")):
@@ -246,15 +252,15 @@ def _pieces(word: str) -> Iterator[str]:
 
 
 def _joined(folder: str, path: str) -> str:
-    # `..` stays: behind a link it leads to the parent of what the link points at.
+    # Keep `..`: after a link it leads to the parent of the link's target.
     parts = os.path.join(folder, path).split("/")
     return "/" + "/".join(part for part in parts if part not in ("", "."))
 
 
 def _hooks(folder: str, named: Iterable[str]) -> Iterator[str]:
-    """The hooks of the repository that the physical `folder` is in, and those in `named` folders.
+    """Yield the hooks of the repository around the physical `folder`, and those in `named` folders.
 
-    Git takes these from the top of the work tree.
+    Git resolves these folders from the top of the work tree.
     """
     try:
         git_dir = git_dir_of(folder)
@@ -272,12 +278,12 @@ def _hooks(folder: str, named: Iterable[str]) -> Iterator[str]:
     for place in dict.fromkeys(places):
         listing = _listing(place, MAX_FILES)
         yield from (entry.path for entry in listing if not entry.name.endswith(".sample"))
-        # Not listed if there are too many files in it; git takes those of these names all the same.
+        # A folder with too many files is not listed, but git still runs the hooks of these names.
         yield from (f"{place}/{name}" for name in (() if listing else EVERY_HOOK))
 
 
 def _tests_beneath(folder: str) -> str:
-    """Stands for the names and versions of the test files below `folder`, the nearest of them."""
+    """Return a fingerprint of the names and versions of the nearest test files below `folder`."""
     found: list[str] = []
     pending = deque([folder])
     entries_left = _MOST_ENTRIES
@@ -296,7 +302,7 @@ def _tests_beneath(folder: str) -> str:
 
 
 def _listing(folder: str, most: int) -> Sequence["os.DirEntry[str]"]:
-    """What is in `folder`, by name; nothing if that is more than `most`."""
+    """Return the entries of `folder`, sorted by name; empty if there are more than `most`."""
     try:
         with os.scandir(folder) as scanned:
             listing = list(islice(scanned, most + 1))
@@ -382,7 +388,7 @@ _TEST_FILE = re.compile(
 
 
 def _runs_tests(words: Sequence[str]) -> bool:
-    """Whether this command would run the tests of a project, as far as its words tell."""
+    """Whether this command would run a project's tests, judged by its words."""
     names_tests = any(word.startswith(_TEST_WORDS) for word in words[1:])
     return any(
         tool in _TEST_RUNNERS or (names_tests and tool in _FILES_OF) for tool in _tools(words)

@@ -1,4 +1,4 @@
-"""The permission engine of a start: settings and flags turned into rules."""
+"""Builds the permission engine at start: turns settings and flags into rules."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class RuleOptions(Protocol):
-    """The rules that flags add to those of the settings; `sdk.options.BuildOptions` has them."""
+    """The rules that flags add to the settings; `sdk.options.BuildOptions` implements this."""
 
     @property
     def allow(self) -> Sequence[str]:
@@ -38,11 +38,11 @@ class RuleOptions(Protocol):
 
     @property
     def allowed_tools(self) -> Sequence[str]:
-        """Rules that allow, as Claude Code spells them."""
+        """Allow rules in Claude Code's syntax."""
 
     @property
     def disallowed_tools(self) -> Sequence[str]:
-        """Rules that deny, as Claude Code spells them."""
+        """Deny rules in Claude Code's syntax."""
 
 
 def open_engine(
@@ -57,16 +57,16 @@ def open_engine(
     anchors: Anchors = _NO_ANCHORS,
     make: Callable[..., PermissionEngine] = PermissionEngine,
 ) -> PermissionEngine:
-    """The permission engine of one conversation.
+    """Return the permission engine of one conversation.
 
     `output_dir` holds its own relayed output, and is readable. `is_sandboxed`: commands run in a
-    sandbox that was seen to work. `project_rules` are those of a trusted project; `denied_tools`
-    are tools that are switched off, with what did it. `anchors` are further ones; `make` is the
-    class of the engine.
+    sandbox that was tested. `project_rules` are those of a trusted project; `denied_tools` maps the
+    tools that are switched off to what switched them off. `anchors` are additional ones; `make` is
+    the class of the engine.
 
     Raises:
-        UsageError: a flag holds no rule.
-        ConfigError: a `[[permission.rule]]` is none, or a project wants to allow something.
+        UsageError: a flag holds an invalid rule.
+        ConfigError: a `[[permission.rule]]` is invalid, or a project wants to allow something.
     """
     for rule in project_rules:
         if rule.effect == "allow":
@@ -95,9 +95,9 @@ def open_engine(
 
 
 def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
-    """Stores allow rules in the person's own settings, and gives the name of that file.
+    """Return a function that stores allow rules in the user's settings and returns the file's name.
 
-    What it gives back raises ConfigError or FileError where the file cannot be changed.
+    That function raises ConfigError or FileError if the file cannot be changed.
     """
     origin = config.origin
     file = Path(origin.path) if origin.path else config_file(origin.environment)
@@ -112,7 +112,7 @@ def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
 
 
 def key_variables(config: Config) -> list[str]:
-    """The environment variables that may hold a key: they never reach a command."""
+    """Return the environment variables that may hold a key: commands never get them."""
     usual = [name for service in SERVICES for name in service.key_env]
     named = [entry.api_key_env for entry in config.providers.values() if entry.api_key_env]
     written = [
@@ -126,7 +126,7 @@ def key_variables(config: Config) -> list[str]:
 
 
 def _rules(config: Config, options: RuleOptions) -> tuple[Rule, ...]:
-    """The settings' rules first, then those of the flags, in the order they were given."""
+    """Return the rules of the settings, then those of the flags, in order."""
     source = config.origin.path or "settings"
     rules = [
         make_rule(rule.op, rule.match, rule.effect, source=source, error=ConfigError)
@@ -142,18 +142,20 @@ def _rules(config: Config, options: RuleOptions) -> tuple[Rule, ...]:
 
 
 def state_folders(environment: Mapping[str, str]) -> list[Path]:
-    """Where dirge keeps state and keys: in this environment, and where no folders are named."""
+    """Return dirge's folders for state and keys: in this environment, and the default ones."""
     every = _environments(environment)
     return [*map(state_dir, every), *(config_dir(one) / "keys" for one in every)]
 
 
 def settings_folders(environment: Mapping[str, str]) -> list[Path]:
-    """Where dirge's own settings and plugins are: in this environment, and where none is named."""
+    """Return the folders of dirge's settings and plugins: in this environment, and the default
+    ones.
+    """
     return list(map(config_dir, _environments(environment)))
 
 
 def _environments(given: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """The environment of this start, and what it is where no folders are named for dirge."""
+    """Return the environment of this start, and one without variables that name dirge's folders."""
     own = ("DIRGE_CONFIG_DIR", "DIRGE_STATE_DIR")
     usual = {name: value for name, value in given.items() if name not in own}
     found = []
@@ -161,7 +163,7 @@ def _environments(given: Mapping[str, str]) -> list[Mapping[str, str]]:
         try:
             config_dir(each)
             state_dir(each)
-        except ConfigError:  # there is no home folder, so there are no such starts
+        except ConfigError:  # there is no home folder, so there are no default folders
             continue
         found.append(each)
     return found

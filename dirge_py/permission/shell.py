@@ -1,87 +1,43 @@
-"""A command line as facts: each part judged on its own, with the files it names.
+"""Turns a command line into facts: each part judged separately, with the files it names.
 
-Only a command that the strict lexer and tree-sitter read alike is taken apart and can be allowed.
-Everything else is one opaque fact that asks; for it the loose reader serves the deny rules.
+Only a command that the strict lexer and tree-sitter parse alike is split and can be allowed.
+Everything else is one opaque fact that asks; the tolerant reader scans it for the deny rules.
 
-Import this module only when a command is to be judged: it loads the parser.
+Import this module only when a command has to be judged: it loads the parser.
 """
 
 import logging
 import os.path
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from dirge_py.git.repository import work_tree_of
+from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
+from dirge_py.permission.blocklist import CommandFolders, dangerous_if_empty, dangerous_tails, is_device, why_destructive
+from dirge_py.permission.command_scan import CommandScan, raw_words, reads_of_finds, reads_of_listers, scan_command, scan_words, unresolved_commands, unresolved_paths, unresolved_targets
+from dirge_py.permission.facts import ArgvPlan, CallFacts, CommandFact, Fact, PathFact, ResolvedPath, UnresolvedCommand, UnresolvedParts
+from dirge_py.permission.git.commands import judge_git, shown_secrets
+from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
+from dirge_py.permission.path_mentions import CwdTracker, MOVERS, ShellLookups, TURNS_SHELL, changed_files, enters_unknown_folder, files_in_git_objects, folders_entered, mentioned_paths, own_places_touched, too_many_paths, withheld_from_searches, without_cwd_prefix
+from dirge_py.permission.patterns import names_in
+from dirge_py.permission.program_options import NotReadOnly
+from dirge_py.permission.programs import ProgramJudgement, SHELL_BUILTINS, is_build, judge_program
+from dirge_py.permission.recursive_reads import NARROWER, RecursiveRead, recursive_read_of, with_reasons
+from dirge_py.types.tools import ShellCommand
 from functools import partial
 from itertools import takewhile
 
 import tree_sitter
 import tree_sitter_bash
 
-from dirge_py.git.repository import work_tree_of
-from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
-from dirge_py.permission.blocklist import (
-    CommandFolders,
-    dangerous_if_empty,
-    dangerous_tails,
-    is_device,
-    why_destructive,
-)
-from dirge_py.permission.command_scan import (
-    CommandScan,
-    raw_words,
-    reads_of_finds,
-    reads_of_listers,
-    scan_command,
-    scan_words,
-    unresolved_commands,
-    unresolved_paths,
-    unresolved_targets,
-)
-from dirge_py.permission.facts import (
-    ArgvPlan,
-    CallFacts,
-    CommandFact,
-    Fact,
-    PathFact,
-    ResolvedPath,
-    UnresolvedCommand,
-    UnresolvedParts,
-)
-from dirge_py.permission.git.commands import judge_git, shown_secrets
-from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
-from dirge_py.permission.path_mentions import (
-    MOVERS,
-    TURNS_SHELL,
-    CwdTracker,
-    ShellLookups,
-    changed_files,
-    enters_unknown_folder,
-    files_in_git_objects,
-    folders_entered,
-    mentioned_paths,
-    own_places_touched,
-    too_many_paths,
-    withheld_from_searches,
-    without_cwd_prefix,
-)
-from dirge_py.permission.patterns import names_in
-from dirge_py.permission.program_options import NotReadOnly
-from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge_program
-from dirge_py.permission.recursive_reads import (
-    NARROWER,
-    RecursiveRead,
-    recursive_read_of,
-    with_reasons,
-)
-from dirge_py.types.tools import ShellCommand
 
 _LOG = logging.getLogger(__name__)
 _TAKES_WORDS = frozenset(("xargs", "parallel"))
 MAX_CHARS = 128 * 1024
-"""Linux starts no program with a longer argument, so a longer command line cannot be run at all."""
+"""Linux starts no program with a longer argument, so a longer command line cannot run at all."""
 
 
 def read_command(command: ShellCommand, lookups: ShellLookups) -> CallFacts:
-    """What this command line would do."""
+    """Return what this command line would do."""
     if len(command.text) > MAX_CHARS:
         reason = f"it is longer than {MAX_CHARS // 1024} KiB: write it into a file first"
         return CallFacts((CommandFact(text=command.text, refusal=reason, forbidden=reason),))
@@ -96,7 +52,7 @@ def read_command(command: ShellCommand, lookups: ShellLookups) -> CallFacts:
 
 
 class _Walk:
-    """Goes through the parts of one plain command line, following `cd`."""
+    """Walks through the parts of one plain command line and follows `cd`."""
 
     def __init__(
         self, command: ShellCommand, parts: tuple[Part, ...], lookups: ShellLookups
@@ -137,7 +93,7 @@ class _Walk:
             refusal = str(reason) + self._hooks(part.argv)
             judgement = ProgramJudgement()
         if part.words[0].text == "cd":
-            # Also where it is refused: a person or a rule may let it happen.
+            # Also for a refused part: the user or a rule may allow it.
             moving = self._move(part, is_piped=is_piped)
             refusal = refusal or moving
         yield self._command_fact(part, refusal)
@@ -147,7 +103,8 @@ class _Walk:
         self._notice_changes(part)
         if refusal:
             yield from self._changes(part)
-            # The secrets in folders that a command reads as a whole, such as `tar` and `cp -r`.
+            # Adds the secrets in folders that a command reads as a whole, such as `tar` and `cp
+            # -r`.
             places = self._kept_if_known(scan_words(part.words).commands)
             yield from (PathFact("read", place) for place in places if place.secret)
 
@@ -165,7 +122,7 @@ class _Walk:
         listed = reads_of_listers(self._listers(part), part.argv) if refusal else None
         read = (*loose.commands, *reads_of_finds(loose.commands), *(listed or ()))
         kept = self._kept_if_known(read) if refusal else ()
-        # What a command line in quotes is redirected to is in none of its commands.
+        # Redirections inside a quoted command line are in none of its commands.
         fed = [*loose.targets, *loose.sources]
         stored = files_in_git_objects(loose.commands, self._reals())
         places = self._mentioned([*_all_words(loose.commands), *fed, *stored]) if refusal else ()
@@ -178,7 +135,7 @@ class _Walk:
         touched: tuple[ResolvedPath, ...] = ()
         if refusal:
             arguments = [*_arguments(loose.commands), *fed]
-            # What `xargs` is fed with stands in the parts before it.
+            # The input of `xargs` comes from the parts before it.
             is_fed = not _TAKES_WORDS.isdisjoint(part.argv)
             text = self._command.text if is_fed else part.text
             own = own_places_touched(loose.commands, self._reals(), text, self._lookups)
@@ -205,7 +162,7 @@ class _Walk:
         )
 
     def _kept(self, part: Part, search: RecursiveRead | None) -> Iterator[PathFact]:
-        """What a search through folders would come upon though it is not read unasked."""
+        """Yield what a search through folders would read though that needs a question."""
         is_fed = part.joint == "|" and not any(one.startswith("<") for one in part.redirects)
         if search is None or (search.program == "rg" and is_fed and not search.starts):
             return
@@ -220,7 +177,7 @@ class _Walk:
                 yield from (PathFact("read", one) for one in with_reasons(found, search, folder))
 
     def _check_options(self, part: Part, folder: str) -> None:
-        """A pattern in an option must stand for itself: else a file's name takes its place."""
+        """Reject an option with a glob: a file's name could take its place."""
         for word in part.words[1:]:
             if word.has_glob and word.text.startswith("-"):
                 found = self._lookups.expand(folder, word.text)
@@ -228,7 +185,7 @@ class _Walk:
                     raise NotReadOnly(f"{word.text} could become another option; quote it")
 
     def _starts(self, search: RecursiveRead, folder: str) -> Iterator[ResolvedPath]:
-        """The folders below which a search that runs in `folder` reads."""
+        """Yield the folders below which a search that runs in `folder` reads."""
         for text in search.unsure:
             if not os.path.lexists(os.path.join(folder, text)):
                 raise NotReadOnly(
@@ -242,7 +199,9 @@ class _Walk:
             yield from (one for one in self._places(word) if self._lookups.is_folder(one.real))
 
     def _loosely(self, part: Part) -> CommandScan:
-        """The part read widely; once all of the line, if its words may have been renamed before."""
+        """Scan the part tolerantly; the whole line if earlier parts may have redefined its
+        words.
+        """
         if self._altered_by in ("", *MOVERS) or self._is_reread:
             return scan_words(part.words)
         self._is_reread = True
@@ -253,7 +212,7 @@ class _Walk:
         return CommandFolders(folders=self._folders.possible, home=home, roots=roots)
 
     def _listers(self, part: Part) -> list[tuple[str, ...]]:
-        """The commands that the input of this one goes through."""
+        """Return the commands that produce this one's input."""
         at = self._parts.index(part)
         before = list(takewhile(lambda one: one.joint == "|", reversed(self._parts[: at + 1])))
         return [one.argv for one in self._parts[at - len(before) : at]]
@@ -265,7 +224,7 @@ class _Walk:
         )
 
     def _hooks(self, words: Sequence[str]) -> str:
-        """What is to be added to the reason for asking about a git command."""
+        """Return the text about hooks to add to the reason for asking about a git command."""
         if not _changes_git(words):
             return ""
         folders = (self._real(one) for one in self._folders.possible)
@@ -287,14 +246,14 @@ class _Walk:
             for place in self._places(word):
                 if judgement.wants_files and self._lookups.is_folder(place.real):
                     raise NotReadOnly(f"{word.text} is a folder, whose links it would follow")
-                # Most of what git is told are revisions; only what is there, or is no place for
-                # one, is a path.
+                # Most operands of git are revisions; only an existing file, or a word that cannot
+                # be a revision, is a path.
                 if not judgement.uses_git or place.exists or not place.inside or place.secret:
                     yield PathFact("read", place)
         for folder in self._folders.possible if judgement.from_top else ():
             top = work_tree_of(self._real(folder))
             for word in judgement.from_top:
-                # It need not be there: git reads it from the repository.
+                # The file need not exist: git reads it from the repository.
                 place = self._lookups.place(os.path.join(top, word.text))
                 if place.inside or place.secret:
                     yield PathFact("read", place)
@@ -318,7 +277,7 @@ class _Walk:
             yield from (self._lookups.place(path) for path in found)
 
     def _move(self, part: Part, *, is_piped: bool) -> str:
-        """Follow a `cd`; the answer says why it may not run unasked."""
+        """Follow a `cd`; return why it may not run without a question, or ""."""
         moved = self._folders.follow(part, is_piped=is_piped)
         if self._folders.is_lost:
             self._altered_by = "cd"
@@ -331,7 +290,9 @@ class _Walk:
         return ""
 
     def _left(self) -> Iterator[PathFact]:
-        """The folders outside that a part which only looks runs in: many look there untold."""
+        """Yield the outside folders that a read-only part runs in: many programs read them
+        implicitly.
+        """
         for folder in self._folders.possible if self._folders.is_moved else ():
             place = self._lookups.place(folder)
             if not place.inside:
@@ -364,7 +325,9 @@ class _Walk:
 
 
 def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> CommandFact:
-    """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
+    """Return a fact for a command line that cannot be split: it asks; deny rules search all of
+    it.
+    """
     loose = scan_command(command.text)
     raw = raw_words(command.text)
     where = CommandFolders(folders=[command.cwd], home=lookups.home, roots=lookups.roots)
@@ -398,7 +361,7 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
 
 
 def _changes_git(words: Sequence[str]) -> bool:
-    """Whether this is git doing more than looking. Its own options are left out by the reader."""
+    """Whether this is git doing more than reading; the caller removed git's own options."""
     if words[0].rsplit("/", 1)[-1] != "git" or len(words) < 2 or words[1].startswith("-"):
         return False
     try:
@@ -411,7 +374,7 @@ def _changes_git(words: Sequence[str]) -> bool:
 def _destruction(
     loose: CommandScan, text: str, where: CommandFolders, listers: Sequence[Sequence[str]] = ()
 ) -> str:
-    # What only stands in text is run where a shell gets its commands from somewhere.
+    # Text counts as run if a shell in the line reads commands from elsewhere.
     is_run = any(words[0] == ANYTHING for words in loose.open)
     run = loose.commands if is_run else loose.run
     commands: list[Sequence[str]] = [*listers, *run, *loose.spelled]
@@ -436,7 +399,7 @@ def _destruction(
 
 
 def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
-    """What to add to the reason where a command destroys only because a variable is empty."""
+    """Return the reason's addition when a command destroys only because a variable is empty."""
     emptied = dict(loose.emptied)
     if not emptied or why_destructive([one for one in commands if one not in emptied], where):
         return ""
@@ -482,13 +445,13 @@ _REDIRECT_PIECES = frozenset(
 
 
 class _Unknown(Exception):
-    """The tree holds a kind of node that plain commands do not have."""
+    """The tree contains a kind of node that plain commands do not have."""
 
 
 def sees_the_same(text: str, parts: tuple[Part, ...]) -> bool:
     """Whether tree-sitter finds exactly the commands and redirections that `lex` found in `text`.
 
-    Text that has not passed `lex` may crash the parser, and the process with it.
+    Text that `lex` did not accept may crash the parser, and the process with it.
     """
     source = text.encode("ascii")
     root = _PARSER.parse(source).root_node
@@ -528,7 +491,7 @@ def _argument(node: tree_sitter.Node) -> str:
     if node.type in ("word", "number"):
         return _node_text(node)
     if node.type in ("raw_string", "string"):
-        # The text between the quotes, not the children: those lose blanks at the start.
+        # The text between the quotes, not the children: they drop leading blanks.
         return _node_text(node)[1:-1]
     raise _Unknown
 

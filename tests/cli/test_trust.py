@@ -147,7 +147,7 @@ def test_links_and_odd_files_are_told_and_never_read(acting: Product) -> None:
     assert {each["path"]: each["reason"] for each in report["refused"]} == {
         ".dirge/plugins/huge.py": "it is larger than 1 MiB",
         ".dirge/plugins/linked.py": "it is a link",
-        ".dirge/prompts/pipe.md": "it is no regular file",
+        ".dirge/prompts/pipe.md": "it is not a regular file",
         ".dirge/skills": "it is a link",
     }
     assert set(states(acting)) == {"lint.py", "plan.md"}
@@ -185,7 +185,7 @@ def test_home_is_no_project_even_with_a_repository_of_dotfiles(product: Product)
         (folder / ".dirge/plugins/x.py").write_text(PLUGIN, encoding="utf-8")
 
     at_home = shown(product, cwd=product.home)
-    assert at_home["obstacle"] == "your home folder is no project"
+    assert at_home["obstacle"] == "your home folder is not a project"
     assert product.run("trust", "--accept", at_home["digest"], cwd=product.home).exit_code == 1
     below = shown(product, cwd=product.home / "work")
     assert (below["project"], below["obstacle"]) == (str(product.home / "work"), "")

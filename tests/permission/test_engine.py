@@ -288,7 +288,7 @@ def test_a_rule_that_is_said_to_open_nothing_opens_nothing(
 
     assert gate.why_ineffective(rule)
     assert decision.effect != "allow"
-    assert decision.policy == "hard-deny" or decision.reason.endswith("no rule opens it")
+    assert decision.policy == "hard-deny" or decision.reason.endswith("no rule allows it")
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-from pathlib import Path
-
-import pytest
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
@@ -17,19 +13,13 @@ from dirge_py.sdk import environment
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
+from pathlib import Path
 from tests.conversation.room import Room
-from tests.sdk.fork_projects import (
-    LOOK,
-    WORK,
-    committed,
-    everything,
-    git,
-    ran,
-    text,
-    unjudged,
-    write,
-)
+from tests.sdk.fork_projects import LOOK, WORK, committed, everything, git, ran, text, unjudged, write
 from tests.sdk.sandboxes import in_sandbox
+
+import pytest
+
 
 ALLOWING = PermissionAnswer(effect="allow")
 IN_SESSION = PermissionAnswer(effect="allow", remember="session")
@@ -88,7 +78,7 @@ async def test_only_commands_that_look_are_run(room: Room, monkeypatch: pytest.M
 
     assert [result.is_error for result in results] == [False] * 2 + [True] * 5
     assert [text(result).strip() for result in results[:2]] == ["1", "first"]
-    assert all("only commands that look" in text(result) for result in results[2:])
+    assert all("only read-only commands" in text(result) for result in results[2:])
     assert room.person.asked == [] and everything(room.project) == before
 
 

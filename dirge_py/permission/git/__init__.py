@@ -1,1 +1,1 @@
-"""What git would run, read and show, found without running it."""
+"""Finds what git would run, read and show, without running git."""

@@ -1,15 +1,15 @@
-"""Git subcommands that may run unasked, each with its own list of options.
+"""Git subcommands that may run without a question, each with its own list of options.
 
-Left out on purpose: `--output` (writes a file, in thirteen subcommands), `--ext-diff`,
+Excluded on purpose: `--output` (writes a file, in thirteen subcommands), `--ext-diff`,
 `--textconv`, `--show-signature` and `%G…` (run programs), `--no-index` (reads anything), `-O`,
 `--contents`, `--stdin` (read further files), `--submodule`, `--recurse-submodules` (enter other
 repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` and
 `%(describe)` (start another git), `--remerge-diff` (merges into the repository's own objects).
 
-Secrets that a subcommand would show are found, too: tracked secret files that it shows without
-naming them (`shown_secrets`), and those that a pattern of git's own is after, as in
-`git grep x HEAD -- '.e*'`. Git matches such a pattern with what it has stored, which nobody can
-list without running it.
+It also finds the secrets that a subcommand would show: tracked secret files that it shows without
+naming them (`shown_secrets`), and those that match a pattern of git's own, as in
+`git grep x HEAD -- '.e*'`. Git matches such a pattern with stored files, which cannot be listed
+without running git.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _DIFF_OPTIONAL = (
     " stat color color-moved word-diff color-words abbrev find-renames find-copies break-rewrites"
     " relative dirstat"
 )
-# Only with `=`: git takes the next word for some of these, but not in every version.
+# Only with `=`: git takes the next word as the value of some of these, but not in every version.
 _DIFF_EQUALS = (
     " unified word-diff-regex diff-filter inter-hunk-context src-prefix dst-prefix diff-algorithm"
     " ws-error-highlight ignore-matching-lines skip-to rotate-to stat-width stat-count"
@@ -207,10 +207,10 @@ _SECRET_KEYS = ("extraheader", "token", "pass", "secret", "proxy", "apikey", "co
 
 
 def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
-    """The files a git command names, if it only looks.
+    """Return the files that a git command names, if it is read-only.
 
     Raises:
-        NotReadOnly: it could do more than look.
+        NotReadOnly: it could do more than read.
     """
     if arguments and arguments[0].text in ("--no-pager", "-P"):
         arguments = arguments[1:]
@@ -274,17 +274,17 @@ _WILDCARD = re.compile(r"[*?\[\\]")
 
 
 def secrets_meant(pattern: str) -> Iterator[str]:
-    """Names of secret files that git would find by the pattern; none if it matches anything.
+    """Yield names of secret files that the pattern would match; none if it matches anything.
 
-    A pattern such as `*.json` means files of all kinds, and does not count. One that is too long to
-    be compared is taken to mean a secret.
+    A pattern such as `*.json` means files of all kinds, and does not count. A pattern that is too
+    long to be compared counts as a secret.
     """
     if not _WILDCARD.search(pattern):
         return
     bare = re.sub(r"[*?\[\]!^\\]", "", pattern)
     if bare and why_secret(f"/{bare}", ("/",)):
         yield bare
-    # A star also stands for slashes: what is behind it may be all there is of the name.
+    # A star also stands for slashes: the text after it may be the whole name.
     pattern = re.sub(r"\*+", "*", pattern)
     starts = [found.start() for found in re.finditer(r"\*|/", pattern)]
     if len(pattern) > _LONGEST_PATTERN or len(starts) > _MOST_TAILS:
@@ -319,11 +319,11 @@ _PATCH = re.compile(r"--patch.*|-[a-zA-Z]*[puW][a-zA-Z]*|-U.*|--unified.*|--word
 def shown_secrets(
     words: Sequence[Word], folder: str, place: Callable[[str], ResolvedPath]
 ) -> Iterator[ResolvedPath]:
-    """The secrets that the git command `words` would show, run in the physical `folder`.
+    """Yield the secrets that the git command `words` would show, run in the physical `folder`.
 
-    `git diff` shows those that were changed and not staged; a blob may also be named by its id.
-    What was committed or staged counts as shared already, unless the command names the folder that
-    it is in: `git log -p -- cert`.
+    `git diff` shows secrets that were changed and not staged; a blob may also be named by its id.
+    Secrets that were committed or staged count as already shared, unless the command names their
+    folder: `git log -p -- cert`.
     """
     texts = [word.text for word in words[1:]]
     command = [text for text in texts if text not in ("--no-pager", "-P")]
@@ -352,9 +352,9 @@ def shown_secrets(
 
 
 def _folders_shown(texts: Sequence[str], folder: str) -> Sequence[str]:
-    """What a command that prints stored contents names, as patterns of absolute paths.
+    """Return what a command that prints stored contents names, as patterns of absolute paths.
 
-    Nothing for the physical `folder` that it runs in, for one above and for a bare `*`.
+    Empty for the physical `folder` that it runs in, for a folder above it, and for a bare `*`.
     """
     if not _prints_stored(texts, folder):
         return ()
@@ -373,7 +373,7 @@ def _folders_shown(texts: Sequence[str], folder: str) -> Sequence[str]:
 
 
 def _prints_stored(texts: Sequence[str], folder: str) -> bool:
-    """Whether it prints what is committed or staged, and not just how files differ from that."""
+    """Whether it prints committed or staged contents, and not just how files differ from them."""
     if not texts or texts[0] not in ("log", "show", "diff"):
         return False
     words = list(takewhile(lambda text: text != "--", texts[1:]))
@@ -393,7 +393,7 @@ def _is_left_out(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
 
 
 def _compares_work_tree(texts: Sequence[str]) -> bool:
-    """Whether it prints how files of the work tree differ from what is staged or committed."""
+    """Whether it prints how files of the work tree differ from staged or committed ones."""
     if not texts or texts[0] not in ("diff", "status"):
         return False
     options = list(takewhile(lambda text: text != "--", texts[1:]))
@@ -418,7 +418,7 @@ def _is_meant(secret: Tracked, texts: Sequence[str], folder: str, *, names_files
     if any(os.path.join(folder, text) == secret.path for text in left_out):
         return False
     if any(text[:2] in ("-S", "-G", "-I") for text in texts):
-        return True  # the word behind it is no file
+        return True  # the next word is not a file
     named = [os.path.normpath(os.path.join(folder, text)) for text in texts if text[:1] != "-"]
     there = [path for path in named if os.path.lexists(path)]
     return not names_files or any(is_below(secret.path, path) for path in there)

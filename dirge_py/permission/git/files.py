@@ -1,12 +1,12 @@
 """The settings of git that act, and the index of a repository, read the way git reads it.
 
-The table of every setting that names a program or a file, with what holds it where git only looks,
-is from the documentation of git 2.39 and the release notes of later versions. A test compares it
-with the settings that the installed git knows.
+The table of every setting that names a program or a file, with what
+disarms it for read-only commands, comes from the documentation of git 2.39 and the release notes of
+later versions. A test compares it with the settings that the installed git knows.
 
-The index tells of other repositories, of tracked files and of secrets among them. What git would
-take from it is found here, or the index counts as unreadable: whoever made the repository made its
-index, too. Source: git's documentation "gitformat-index".
+The index lists other repositories, tracked files and secrets among them. It is read as git would
+read it, or counts as unreadable, because the author of a repository also controls its index.
+Source: git's documentation "gitformat-index".
 """
 
 import os
@@ -23,14 +23,15 @@ from dirge_py.permission.protected import may_be_secret
 from dirge_py.processes.environment import git_config_variables
 
 Kind = Literal["program", "file", "helper", "switch"]
-"""What the value is: a program, a file or folder, the helper of a remote, or a switch that makes
+"""What the value names: a program, a file or folder, the helper of a remote, or a switch that makes
 git start a program or enter another repository."""
 Answer = Literal["asks", "asks-unless-own-file", "followed", "overridden", "variable", "unread"]
-"""`asks`: git does not run unasked. `asks-unless-own-file`: neither, unless the value is a file of
-the work tree that holds no secret. `followed`: where it leads is checked. `overridden`:
-`GIT_HARDENING` carries `value`, which wins over the repository's. No documentation promises that
-git hands it on to a submodule, so there it asks. `variable`: an environment variable of
-`GIT_HARDENING` wins, in submodules too. `unread`: no command that only looks reads it.
+"""What dirge does about a setting. `asks`: git runs only after a question. `asks-unless-own-file`:
+the same, unless the value is a file of the work tree without secrets. `followed`: the place it
+leads to is checked. `overridden`: `GIT_HARDENING` carries `value`, which beats the repository's. No
+documentation says that git passes it on to a submodule, so there it asks. `variable`: an
+environment variable of `GIT_HARDENING` wins, in submodules too. `unread`: no read-only command
+reads it.
 """
 
 
@@ -41,13 +42,13 @@ class ActingSetting:
     key: str
     """Its name in lower case; `*` stands for any text."""
     kind: Kind
-    """What it names."""
+    """What the setting names."""
     answer: Answer
-    """What holds it where git only looks."""
+    """What dirge does about it in read-only commands."""
     why: str
     """The reason for that answer."""
     value: str = ""
-    """What it is overridden with."""
+    """The value that overrides it."""
 
 
 _CONVERTS = "`git status` and `git diff` run it on changed files"
@@ -135,7 +136,7 @@ ACTING_SETTINGS = tuple(
     for answer, kind, keys, why in _ROWS
     for key, _, value in (spelled.partition("=") for spelled in keys.split())
 )
-"""Of two rows for one setting the first counts."""
+"""The first row for a setting counts."""
 _MORE_SETTINGS = (
     ("safe.bareRepository", "explicit"),
     ("protocol.ext.allow", "never"),
@@ -151,7 +152,7 @@ _VARIABLES = {
 
 
 def hardening() -> Mapping[str, str]:
-    """The environment that overrides a repository's settings, in two spellings of the same."""
+    """Return the environment that overrides a repository's settings, in two equivalent forms."""
     pairs = (
         *_MORE_SETTINGS,
         *((row.key, row.value) for row in ACTING_SETTINGS if row.answer == "overridden"),
@@ -163,7 +164,7 @@ def hardening() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1024)
 def acting_setting(key: str) -> ActingSetting | None:
-    """The first row for a setting, or None if it names neither a program nor a file."""
+    """Return the first row for a setting, or None if it names neither a program nor a file."""
     found = _pattern().fullmatch(key.lower())
     return ACTING_SETTINGS[found.lastindex - 1] if found and found.lastindex else None
 
@@ -183,7 +184,7 @@ _EXTENDED = 0x4000
 _NAME_LENGTH = 0x0FFF
 _INDEX_VERSIONS = (2, 3, 4)
 UNREADABLE = (OSError, UnreadableRepository, ValueError, struct.error, LookupError)
-"""What says that an index, or a repository around it, cannot be told."""
+"""The errors which mean that an index, or a repository around it, is unreadable."""
 _EMPTY_HEADER = 12
 
 
@@ -199,16 +200,16 @@ class Tracked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """What the index of a repository says."""
+    """The contents of a repository's index."""
 
     links: tuple[str, ...] = ()
     """Paths of entries that are other repositories."""
     sparse: tuple[str, ...] = ()
-    """Folders that stand for all that is in them; git may read that from the repository instead."""
+    """Folders that stand for everything in them; git may read that from the repository instead."""
     files: frozenset[str] = frozenset()
-    """At least the regular files."""
+    """The regular files, and possibly more."""
     folders: frozenset[str] = frozenset()
-    """What these lie in, at any depth."""
+    """The folders of these files, at any depth."""
     secrets: tuple[Tracked, ...] = ()
     """Files whose names may be secret."""
 
@@ -218,12 +219,12 @@ _MAX_CACHED = 64
 
 
 def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False) -> Index:
-    """The entries of `git_dir`'s index that matter, those of a shared index included.
+    """Return the relevant entries of `git_dir`'s index, including those of a shared index.
 
-    Files are told only if they are wanted: it triples the time that a large index takes.
+    Files are listed only with `wants_files`: that triples the time for a large index.
 
     Raises:
-        One of `UNREADABLE`: they cannot all be told.
+        One of `UNREADABLE`: not all entries can be read.
     """
     path = f"{git_dir}/index"
     if not os.path.lexists(path):
@@ -250,10 +251,10 @@ def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False)
 
 
 def _joined(one: Index, base: Index, replacing: Sequence[str]) -> Index:
-    """Both; also what `one` takes out of `base` or replaces.
+    """Combine two indexes, including the entries that `one` removes from `base` or replaces.
 
-    `replacing` are the ids of contents that come in the place of others. Which these are is not
-    read: each may be the content of a secret.
+    `replacing` are the ids of contents that replace others. Which ones they replace is not read, so
+    each may be the content of a secret.
     """
     doubtful = [Tracked(base.secrets[0].path, blob) for blob in replacing] if base.secrets else []
     return Index(
@@ -276,7 +277,7 @@ def _folders_of(files: Iterable[str]) -> Iterator[str]:
 
 
 class _Parsed:
-    """One index file, taken apart. `is_base`: another one may replace what is in it."""
+    """One parsed index file. `is_base`: another one may replace its entries."""
 
     def __init__(
         self, content: bytes, hash_bytes: int, *, wants_files: bool, is_base: bool = False
@@ -311,14 +312,14 @@ class _Parsed:
         )
 
     def _read_plain(self, count: int) -> int:
-        """Entries with whole names, padded with 1 to 8 NUL bytes to a multiple of eight."""
+        """Read entries with full names, padded with 1 to 8 NUL bytes to a multiple of eight."""
         content, fixed = self._content, _STAT_BYTES + self._hash_bytes
         position, find = _EMPTY_HEADER, content.find
         for _ in range(count):
             flags = content[position + fixed] << 8 | content[position + fixed + 1]
             start = position + fixed + (4 if flags & _EXTENDED else 2)
             end = find(b"\0", start)
-            # Git believes the length. One that does not fit was written to mislead a reader.
+            # Git trusts the length. One that does not fit was written to mislead other readers.
             if end < 0 or min(end - start, _NAME_LENGTH) != flags & _NAME_LENGTH:
                 raise UnreadableRepository("an index with an entry of the wrong length")
             if self._has_blocks:
@@ -332,7 +333,7 @@ class _Parsed:
         return position
 
     def _read_compressed(self, count: int) -> int:
-        """Entries whose names begin like the one before, without padding."""
+        """Read entries whose names share a prefix with the previous one, without padding."""
         content, fixed = self._content, _STAT_BYTES + self._hash_bytes
         position, name = _EMPTY_HEADER, b""
         for _ in range(count):
@@ -375,7 +376,7 @@ class _Parsed:
     def _note_file(self, position: int, name: bytes) -> None:
         content, text = self._content, name.decode("utf-8", "surrogateescape")
         folder, _, last = text.rpartition("/")
-        # Names are sorted: what is said of a folder holds for many files.
+        # Names are sorted, so the result for a folder is reused for many files.
         if folder != self._folder:
             self._folder = folder
             self._is_secret_folder = any(map(may_be_secret, folder.split("/")))
@@ -401,7 +402,9 @@ class _Parsed:
                 self.shared = base.hex() if any(base) else ""
 
     def _check_end(self, position: int) -> None:
-        """Git takes the extensions from where the last one says that the entries end."""
+        """Check where the last extension says that the entries end: git reads extensions from
+        there.
+        """
         at = len(self._content) - 2 * self._hash_bytes - 12
         if at >= position and self._content[at : at + 4] == b"EOIE":
             (end,) = struct.unpack_from(">I", self._content, at + 8)
@@ -409,7 +412,9 @@ class _Parsed:
                 raise UnreadableRepository("an index whose extensions are not behind its entries")
 
     def _check_blocks(self, start: int, size: int) -> None:
-        """Git reads blocks of entries at once, from where the index says that they begin."""
+        """Check where the index says that its blocks begin: git reads them in parallel from
+        there.
+        """
         starts = list(self._starts)
         first = 0
         for at in range(start + 4, start + size - 7, 8):

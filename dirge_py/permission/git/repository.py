@@ -1,8 +1,8 @@
-"""What a repository's own settings and hooks would make git run or read, found without running git.
+"""Finds what a repository's own settings and hooks would make git run or read, without running git.
 
-`.git/config` belongs to whoever made the repository. `git/files.py` says which settings act;
-before git runs unasked this reader looks for those that the environment does not override, in the
-repository and in each submodule that git could enter.
+`.git/config` is under the control of the repository's author. `git/files.py` lists the settings
+that act; before git runs without a question, this reader looks for those that the environment does
+not override, in the repository and in each submodule that git could enter.
 
 `foreign_files` finds where the files of a git folder lead out of it: links among git's files, and
 folders that objects are borrowed from, make `git log` and `git show` print another repository of
@@ -37,7 +37,8 @@ from dirge_py.permission.git.files import (
 from dirge_py.permission.protected import why_secret
 
 GIT_HARDENING: Mapping[str, str] = hardening()
-"""Environment for git commands that nobody was asked about: it beats the repository's settings."""
+"""Environment for git commands that run without a question; it overrides the repository's
+settings."""
 MAX_REPOSITORIES = 64
 _FALSE = ("false", "0", "no", "off")
 _NOT_ENTERED = ("all", "dirty")
@@ -47,7 +48,9 @@ _SETTINGS: StampCache[tuple[tuple[str, str], ...]] = StampCache(4096)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
-    """`is_entered`: git comes to it as a submodule, perhaps without what `GIT_HARDENING` sets."""
+    """One repository. `is_entered`: git enters it as a submodule, perhaps without
+    `GIT_HARDENING`.
+    """
 
     git_dir: str
     work_tree: str | None
@@ -55,9 +58,9 @@ class _Repository:
 
 
 def git_hazard(folder: str, roots: Sequence[str] = ()) -> str:
-    """Why git must not run unasked in the physical `folder`, or "".
+    """Return why git must not run in the physical `folder` without a question, or "".
 
-    Looks at every repository git could find there, at linked work trees and at submodules. `roots`
+    Checks every repository that git could find there, linked work trees and submodules. `roots`
     are the physical folders of the workspace: a repository may lead to another one in there.
     """
     try:
@@ -67,8 +70,8 @@ def git_hazard(folder: str, roots: Sequence[str] = ()) -> str:
 
 
 def is_bare_repository(folder: str) -> bool:
-    """Whether git would take the folder itself for a repository."""
-    # `HEAD` may be a link that leads nowhere yet, and `commondir` say where the rest is.
+    """Whether git would treat the folder itself as a repository."""
+    # `HEAD` may be a link to a missing file, and `commondir` may name the folder of the rest.
     if not os.path.lexists(os.path.join(folder, "HEAD")):
         return False
     return os.path.lexists(os.path.join(folder, "commondir")) or (
@@ -78,17 +81,17 @@ def is_bare_repository(folder: str) -> bool:
 
 
 def git_dir_of(folder: str) -> str | None:
-    """The git folder that holds the hooks and settings for the physical `folder`, if there is one.
+    """Return the git folder with the hooks and settings of the physical `folder`, if there is one.
 
     Raises:
-        OSError, UnreadableRepository: it cannot be told.
+        OSError, UnreadableRepository: it cannot be found out.
     """
     found = next(_repositories_above(folder), None)
     return None if found is None else common_dir(found.git_dir)
 
 
 def git_dirs_of(folders: Sequence[str]) -> tuple[str, ...]:
-    """The git folders of those of these folders that have one that can be read."""
+    """Return the readable git folders of these folders."""
     found = []
     for folder in folders:
         with suppress(*UNREADABLE):
@@ -129,13 +132,13 @@ def _hazards(repositories: Iterable[_Repository], roots: Sequence[str]) -> Itera
 
 
 def _values(git_dir: str, common: str) -> list[tuple[str, str, str]]:
-    """File, key and value of all that the repository sets."""
+    """Return file, key and value of every setting of the repository."""
     files = (f"{common}/config", f"{git_dir}/config.worktree", f"{common}/config.worktree")
     return [(file, *pair) for file in dict.fromkeys(files) for pair in _values_of(file)]
 
 
 def _values_of(path: str) -> tuple[tuple[str, str], ...]:
-    """The settings of a file that matter here; none if it is not there."""
+    """Return the relevant settings of a file; empty if it does not exist."""
     return _SETTINGS.get(path, _read_values) if os.path.lexists(path) else ()
 
 
@@ -149,7 +152,7 @@ def _read_values(path: str) -> tuple[tuple[str, str], ...]:
 
 def _acts(row: ActingSetting, value: str, one: _Repository, common: str) -> bool:
     if row.answer == "overridden":
-        # What is only a switch makes git enter submodules, and all of them are looked at.
+        # A switch only makes git enter submodules, and all submodules are checked.
         is_off = row.key == "core.fsmonitor" and value.strip().lower() in _FALSE
         return one.is_entered and row.kind != "switch" and not is_off
     if row.answer == "asks-unless-own-file":
@@ -161,7 +164,7 @@ def _acts(row: ActingSetting, value: str, one: _Repository, common: str) -> bool
 
 
 def _is_own_place(value: str, git_dir: str, work_tree: str) -> bool:
-    """Whether this says only where the work tree lies, and it lies there: so in every submodule."""
+    """Whether the value only names the actual work tree, as it does in every submodule."""
     if not git_dir or not value:
         return False
     return os.path.realpath(os.path.join(git_dir, value)) == os.path.realpath(work_tree)
@@ -176,10 +179,10 @@ def _is_own_file(value: str, work_tree: str) -> bool:
 
 
 def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
-    """Work tree and index of every repository that git could find from the physical `folder`.
+    """Yield work tree and index of every repository that git could find from the physical `folder`.
 
     Raises:
-        One of `UNREADABLE`: it cannot be told.
+        One of `UNREADABLE`: one of them cannot be read.
     """
     for one in _repositories_above(folder):
         if one.work_tree is not None:
@@ -188,9 +191,9 @@ def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
 
 
 def tracked_secrets(folder: str) -> list[Tracked]:
-    """The secret files that the index of the repository around `folder` names, by absolute path.
+    """Return the secret files in the index of the repository around `folder`, by absolute path.
 
-    None where the index cannot be read: then git does not run unasked.
+    Empty where the index cannot be read: then git does not run without a question.
     """
     try:
         top, index = next(indexes_above(folder), (folder, Index()))
@@ -203,12 +206,12 @@ def tracked_secrets(folder: str) -> list[Tracked]:
 def _index(
     one: _Repository, modules: Iterable[tuple[str, str]], values: Iterable[tuple[str, str, str]]
 ) -> Index | None:
-    """The index; None if submodules could be entered that it does not tell of."""
+    """Return the index; None if git could enter submodules that it does not list."""
     try:
         found = _read_index(one, values)
     except UNREADABLE:
         found = None
-    # What a folder of a sparse index stands for is known to the repository only.
+    # Only the repository knows what a folder of a sparse index stands for.
     if found is not None and not any(
         os.path.lexists(os.path.join(one.work_tree or "", folder)) for folder in found.sparse
     ):
@@ -216,7 +219,7 @@ def _index(
     if one.is_entered or not os.path.isfile(f"{one.work_tree}/.gitmodules"):
         return None
     said = [*modules, *((key, value) for _, key, value in values)]
-    # What overrides `diff.ignoreSubmodules` for one submodule.
+    # These values override `diff.ignoreSubmodules` for one submodule.
     ignoring = [v for k, v in said if k.startswith("submodule.") and k.endswith(".ignore")]
     return found or Index() if all(value in _NOT_ENTERED for value in ignoring) else None
 
@@ -241,7 +244,7 @@ def _submodules(work_tree: str, paths: Iterable[str]) -> Iterator[_Repository]:
 
 
 def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
-    """The git folders of submodules that lie in this one, whether they are in use or not."""
+    """Yield the git folders of submodules inside this one, whether they are in use or not."""
     pending = [f"{common}/modules"]
     count = 0
     while pending:
@@ -263,9 +266,9 @@ def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
 
 
 def _repositories_above(folder: str) -> Iterator[_Repository]:
-    """All that git could find from here.
+    """Yield all repositories that git could find from here.
 
-    Not only the first: git passes over one that is not whole and goes on upwards.
+    Not only the first: git skips an incomplete one and continues upwards.
     """
     for at in upwards(folder):
         if os.path.lexists(f"{at}/.git"):
@@ -275,7 +278,7 @@ def _repositories_above(folder: str) -> Iterator[_Repository]:
 
 
 def _misplaced(git_dir: str, common: str, work_tree: str, roots: Sequence[str]) -> Iterator[str]:
-    """Whether git would show another repository or another file than those of this folder."""
+    """Yield why git would show another repository or other files than those of this folder."""
     if common != git_dir and os.path.dirname(os.path.dirname(git_dir)) != common:
         yield f"{git_dir}/commondir leads to the repository {common}"
     top = os.path.realpath(work_tree)
@@ -286,7 +289,7 @@ def _misplaced(git_dir: str, common: str, work_tree: str, roots: Sequence[str]) 
 
 
 def _belongs(git_dir: str, common: str, top: str) -> bool:
-    """Whether a git folder elsewhere says that this is its work tree."""
+    """Whether a git folder elsewhere names this folder as its work tree."""
     back = f"{git_dir}/gitdir"
     if os.path.exists(back):
         place = os.path.join(git_dir, read_text(back).strip())
@@ -317,7 +320,7 @@ EVERY_HOOK = tuple(sorted({*_ALWAYS, *(name for names in _HOOKS.values() for nam
 
 
 def hooks_at(folder: str, words: Sequence[str]) -> str:
-    """Words about the hooks that the git command `words` would run in `folder`, or ""."""
+    """Return a text about the hooks that the git command `words` would run in `folder`, or ""."""
     try:
         git_dir = git_dir_of(folder)
         if git_dir is None:
@@ -338,7 +341,7 @@ def hooks_at(folder: str, words: Sequence[str]) -> str:
 def _runs(path: str, words: Sequence[str]) -> bool:
     name = os.path.basename(path)
     wanted = [hooks for verb, hooks in _HOOKS.items() if verb in words[1:]]
-    # Of a subcommand that is not listed nobody knows which it runs.
+    # Which hooks an unlisted subcommand runs is unknown.
     if wanted and name not in _ALWAYS and not any(name in hooks for hooks in wanted):
         return False
     return "." not in name and os.path.isfile(path) and os.access(path, os.X_OK)
@@ -347,8 +350,8 @@ def _runs(path: str, words: Sequence[str]) -> bool:
 MAX_FOLDERS = 4096
 MAX_ALTERNATES = 16
 
-# Git prints lines of their files, in a message about a bad line or as they are, or what the
-# revisions that they name stand for.
+# Git prints lines of these files, in a message about a bad line or unchanged, or the contents of
+# the revisions that they name.
 _WALKED = (
     "refs", "logs", "info", "worktrees", "reftable", "remotes", "branches", "rebase-merge",
     "rebase-apply", "sequencer",
@@ -357,7 +360,7 @@ _WALKED = (
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """What matters of a folder's entries: the paths of its links and of the folders in it."""
+    """The relevant entries of a folder: the paths of its links and of its subfolders."""
 
     links: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -367,13 +370,14 @@ _LISTINGS: StampCache[_Listing] = StampCache(4 * MAX_FOLDERS)
 
 
 def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str]:
-    """Why git would show files of another place for the git folder `git_dir`: a sentence for each.
+    """Yield why git would show files of another place for the git folder `git_dir`, one text for
+    each.
 
-    `own` are the physical folders of which git may show what it likes. A link into one of them, to
-    a file of the same name, is how several work trees share a repository.
+    `own` are the physical folders whose contents git may show. A link into one of them, to a file
+    of the same name, is how several work trees share a repository.
 
     Raises:
-        OSError, UnreadableRepository: it cannot be told.
+        OSError, UnreadableRepository: it cannot be found out.
     """
     look = _FolderWalk(git_dir, own)
     yield from look.links_in(git_dir)
@@ -383,7 +387,7 @@ def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str
 
 
 class _FolderWalk:
-    """One look at a git folder. What a link that is not foreign leads to is looked at as well."""
+    """Walks through one git folder. Own folders that a link leads to are checked as well."""
 
     def __init__(self, git_dir: str, own: Sequence[str]) -> None:
         self._git_dir = git_dir
@@ -417,7 +421,9 @@ class _FolderWalk:
                     pending.append(real)
 
     def objects(self, folder: str) -> Iterator[str]:
-        """The same of a folder of objects, and of all that git goes on to from there."""
+        """Do the same for a folder of objects, and for every folder that git continues to from
+        there.
+        """
         pending, seen = [folder], {folder}
         while pending:
             one = pending.pop()
@@ -441,7 +447,7 @@ class _FolderWalk:
         name = os.path.basename(link)
         if os.path.basename(real) != name:
             yield f"{link} is a link, and git prints lines of the file it leads to"
-        # No command that only looks takes anything from the hooks.
+        # No read-only command reads the hooks.
         elif not self._is_own(real) and link != f"{self._git_dir}/hooks":
             yield f"{link} leads to {real}, and git would show what is there"
 
@@ -450,7 +456,7 @@ class _FolderWalk:
 
 
 def links_of(folder: str) -> tuple[str, ...]:
-    """The paths of the links in a folder; none where there is no folder.
+    """Return the paths of the links in a folder; empty if the folder does not exist.
 
     Raises:
         OSError: it cannot be listed.
@@ -459,7 +465,7 @@ def links_of(folder: str) -> tuple[str, ...]:
 
 
 def _lenders(objects: str, file: str) -> Iterator[str]:
-    """The folders that the objects folder borrows from, in every way that git may read a line."""
+    """Yield the folders that the objects folder borrows from, in every way git may read a line."""
     if not os.path.lexists(file):
         return
     base = os.path.realpath(objects)
@@ -468,12 +474,12 @@ def _lenders(objects: str, file: str) -> Iterator[str]:
             raise UnreadableRepository(f"{file} names a folder in quotation marks")
         if line and not line.startswith("#"):
             joined = os.path.join(base, line)
-            # Some versions take `..` as text, others follow links first.
+            # Some versions resolve `..` as text, others follow links first.
             yield from dict.fromkeys(map(os.path.realpath, (os.path.normpath(joined), joined)))
 
 
 def _misled_worktrees(git_dir: str, common: str) -> Iterator[str]:
-    """The worktrees of a repository whose branches git would take from another one."""
+    """Yield the worktrees of a repository whose branches git would read from another one."""
     listing = _listing(f"{git_dir}/worktrees")
     for tree in (*listing.folders, *listing.links):
         file = f"{tree}/commondir"
@@ -484,7 +490,7 @@ def _misled_worktrees(git_dir: str, common: str) -> Iterator[str]:
 
 
 def _listing(folder: str) -> _Listing:
-    """What is in a folder; nothing if it is not there."""
+    """Return the entries of a folder; empty if it does not exist."""
     try:
         return _LISTINGS.get(folder, _listed)
     except (FileNotFoundError, NotADirectoryError):
